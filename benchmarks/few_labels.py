@@ -1,7 +1,6 @@
 """What exact hold-out costs where few labels are observed, or few are missing.
 
-    python benchmarks/few_labels.py [--only table gpcr groups large] [--data
-    ../shared/data/yamanishi2008]
+    python benchmarks/few_labels.py [--only table gpcr groups large] [--data ../shared/data/yamanishi2008]
 
 ``table``: 4,800 labels of 2,345 × 1,831 entities; searches in D, scores in all settings and explanations. ``gpcr``:
 95 × 223 labels, of which 1 or 200 are missing. ``groups``: 300 labels of 20 × 60 in D with groups.

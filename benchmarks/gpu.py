@@ -1,7 +1,6 @@
 """What the same code does on a GPU: arrays of torch are computed where they live.
 
-    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes
-    664x445 4000x3000]
+    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes 664x445 4000x3000]
                              [--data ../shared/data/yamanishi2008]
 
 Each case has a target in seconds on one H200, and a limit measured in the same run: the time of its
@@ -31,6 +30,7 @@ from dyadlearn._array import on_device, to_numpy
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.spectrum import Spectrum
 from holdout import SHAPES, load
@@ -235,7 +235,7 @@ def kronecker_d(limits: Limits, folder: Path, scale: float) -> None:
     name = "e" if scale == 1 else "gpcr"
     K, G, Y = (on_device(np.asarray(part), limits.device) for part in load(name, folder)[:3])
     pairing = Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0)
-    found = clock(lambda: pairing.new_both(Y[None, ...], ALPHAS), limits.device)
+    found = clock(lambda: new_both(pairing, Y[None, ...], ALPHAS), limits.device)
     few, many = sorted(Y.shape)
     anew = few * limits.eigh(few - 1)
     below = {"products": limits.products(14 * 2 * few, many, few, many)}

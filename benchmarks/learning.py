@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from dyadlearn.learning.error import ExactError, FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
-from dyadlearn.learning.operator import Cells, PairOperator
+from dyadlearn.learning.operator import CellSet, PairOperator
 from dyadlearn.settings import Setting
 
 N_KERNELS = 5
@@ -41,7 +41,7 @@ def exact(setting: str, repeats: int) -> list[tuple[str, float, str]]:
     rng = np.random.default_rng(0)
     m, q = (200, 150)
     sides = [side(n, rng, np.float64) for n in (m, q)]
-    cells = Cells.of(np.ones((m, q), dtype=bool), np.zeros(0))
+    cells = CellSet.of(np.ones((m, q), dtype=bool), np.zeros(0))
     ones = np.ones(m * q)
     error = ExactError(
         Targets(rng.normal(size=m * q), ones, None, "grand", cells), sides, Setting(setting)
@@ -77,7 +77,7 @@ def folds(repeats: int) -> list[tuple[str, float, str]]:
     sides = [side(n, rng, np.float32) for n in (m, q)]
     observed = rng.random((m, q)) < 0.25
     test = observed & (rng.random((m, q)) < 0.2)
-    cells = Cells.of(observed, np.zeros(0, dtype=np.float32))
+    cells = CellSet.of(observed, np.zeros(0, dtype=np.float32))
     n = len(cells.rows)
     labels = Targets(
         rng.normal(size=n).astype(np.float32), np.ones(n, dtype=np.float32), None, "grand", cells

@@ -1,7 +1,6 @@
 """What observed pairs cost that are solved for without their grid.
 
-    python benchmarks/observed.py [--case molecules] [--device cuda] [--pairs 236530] [--dtype
-    float64]
+    python benchmarks/observed.py [--case molecules] [--device cuda] [--pairs 236530] [--dtype float64]
 
 ``molecules``: 143,255 × 2,069 entities, 236,530 pairs, 1,000 landmarks of an RBF kernel on each side, one ridge of 1
 and a residual of 1e-6. ``ratings``: 10⁶ × 10⁵ entities with 256 features each and any number of

@@ -1,7 +1,6 @@
 """What a batch costs an online model: beside fitting anew, beside its matrix products, and as rows go by.
 
-    python benchmarks/online.py [--features 1000] [--tasks 1000] [--rows 100000] [--batch 1000]
-    [--updates 100]
+    python benchmarks/online.py [--features 1000] [--tasks 1000] [--rows 100000] [--batch 1000] [--updates 100]
 
 An update learns a batch and reads the coefficients. It is timed in turns with fitting all rows anew
 and with the matrix products that it cannot do without, so that the state of the machine touches all

@@ -1,7 +1,6 @@
 """Learn at the scale of the paper's text experiment, streamed from disk: speed, and memory that stays below 8 GB.
 
-    python benchmarks/scale.py [--documents 380000] [--terms 833482] [--labels 12633] [--components
-    1000]
+    python benchmarks/scale.py [--documents 380000] [--terms 833482] [--labels 12633] [--components 1000]
                                [--first 5000] [--batch 1000] [--test 10000] [--folder FOLDER]
 
 Synthetic documents of the shape of the LSHTC Wikipedia set: sparse, each with one label, the labels

@@ -1,7 +1,6 @@
 """Activity coefficients of solutes in solvents, from structures alone and as a correction of a physical model.
 
-    python experiments/activity.py [--settings ABC] [--known COSMO_RS] [--folds 5] [--data FOLDER]
-    [--json FILE]
+    python experiments/activity.py [--settings ABC] [--known COSMO_RS] [--folds 5] [--data FOLDER] [--json FILE]
 
 The labels are ln γ at infinite dilution and 298 K of 2,810 pairs (Sanchez Medina and others,
 Digital Discovery 1:216, 2022, MIT licence). The structures are SMILES. rdkit describes them, and

@@ -1,7 +1,6 @@
 """Default grids of alpha against the powers of ten from 10⁻⁷ to 10⁶: nested scores on six sets, in all settings.
 
-    python experiments/default_grids.py [--sets nr gpcr ic davis kiba birds] [--settings ABCD]
-    [--splits 3]
+    python experiments/default_grids.py [--sets nr gpcr ic davis kiba birds] [--settings ABCD] [--splits 3]
                                         [--repeats 3]
 
 A default grid has the same 14 values times the mean eigenvalue of the kernel. Each search chooses

@@ -1,7 +1,6 @@
 """How many labels of held-out instances, tasks and both lie within their intervals, over repeated splits.
 
-    python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step
-    Kronecker]
+    python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step Kronecker]
                                     [--splits 20] [--first 0] [--coverage 0.9] [--json FILE] [--join
                                     FILE …]
     python experiments/intervals.py --missing [--splits 20]

@@ -1,7 +1,6 @@
 """Print the small figures of the pages that no other script prints, with date and versions.
 
-    python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical]
-    [flixster] [times]
+    python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical] [flixster] [times]
 
 Each part takes less than a minute on one core; without names all run. `fingerprints` and `times`
 need the drug–target networks, `identical` needs Davis, and `flixster` the published split of

@@ -1,7 +1,6 @@
 """Which kernel between pairs is best where: nested scores of the family, in all settings.
 
-    python experiments/pair_kernels.py [--sets dyads nr gpcr ic davis e] [--settings ABCD] [--splits
-    3]
+    python experiments/pair_kernels.py [--sets dyads nr gpcr ic davis e] [--settings ABCD] [--splits 3]
                                        [--models …] [--json FILE] [--markdown]
 
 Each model chooses its regularisation, and the family its shares too, within the folds that remain;

@@ -1,7 +1,7 @@
 """How good probabilities are: Brier scores and calibration errors on four networks of drugs and targets.
 
-    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER]
-    [--json FILE] python experiments/probabilities.py --few
+    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER] [--json FILE]
+    python experiments/probabilities.py --few
 
 Two-step ridge regression chooses both regularisations for the setting, by the squared error of its
 held-out predictions of the labels 0 and 1. These are then taken for probabilities as they are, cut
@@ -32,7 +32,8 @@ import numpy as np
 import dyadlearn
 from dyadlearn import TwoStepRidgeCV, calibrate
 from dyadlearn.datasets import fetch_yamanishi
-from dyadlearn.diagnostics.calibration import MAPS, reliability
+from dyadlearn.diagnostics.monotone import MAPS
+from dyadlearn.diagnostics.reliability import reliability
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.kernels import repair
 

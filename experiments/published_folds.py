@@ -1,7 +1,7 @@
 """Davis on the published folds of LLMDTA: new pairs, new drugs, new proteins, and both, five folds each.
 
-    python experiments/published_folds.py [--settings warm,novel-drug] [--folds 0,1] [--models
-    learned] [--jobs 2] python experiments/published_folds.py --table build/published_folds.jsonl
+    python experiments/published_folds.py [--settings warm,novel-drug] [--folds 0,1] [--models learned] [--jobs 2]
+    python experiments/published_folds.py --table build/published_folds.jsonl
 
 Every model learns from the pairs of `train` alone and predicts those of `test`, once. Identical
 sequences are in one fold. The models:

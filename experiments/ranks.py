@@ -1,7 +1,6 @@
 """Normal scores of ranks as labels: what they gain in the order of predictions, and lose in squared error.
 
-    python experiments/ranks.py [--data davis kiba] [--seeds 0 1 2] [--device cuda] [--cache FOLDER]
-    [--json FILE]
+    python experiments/ranks.py [--data davis kiba] [--seeds 0 1 2] [--device cuda] [--cache FOLDER] [--json FILE]
 
 New pairs (setting A) on the splits and kernels of `records.py`. `LearnedKernelRidge` learns once
 from the labels, and once from `dyadlearn.labels.NormalScores` of the training labels; predictions

@@ -1,7 +1,7 @@
 """Records: public benchmarks with learned kernels, from raw entities to the table.
 
-    python experiments/records.py [--data nr,davis] [--setting A,B] [--seeds 0,1,2] [--folds 0,1]
-    [--out FILE] [--list] python experiments/records.py --table FILE … [--page docs/records.md]
+    python experiments/records.py [--data nr,davis] [--setting A,B] [--seeds 0,1,2] [--folds 0,1] [--out FILE] [--list]
+    python experiments/records.py --table FILE … [--page docs/records.md]
 
 `LearnedKernelRidge` chooses everything (weights and exponents of kernels, shares, λ, the number of
 stages) by folds of the training labels. A *unit* is one data set, setting and split; what it gave

@@ -1,7 +1,6 @@
 """The paper's experiments one after the other, with a plan before anything starts.
 
-    python experiments/reproduce.py [--quick] [--plan] [--only table2 transfer text] [--data-home
-    FOLDER]
+    python experiments/reproduce.py [--quick] [--plan] [--only table2 transfer text] [--data-home FOLDER]
                                     [--out build] [--transfer="--repeats 100"] [--text="--data
                                     lshtc"]
 

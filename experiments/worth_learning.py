@@ -1,7 +1,7 @@
 """Is learning kernels worth it? The best single kernel, the flat average and learned weights, nested.
 
-    python experiments/worth_learning.py [--data nr,gpcr] [--settings A,B,C] [--seeds 0,1,2] [--out
-    FILE] python experiments/worth_learning.py --table FILE
+    python experiments/worth_learning.py [--data nr,gpcr] [--settings A,B,C] [--seeds 0,1,2] [--out FILE]
+    python experiments/worth_learning.py --table FILE
 
 A fifth of the pairs (A), drugs (B) or targets (C) is the test, drawn by the seed. Each of the three
 learns λ and the shares from the training labels alone, in one stage:

@@ -1,8 +1,9 @@
 """Old against new: the same random cases in two versions of the library, and every difference between their answers.
 
-    python fuzz/compare.py                        # 2,000 cases, the commit of baseline.txt against
-    src/ python fuzz/compare.py --cases 10000 --seed 5 python fuzz/compare.py --only searches --case
-    71 python fuzz/compare.py --plant                # faults that must be found
+    python fuzz/compare.py                        # 2,000 cases, the commit of baseline.txt against src/
+    python fuzz/compare.py --cases 10000 --seed 5
+    python fuzz/compare.py --only searches --case 71
+    python fuzz/compare.py --plant                # faults that must be found
 
 A case has a number, from which its kind and all that is random in it follow. Each version runs in a
 process of its own (`answering.py`), on the same libraries, with one thread. Numbers may differ by

@@ -55,8 +55,8 @@ FAULTS = (
     ),
     Fault(
         "pairing",
-        "slack = slack - grid * grid * (factor / total)",
-        "slack = slack - 1.001 * grid * grid * (factor / total)",
+        "slack = slack - mean.grid * mean.grid * (mean.factor / mean.total)",
+        "slack = slack - 1.001 * mean.grid * mean.grid * (mean.factor / mean.total)",
     ),
     Fault(
         "holes",
@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "completion = Completion(solution.values, form, solution)",
-        "completion = Completion(1.001 * solution.values, form, solution)",
+        "completion = Completion(solution.values, route, solution)",
+        "completion = Completion(1.001 * solution.values, route, solution)",
     ),
     Fault(
         "observed",

@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn.learning.error import FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
-from dyadlearn.solve.cells import Cells
+from dyadlearn.solve.cells import CellSet
 from problems import bordered
 
 
@@ -150,7 +150,7 @@ def targets(
 ) -> Targets:
     """Return labels to learn from; they may have holes (NaN)."""
     observed = ~np.isnan(Y)
-    cells = Cells.of(observed, put(np.zeros(0)))
+    cells = CellSet.of(observed, put(np.zeros(0)))
     values, seen, *given = (
         put(grid.astype(float)[cells.rows, cells.columns])
         for grid in (np.nan_to_num(Y), observed, *([] if weights is None else [weights]))

@@ -201,14 +201,14 @@ def test_landweber_descends_the_squared_error():
 @over(every(filter=[Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(3)]))
 def test_vanishing_residual_is_the_limit_up_to_scale(filter):
     values = np.array([0.5, 1.0, 6.0])
-    limit = filter.vanishing_remainder(values)
+    limit = filter.remainder_limit(values)
     small = filter.remainder(values, 1e-12)
     assert_allclose(limit / limit[0], small / small[0], rtol=1e-10)
 
 
 @over(every(filter=[SpectralCutoff(), Landweber(), Landweber(3)]))
 def test_no_vanishing_residual_where_there_is_no_limit(filter):
-    assert filter.vanishing_remainder(np.array([0.5, 1.0])) is None
+    assert filter.remainder_limit(np.array([0.5, 1.0])) is None
 
 
 @over(every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
@@ -12,16 +13,21 @@ from sweeps import every, lines, over
 
 @over(
     lines(
-        "setting new_instance new_task",
-        ("A", False, False),
-        ("B", True, False),
-        ("C", False, True),
-        ("D", True, True),
+        "letter new transposed",
+        ("A", (), "A"),
+        ("B", (0,), "C"),
+        ("C", (1,), "B"),
+        ("D", (0, 1), "D"),
     )
 )
-def test_what_is_new(setting, new_instance, new_task):
-    assert Setting(setting).new_instance is new_instance
-    assert Setting(setting).new_task is new_task
+def test_a_setting_is_the_set_of_new_sides(letter, new, transposed):
+    setting = Setting(letter)
+    assert setting.new == new
+    assert Setting.of(reversed(new)) is setting
+    assert setting.transposed is Setting(transposed)
+    assert setting.value == setting == str(setting) == letter
+    assert pickle.loads(pickle.dumps(setting)) is setting
+    assert Setting.from_state(setting.state(), "model") is setting
 
 
 @over(

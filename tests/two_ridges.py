@@ -93,11 +93,11 @@ def refitted_without(X, Y, T, alpha, task_alpha, constant, setting):
     found = np.full(Y.shape, np.nan)
     for i in range(len(X)):
         for j in range(Y.shape[1]):
-            if setting.new_instance:
+            if 0 in setting.new:
                 rows = np.delete(np.arange(len(X)), i)
             else:
                 rows = np.arange(len(X))
-            if setting.new_task:
+            if 1 in setting.new:
                 columns = np.delete(np.arange(len(Y.T)), j)
             else:
                 columns = np.arange(len(Y.T))

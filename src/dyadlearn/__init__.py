@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # mypy does not find names that a star import takes from anot
     from dyadlearn.diagnostics.explaining import *
     from dyadlearn.diagnostics.permutation import *
     from dyadlearn.diagnostics.recommending import *
+    from dyadlearn.diagnostics.screening import *
     from dyadlearn.features import read_features
     from dyadlearn.holdout.refit import verify_holdout
     from dyadlearn.kernels import Descriptions, Landmarks

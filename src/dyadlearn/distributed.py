@@ -96,8 +96,8 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
     _check_online(model)
     if model.keep_labels:
         raise ValueError(
-            "keep_labels would gather rows from the cluster: leave it out, and give the arrays "
-            "again."
+            "keep_labels=True would gather all rows from the cluster: use keep_labels=False, and "
+            "pass the arrays again where labels are needed."
         )
     rows, labels = _aligned(X, y)
     with all_or_nothing(model):
@@ -110,9 +110,9 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
         model.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         like = model.statistics_
         if not like.is_complete:
-            remedy = "use partial_fit of the model or fit_stream"
             raise ValueError(
-                f"Y contains NaN, but on a cluster every label must be observed: {remedy}."
+                "Y contains NaN, but on a cluster every label must be observed: use partial_fit of "
+                "the model or fit_stream."
             )
         collected = partial(collect, constant=like.has_constant)
         total = _summed(collected, merge, rows, labels, getattr(model, "feature_map_", None))
@@ -236,9 +236,11 @@ def landscape(
     values = check_alphas(alphas, "alphas")
     task_values = check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, *parts = _left_out(model, X, y, setting)
-    errors = _summed(_block_errors, np.add, rows, labels, *parts, values, task_values, wanted)
+    grids = (values, task_values)
+    errors = _summed(_block_errors, np.add, rows, labels, *parts, grids, wanted)
     scores = np.asarray(-errors / labels.shape[0])
-    warn_of_undefined(scores, values, task_values if scores.ndim == 2 else None, wanted.value, 2)
+    used = (values, task_values if scores.ndim == 2 else None)
+    warn_of_undefined(scores, used, wanted.value, 2)
     return scores
 
 
@@ -268,9 +270,8 @@ def tune(
     """
     values = check_alphas(alphas, "alphas")
     task_values = check_alphas(task_alphas, "task_alphas")
-    return model.set_best(
-        landscape(model, X, y, values, task_values, setting=setting), values, task_values
-    )
+    scores = landscape(model, X, y, values, task_values, setting=setting)
+    return model.set_best(scores, values, task_values)
 
 
 # Checks of the arguments -------------------------------------------------------------------------
@@ -294,9 +295,11 @@ def _aligned(X: Any, y: Any = None) -> tuple[Any, Any]:
         if array is None:
             continue
         if not isinstance(array, da.Array):
-            remedy = "use the methods of the model, or dask.array.from_array"
-            raise TypeError(f"{name} must be a dask array, found {type(array).__name__}: {remedy}.")
-        if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+            raise TypeError(
+                f"{name} must be a dask array, found {type(array).__name__}: use the methods of "
+                f"the model, or dask.array.from_array."
+            )
+        if any(np.isnan(sizes).any() for sizes in array.chunks):
             raise ValueError(
                 f"{name} has chunks of unknown size: call its compute_chunk_sizes() first."
             )
@@ -333,7 +336,8 @@ def _left_out(
         )
     # Decomposed once, for all workers.
     for side in (known.groups[0], known.task_sums):
-        _ = None if side is None else side.eigen
+        if side is not None:
+            _ = side.eigen
     ridge = OnlineRidge(known, model.alpha, model.task_alpha)
     return wanted, rows, labels, getattr(model, "feature_map_", None), ridge
 
@@ -347,8 +351,9 @@ def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any
     shared = dask.delayed(parts, traverse=False)
     work = dask.delayed(_on_block)
     starts = np.cumsum([0, *rows.chunks[0][:-1]]).tolist()
-    labels = [None] * len(starts) if labels is None else labels.to_delayed().ravel()
-    blocks = zip(starts, rows.to_delayed().ravel(), labels, strict=True)
+    row_blocks = rows.to_delayed().ravel()
+    label_blocks = [None] * len(starts) if labels is None else labels.to_delayed().ravel()
+    blocks = zip(starts, row_blocks, label_blocks, strict=True)
     return [work(function, *block, shared) for block in blocks]
 
 
@@ -357,23 +362,25 @@ def _summed(function: Callable[..., Any], add: Callable[[Any, Any], Any], *argum
     level = _on_blocks(function, *arguments)
     total = dask.delayed(reduce)
     while len(level) > 1:
-        level = [
-            total(add, level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)
-        ]
-    return _computed(level)[0]
+        starts = range(0, len(level), FAN_IN)
+        level = [total(add, level[start : start + FAN_IN]) for start in starts]
+    (value,) = _computed(level)
+    return value
 
 
 def _lazily(
     function: Callable[..., Any], rows: Any, labels: Any, width: int, dtype: Any, *parts: Any
 ) -> Any:
     """Return the dask array (m, width) whose blocks are the values of `_on_blocks`."""
-    found = zip(_on_blocks(function, rows, labels, *parts), rows.chunks[0], strict=True)
-    return da.concatenate(
-        [da.from_delayed(block, (size, width), dtype=dtype) for block, size in found]
-    )
+    values = _on_blocks(function, rows, labels, *parts)
+    blocks = []
+    for value, size in zip(values, rows.chunks[0], strict=True):
+        blocks.append(da.from_delayed(value, (size, width), dtype=dtype))
+    return da.concatenate(blocks)
 
 
 def _computed(values: list[Any]) -> list[Any]:
+    """Compute delayed values together."""
     with warnings.catch_warnings():
         # The shared node of the graph may be large, but it is sent once.
         warnings.filterwarnings("ignore", message="Sending large graph")
@@ -390,10 +397,11 @@ def _on_block(
     feature_map, *rest = parts
     try:
         Phi = check_matrix(block, "X", accept_sparse=True)
-        Phi = Phi if feature_map is None else mapped(Phi, feature_map, "feature_map")
-        return function(
-            Phi, None if labels is None else check_matrix(labels, "Y", accept_sparse=True), *rest
-        )
+        if feature_map is not None:
+            Phi = mapped(Phi, feature_map, "feature_map")
+        if labels is not None:
+            labels = check_matrix(labels, "Y", accept_sparse=True)
+        return function(Phi, labels, *rest)
     except ValueError as error:
         kind = LeverageError if isinstance(error, LeverageError) else ValueError
         raise kind(f"In the block that begins with row {start}: {error}") from error
@@ -403,15 +411,17 @@ def _block_errors(
     Phi: Array,
     Y: Array,
     ridge: OnlineRidge,
-    alphas: list[float],
-    task_alphas: list[float],
+    alphas: tuple[list[float], list[float]],
     setting: Setting,
 ) -> Array:
-    columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
+    """Return the squared errors of a block for all regularisations, weighted by the size of the block."""
+    rows, columns = alphas
+    if ridge.statistics.tasks is None:
+        columns = columns[:1]
     errors = where_defined(
-        lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns
+        lambda *values: online_squared_errors(ridge, Phi, Y, values, setting), rows, columns
     )
-    return Y.shape[0] * errors  # weighted by the size of the block
+    return Y.shape[0] * errors
 
 
 def _block_holdout(Phi: Array, Y: Array, ridge: OnlineRidge, setting: Setting, dtype: Any) -> Array:

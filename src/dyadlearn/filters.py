@@ -90,7 +90,7 @@ class SpectralFilter(Stored, ABC, stored=False):
             return _where(~(values > 0), values)
         return self._remainder(values, alpha)
 
-    def vanishing_remainder(self, values: Array) -> Array | None:
+    def remainder_limit(self, values: Array) -> Array | None:
         r"""Return the limit of :math:`1 - f` up to a factor as :math:`\lambda \to 0`, for a full-rank spectrum.
 
         Hold-out predictions do not change when the remainder is scaled, so that this limit gives
@@ -142,7 +142,7 @@ class Tikhonov(SpectralFilter):
     #: Ridge regression does not converge faster to smoother functions.
     qualification = 1.0
 
-    def vanishing_remainder(self, values: Array) -> Array | None:
+    def remainder_limit(self, values: Array) -> Array | None:
         r"""Return :math:`1/\sigma`, the limit of :math:`(1 - f)/\lambda`."""
         return 1.0 / values
 
@@ -210,7 +210,7 @@ class IteratedTikhonov(SpectralFilter):
         """The number of repetitions."""
         return float(self.n_iter)
 
-    def vanishing_remainder(self, values: Array) -> Array | None:
+    def remainder_limit(self, values: Array) -> Array | None:
         r"""Return :math:`\sigma^{-n}`, the limit of :math:`(1 - f)/\lambda^n`."""
         return values ** -int(self.n_iter)
 
@@ -293,20 +293,20 @@ class Tabulated(SpectralFilter):
         Shrinkage f of each eigenvalue.
     remainders : array of shape (k,)
         Remainder 1 − f of each eigenvalue.
-    vanishing : array of shape (k,) or None
-        Limit of the remainder up to a factor, see `SpectralFilter.vanishing_remainder`.
+    remainder_limits : array of shape (k,) or None
+        Limit of the remainder up to a factor, see `SpectralFilter.remainder_limit`.
     """
 
     shrinkages: Array
     remainders: Array
-    vanishing: Array | None = None
+    remainder_limits: Array | None = None
 
     #: Unknown.
     qualification = math.nan
 
-    def vanishing_remainder(self, values: Array) -> Array | None:
-        """Return the attribute `vanishing`."""
-        return self.vanishing
+    def remainder_limit(self, values: Array) -> Array | None:
+        """Return the attribute `remainder_limits`."""
+        return self.remainder_limits
 
     def uses_alpha(self) -> bool:
         """Return False: `alpha` changes nothing."""

@@ -26,6 +26,7 @@ from dyadlearn._array import (
     is_foreign,
     is_sparse,
     namespace,
+    placed,
     take_block,
     take_rows,
     to_numpy,
@@ -41,6 +42,7 @@ from dyadlearn._checks import (
 )
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import InPython, Message
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids, Table, library_of, make_ids, read_table, text_ids, write_table
 
@@ -59,6 +61,9 @@ __all__ = [
     "to_grid",
 ]
 
+#: Instance and task of some cells, an integer array (n,) for each.
+Places = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class Labels(Stored):
@@ -71,9 +76,9 @@ class Labels(Stored):
 
     Attributes
     ----------
-    rows, columns : integer arrays of shape (n,), of numpy, or None
-        Instance and task of each label of a list: all cells different, in ascending order of rows
-        and then of columns. None for a grid.
+    cells : tuple of integer arrays of shape (n,), of numpy, or None
+        Instance and task of each label of a list: all cells different, in ascending order of
+        instances and then of tasks. None for a grid.
     values : array of shape (n,), or (m, q) for a grid
         Labels.
     shape : (int, int)
@@ -92,56 +97,42 @@ class Labels(Stored):
     Labels(3 of 2 × 2)
     """
 
-    rows: np.ndarray | None
-    columns: np.ndarray | None
+    cells: Places | None
     values: Array
     shape: tuple[int, int]
     weights: Array | None = None
 
     def _fits(self) -> bool:
-        rows = self.rows
-        columns = self.columns
-        shape = self.shape
-        if rows is None or columns is None:
-            cells_fit = rows is columns
-        else:
-            shape = rows.shape
-            sides = zip((rows, columns), self.shape, strict=True)
-            are_inside = all(
-                at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides
-            )
-            cells_fit = (
-                len(shape) == 1
-                and columns.shape == shape
-                and are_inside
-                and _in_order(rows, columns).all()
-            )
-        return (
-            bool(cells_fit)
-            and is_shaped(self.values, *shape)
-            and is_shaped(self.weights, *shape)
-            and self.size > 0
-        )
+        shape: tuple[int, ...] = self.shape
+        if self.cells is not None:
+            shape = self.values.shape[:1]
+            for at, length in zip(self.cells, self.shape, strict=True):
+                if at.shape != shape or at.dtype.kind not in "iu":
+                    return False
+                if not ((at >= 0) & (at < length)).all():
+                    return False
+            if not _in_order(self.cells).all():
+                return False
+        return is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
         """Return the labels of a grid (m, q) with NaN for missing labels, without a copy."""
-        return cls(None, None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
+        return cls(None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
 
     @classmethod
     def of_pairs(
         cls,
-        rows: np.ndarray,
-        columns: np.ndarray,
+        cells: Places,
         values: Array,
         shape: tuple[int, int],
         weights: Array | None = None,
     ) -> Self:
         """Return a list of labels from cells in any order, all different."""
-        labels = cls(rows, columns, values, shape, weights)
-        if _in_order(rows, columns).all():
+        labels = cls(cells, values, shape, weights)
+        if _in_order(cells).all():
             return labels
-        return labels.take(np.lexsort((columns, rows)))
+        return labels.take(np.lexsort(cells[::-1]))
 
     @classmethod
     def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
@@ -154,11 +145,11 @@ class Labels(Stored):
                 f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s)."
             )
         stored = sparse.coo_array(matrix)
-        labels = cls.of_pairs(stored.row, stored.col, stored.data, stored.shape)
-        rows, columns = labels.places
-        later = _in_order(rows, columns)
+        labels = cls.of_pairs((stored.row, stored.col), stored.data, stored.shape)
+        later = _in_order(labels.places)
         if not later.all():
             at = int(np.argmin(later))
+            rows, columns = labels.places
             raise ValueError(
                 f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row "
                 f"{rows[at]} and "
@@ -174,17 +165,31 @@ class Labels(Stored):
     @property
     def grid(self) -> Array | None:
         """The values (m, q) with NaN for missing labels; None for a list."""
-        return self.values if self.rows is None else None
+        return self.values if self.cells is None else None
 
     @property
     def is_full(self) -> bool:
         """Whether no label is missing and there are no weights, so that closed forms apply."""
         return self.weights is None and self.size == math.prod(self.shape)
 
-    @cached_property
-    def full(self) -> Array | None:
-        """The values (m, q) of a grid that `is_full`; else None."""
-        return self.grid if self.is_full else None
+    def as_grid(self) -> Array:
+        """Return the values (m, q), NaN for missing labels; raise ValueError for a list, unless it is complete."""
+        if self.cells is None:
+            return self.values
+        if self.is_full:  # the cells of a complete list are in the order of the grid
+            return namespace(self.values).reshape(self.values, self.shape)
+        m, q = self.shape
+        raise ValueError(
+            Message(
+                f"This method needs a grid of {m} × {q} labels, but the model was fitted on a "
+                f"list of {self.size} observed pairs: use ",
+                InPython(
+                    "evaluate(), holdout(), predict_interval() or cross-validation of the pairs",
+                    "dyadlearn evaluate",
+                ),
+                ", or fit the model on a grid with NaN for missing labels.",
+            )
+        )
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -201,9 +206,51 @@ class Labels(Stored):
         xp = namespace(self.grid)
         return int(xp.sum(xp.astype(~xp.isnan(self.grid), xp.int64)))
 
-    def of(self, grid: np.ndarray) -> np.ndarray:
+    @property
+    def has_missing(self) -> bool:
+        """Whether an entry of `values` is a missing label."""
+        return self.size < self.observed.size
+
+    # --- values in the shape of the labels' values ----------------------------------------------------
+
+    def of(self, grid: Array) -> Array:
         """Return the values of a grid (m, q) at the cells of `values`."""
-        return grid if self.rows is None else np.asarray(grid[self.places])
+        if self.cells is None:
+            return grid
+        rows, columns = self.cells
+        flat = namespace(grid).reshape(grid, (-1,))
+        return take_rows(flat, rows.astype(np.intp) * self.shape[1] + columns)
+
+    def shaped(self, values: Array, absent: float = math.nan) -> Array:
+        """Return values (n,) of the observed labels in the shape of `values`, with `absent` for missing labels."""
+        if self.cells is not None:
+            return values
+        xp = namespace(values)
+        flat = placed([values], [np.flatnonzero(self.observed)], self.observed.size, absent)
+        return xp.reshape(flat, self.shape)
+
+    def kept(self, values: Array, left: np.ndarray) -> Array:
+        """Return values of the shape of `values` in that of the labels after `hide(left)`."""
+        return values if self.cells is None else take_rows(values, np.flatnonzero(~left))
+
+    def turned(self, values: Array) -> Array:
+        """Return values of the shape of `values` in that of the `transposed` labels."""
+        if self.cells is None:
+            return values.T
+        rows, columns = self.cells
+        return take_rows(values, np.lexsort((rows, columns)))
+
+    def product_work(self, ranks: Sequence[int]) -> float:
+        """Return the multiplications of a product with the kernel of the labels, for sides of some ranks."""
+        if self.cells is not None:
+            return float(self.size * min(ranks))
+        m, q = self.shape
+        return float(m) * q * (m + q)
+
+    @property
+    def dense_numbers(self) -> float:
+        """Numbers that `dense` allocates for values and weights with room to compute them: 0 for a grid."""
+        return 0.0 if self.cells is None else 8.0 * math.prod(self.shape)
 
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
@@ -218,10 +265,10 @@ class Labels(Stored):
         return replace(self, values=change(self.values), weights=weights, **fields)
 
     @cached_property
-    def places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column of each observed label, two integer arrays (n,)."""
-        if self.rows is not None and self.columns is not None:
-            return self.rows, self.columns
+    def places(self) -> Places:
+        """Instance and task of each observed label, two integer arrays (n,)."""
+        if self.cells is not None:
+            return self.cells
         rows, columns = np.nonzero(self.observed)
         return rows, columns
 
@@ -230,6 +277,12 @@ class Labels(Stored):
         if self.grid is not None:
             return np.broadcast_to(side[:, None] if axis == 0 else side, self.shape)
         return np.asarray(side[self.places[axis]])
+
+    def labelled(self, axis: int) -> np.ndarray:
+        """Return the positions of the instances (axis 0) or of the tasks (axis 1) that have a label."""
+        if self.cells is not None:
+            return np.unique(self.cells[axis])
+        return np.flatnonzero(self.observed.any(axis=1 - axis))
 
     # --- subsets --------------------------------------------------------------------------------------
 
@@ -244,42 +297,38 @@ class Labels(Stored):
         """Return some labels of a list, by a mask of shape (n,) or by positions."""
         at = np.flatnonzero(kept) if kept.dtype == bool else kept
         rows, columns = self.places
-        return self._changed(
-            lambda values: take_rows(values, at), rows=rows[at], columns=columns[at]
-        )
+        return self._changed(lambda values: take_rows(values, at), cells=(rows[at], columns[at]))
 
-    def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
+    def part(self, *positions: np.ndarray) -> Self:
         """Return the labels of the grid of some rows and columns, given by positions in ascending order."""
+        rows, columns = positions
         shape = (int(rows.size), int(columns.size))
         if self.grid is not None:
             return self._changed(lambda values: take_block(values, rows, columns), shape=shape)
         new = []
-        for wanted, places, length in zip((rows, columns), self.places, self.shape, strict=True):
+        for wanted, places, length in zip(positions, self.places, self.shape, strict=True):
             position = np.full(length, -1)
             position[wanted] = np.arange(wanted.size)
             new.append(position[places])
-        stays = (new[0] >= 0) & (new[1] >= 0)
-        return replace(self.take(stays), rows=new[0][stays], columns=new[1][stays], shape=shape)
+        stays = np.logical_and.reduce([places >= 0 for places in new])
+        return replace(self.take(stays), cells=(new[0][stays], new[1][stays]), shape=shape)
 
     @property
     def transposed(self) -> Self:
         """The labels with tasks as rows and instances as columns."""
         if self.grid is not None:
             return self._changed(lambda values: values.T, shape=self.shape[::-1])
-        rows, columns = self.places
-        return type(self).of_pairs(columns, rows, self.values, self.shape[::-1], self.weights)
+        cells = self.places[::-1]
+        return type(self).of_pairs(cells, self.values, self.shape[::-1], self.weights)
 
     def listed(self) -> Self:
         """Return the labels as a list."""
         if self.grid is None:
             return self
-        xp, flat, (rows, columns) = (
-            namespace(self.values),
-            np.flatnonzero(self.observed),
-            self.places,
-        )
+        xp = namespace(self.values)
+        flat = np.flatnonzero(self.observed)
         return self._changed(
-            lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), rows=rows, columns=columns
+            lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), cells=self.places
         )
 
     def spread(self, values: Array, absent: float = math.nan) -> Array:
@@ -305,16 +354,23 @@ class Labels(Stored):
         weights = None if self.weights is None else self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
-    def restored(self, values: Array, form: Table) -> Any:
-        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
-        return form.restore(values) if self.grid is not None else self.to_sparse(values)
+    def restored(self, values: Array, form: Table | None = None) -> Any:
+        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix.
 
-    def permuted(self, rows: np.ndarray, columns: np.ndarray) -> Self:
-        """Return the labels with row i taken from row ``rows[i]``, and column j from column ``columns[j]``."""
+        Without `form`, values of a grid are returned as they are.
+        """
+        if self.cells is not None:
+            return self.to_sparse(values)
+        return values if form is None else form.restore(values)
+
+    def permuted(self, *orders: np.ndarray) -> Self:
+        """Return the labels with row i taken from row ``orders[0][i]``, and columns by ``orders[1]``."""
         if self.grid is not None:
-            return self.part(rows, columns)
-        at = np.argsort(rows)[self.places[0]], np.argsort(columns)[self.places[1]]
-        return type(self).of_pairs(*at, self.values, self.shape, self.weights)
+            return self.part(*orders)
+        rows, columns = (
+            np.argsort(order)[places] for order, places in zip(orders, self.places, strict=True)
+        )
+        return type(self).of_pairs((rows, columns), self.values, self.shape, self.weights)
 
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
         """Return the values of a list, or other values for the same cells, as a sparse matrix (m, q)."""
@@ -367,11 +423,13 @@ class Labels(Stored):
         return as_array_of(sums, self.values, self.values.dtype)
 
 
-def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _in_order(cells: Places) -> np.ndarray:
     """Return, for each cell except the first, whether it follows the previous one, by row and then by column."""
-    return np.asarray(
-        (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1]))
-    )
+    follows = np.zeros(max(cells[0].size - 1, 0), dtype=bool)
+    # The last side decides only where the cells are equal on the sides before it.
+    for at in reversed(cells):
+        follows = (at[1:] > at[:-1]) | ((at[1:] == at[:-1]) & follows)
+    return follows
 
 
 def read_labels(Y: Any, name: str = "Y") -> Table:

@@ -4,30 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from dyadlearn._state import Stored
 
 __all__ = ["Setting", "as_setting", "as_settings"]
 
+#: Groups of the rows of each side that are left out together; None for a side without groups.
+Groups = tuple[Any, ...]
+
+#: Names of the parameters that take the groups of each side, and of what they group.
+GROUP_NAMES = ("groups", "task_groups")
+_GROUPED = ("instances", "tasks")
+
 
 class Setting(Stored, StrEnum):
-    """Prediction setting: which parts of a pair are new at prediction time.
+    """Prediction setting: the set of sides of a pair that are new at prediction time.
 
     A is a new pair of a known instance and a known task, B a new instance with a known task, C a
     known instance with a new task, and D a new instance with a new task.
 
+    Attributes
+    ----------
+    new : tuple of int
+        Axes of the new sides, in ascending order: 0 for the instances, 1 for the tasks.
+
     Examples
     --------
     >>> from dyadlearn.settings import Setting
-    >>> Setting.D.new_instance, Setting.D.new_task
-    (True, True)
+    >>> [setting.new for setting in Setting]
+    [(), (0,), (1,), (0, 1)]
     """
 
-    A = "A"
-    B = "B"
-    C = "C"
-    D = "D"
+    new: tuple[int, ...]
+
+    A = "A", ()
+    B = "B", (0,)
+    C = "C", (1,)
+    D = "D", (0, 1)
+
+    def __new__(cls, letter: str, new: tuple[int, ...] = ()) -> Self:
+        """Return the member with a letter and the axes of its new sides."""
+        setting = str.__new__(cls, letter)
+        setting._value_ = letter
+        setting.new = new
+        return setting
+
+    @classmethod
+    def of(cls, new: Iterable[int]) -> Setting:
+        """Return the setting in which the sides of some axes are new.
+
+        Examples
+        --------
+        >>> from dyadlearn.settings import Setting
+        >>> Setting.of([1]).value
+        'C'
+        """
+        axes = tuple(sorted(new))
+        return next(setting for setting in cls if setting.new == axes)
 
     def state(self) -> dict[str, Any]:
         """Return the letter of the setting."""
@@ -49,19 +83,9 @@ class Setting(Stored, StrEnum):
         return f"{self.value}: {'both new' if self is Setting.D else f'new {self.description}'}"
 
     @property
-    def new_instance(self) -> bool:
-        """Whether the instance has no training pair."""
-        return self in (Setting.B, Setting.D)
-
-    @property
-    def new_task(self) -> bool:
-        """Whether the task has no training pair."""
-        return self in (Setting.C, Setting.D)
-
-    @property
     def transposed(self) -> Setting:
         """Setting of the transposed problem, in which tasks are the instances."""
-        return {Setting.B: Setting.C, Setting.C: Setting.B}.get(self, self)
+        return Setting.of(1 - axis for axis in self.new)
 
 
 #: Names of the settings elsewhere, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL,
@@ -139,15 +163,17 @@ def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
     return found
 
 
-def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:
+def check_groups(setting: Setting, groups: Groups, cells: Any = None) -> None:
     """Raise if there are groups of instances, tasks or pairs that the setting does not leave out."""
-    for labels, name, what, leaves in (
-        (groups, "groups", "instances", setting.new_instance),
-        (task_groups, "task_groups", "tasks", setting.new_task),
-        (cells, "cells", "single pairs", setting is Setting.A),
-    ):
-        if labels is not None and not leaves:
-            raise ValueError(
-                f"{name} are groups of left-out {what}, and setting {setting.value} leaves none "
-                f"out."
-            )
+    unused = [
+        (GROUP_NAMES[axis], _GROUPED[axis])
+        for axis, groups_of_side in enumerate(groups)
+        if groups_of_side is not None and axis not in setting.new
+    ]
+    if cells is not None and setting is not Setting.A:
+        unused.append(("cells", "single pairs"))
+    if unused:
+        name, what = unused[0]
+        raise ValueError(
+            f"{name} are groups of left-out {what}, and setting {setting.value} leaves none out."
+        )

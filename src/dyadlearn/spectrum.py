@@ -841,12 +841,12 @@ class Smoother:
         return self._and_constant(self.filter.remainder(self.spectrum.penalised, self.alpha), 0.0)
 
     @cached_property
-    def contrast(self) -> Array | None:
+    def remainder_limit(self) -> Array | None:
         """Limit of 1 − f up to a factor, for λ = 0 and full rank, where 1 − f is zero; else None."""
         if self.alpha != 0 or self.spectrum.is_singular:
             return None
-        vanishing = self.filter.vanishing_remainder(self.spectrum.penalised)
-        return None if vanishing is None else self._and_constant(vanishing, 0.0)
+        limit = self.filter.remainder_limit(self.spectrum.penalised)
+        return None if limit is None else self._and_constant(limit, 0.0)
 
     def _and_constant(self, weights: Array, value: float) -> Array:
         """Return filter values, with a last value for a free constant if the side has one."""
@@ -933,7 +933,7 @@ class Smoother:
 
     def smooth(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return :math:`\mathbf{HY}` for labels of shape (n, p); `rotated` as in `product`."""
-        if self.contrast is not None:
+        if self.remainder_limit is not None:
             return labels
         product = self.product(labels, rotated)
         if self.prefers_residual:
@@ -973,7 +973,7 @@ class Smoother:
         LeverageError
             If a row has leverage 1: the model fits its labels exactly, whatever they are.
         """
-        if self.contrast is not None:
+        if self.remainder_limit is not None:
             return self.scaled().leave_one_out(labels, rotated)
         self.check_slack()
         product = self.product(labels, rotated)
@@ -1028,9 +1028,9 @@ class Smoother:
 
     def scaled(self) -> Smoother:
         """Return operators with a scaled residual that is nonzero at λ = 0; hold-out does not depend on the scale."""
-        if self.contrast is None:
+        if self.remainder_limit is None:
             return self
-        known = Tabulated(self._of_filter(self.shrinkage), self._of_filter(self.contrast))
+        known = Tabulated(self._of_filter(self.shrinkage), self._of_filter(self.remainder_limit))
         return Smoother(self.spectrum, known, self.alpha)
 
     @cached_property

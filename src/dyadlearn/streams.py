@@ -120,22 +120,23 @@ def fit_stream(
         vars(model).update(vars(stored))
     begin = position
     clock = time.perf_counter()
-    with Progress(
-        len(batches) if isinstance(batches, Sized) else None, "Learning", progress
-    ) as bar:
+    n_batches = len(batches) if isinstance(batches, Sized) else None
+    with Progress(n_batches, "Learning", progress) as bar:
         bar.advance(position.n_batches)
         for X, y in stream:
             if path is not None and is_foreign(X):
-                remedy = "convert them, or use no checkpoint"
                 raise TypeError(
-                    f"A checkpoint holds numpy arrays, and the batches are not: {remedy}."
+                    f"A checkpoint needs batches of numpy arrays, sparse matrices or frames, found "
+                    f"{type(X).__name__}: convert them, or leave checkpoint out."
                 )
+            options = {}
             # The first batch of a stream sets the tasks; after resuming, they are compared with
             # those of the file.
-            options = {"tasks": tasks if position is begin else None, "known": known}
-            model.partial_fit(
-                X, y, **{name: value for name, value in options.items() if value is not None}
-            )
+            if tasks is not None and position is begin:
+                options["tasks"] = tasks
+            if known is not None:
+                options["known"] = known
+            model.partial_fit(X, y, **options)
             position = position.after(X, y, with_digest=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=asdict(position))
@@ -171,10 +172,9 @@ def _digest(before: str, tables: Iterable[Table]) -> str:
     """Return the digest of earlier batches and of the ids, shapes and numbers of another batch."""
     digest = hashlib.blake2b(before.encode(), digest_size=16)
     for table in tables:
-        ids = [
-            [] if ids is None else list(map(str, ids.labels))
-            for ids in (table.row_ids, table.column_ids)
-        ]
+        ids = []
+        for side_ids in (table.row_ids, table.column_ids):
+            ids.append([] if side_ids is None else [str(label) for label in side_ids.labels])
         if is_sparse(table.values):
             matrix = sparse.csr_array(table.values, copy=True)
             matrix.sum_duplicates()
@@ -185,7 +185,8 @@ def _digest(before: str, tables: Iterable[Table]) -> str:
             ]
         else:
             parts = [np.ascontiguousarray(table.values, dtype="<f8")]
-        digest.update(repr((ids, [part.shape for part in parts])).encode(errors="backslashreplace"))
+        description = repr((ids, [part.shape for part in parts]))
+        digest.update(description.encode(errors="backslashreplace"))
         for part in parts:
             digest.update(part.data)
     return digest.hexdigest()
@@ -199,8 +200,10 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
             f"{path} is a model but no checkpoint of a stream: give another name or resume=False."
         )
     if type(known) is not type(model):
-        kinds = f"holds a {type(known).__name__}, and the model is a {type(model).__name__}"
-        raise ValueError(f"The checkpoint {path} {kinds}.")
+        raise ValueError(
+            f"The checkpoint {path} holds a {type(known).__name__}, and the model is a "
+            f"{type(model).__name__}: give another name, or resume=False to overwrite it."
+        )
     stored = known.get_params()
     # Parameters of the model before those of its feature maps.
     for name, value in sorted(model.get_params().items(), key=lambda item: item[0].count("__")):
@@ -210,10 +213,9 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
         else:
             same = np.array_equal(value, other)  # a feature map may be an array
         if not same:
-            both = f"was made with {name}={other!r}, and the model has {name}={value!r}"
             raise ValueError(
-                f"The checkpoint {path} {both}: use the same parameters, or resume=False to begin "
-                f"again."
+                f"The checkpoint {path} was made with {name}={other!r}, and the model has "
+                f"{name}={value!r}: use the same parameters, or resume=False to begin again."
             )
     match header["stream"]:
         case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if (
@@ -232,8 +234,12 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> N
         position = position.after(X, y)
     remedy = "Give the same stream as before, or begin again with resume=False."
     if position.n_batches < wanted.n_batches:
-        batches = f"{position.n_batches} batches, but the checkpoint {path} has learned {wanted.n_batches}"
-        raise ValueError(f"The stream ended after {batches}. {remedy}")
+        raise ValueError(
+            f"The stream ended after {position.n_batches} batches, but the checkpoint {path} has "
+            f"learned {wanted.n_batches}. {remedy}"
+        )
     if position != wanted:
-        batches = f"first {wanted.n_batches} batches are not those of the checkpoint {path}"
-        raise ValueError(f"The stream has changed: its {batches}. {remedy}")
+        raise ValueError(
+            f"The stream has changed: its first {wanted.n_batches} batches are not those of the "
+            f"checkpoint {path}. {remedy}"
+        )

@@ -191,7 +191,7 @@ def test_evaluate_holds_out_observed_pairs(files, run, cls, folds, method):
     ran = run("evaluate", files / "twin.dyad", "--setting", "B", *folds, "--json")
     assert ran.code == 0, ran.err
     units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
-    fold = units.instances if folds else np.arange(known[0].size)
+    fold = units.sides[0] if folds else np.arange(known[0].size)
     F = np.full(labels.shape, np.nan)
     for number in np.unique(fold):
         seen = fold != number

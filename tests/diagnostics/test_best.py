@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from dyadlearn.diagnostics.recommending import best_in_rows, merged
+from dyadlearn.diagnostics.best import best_in_rows, merged
 from sweeps import covering, over
 
 CASES = covering(

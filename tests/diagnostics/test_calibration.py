@@ -20,7 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     calibrate,
 )
-from dyadlearn.diagnostics.calibration import MAPS, sigmoid
+from dyadlearn.diagnostics.monotone import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
@@ -162,7 +162,7 @@ def test_groups_of_a_search_stay_together(monkeypatch):
     groups = np.arange(20) // 3
     model = TwoStepRidgeCV([1.0], [1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
     units = model.fitted_.hold_out(room.Setting.B).units
-    parts = room._five_folds(units, room.Setting.B, model.fitted_.labels, False).instances
+    parts = room._five_folds(units, room.Setting.B, model.fitted_.labels, False).sides[0]
     assert len(set(parts)) == 5
     for part in (parts == number for number in range(5)):
         assert not set(groups[part]) & set(groups[~part])

@@ -10,7 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 
-from dyadlearn.diagnostics.calibration import MAPS, isotonic, sigmoid
+from dyadlearn.diagnostics.monotone import MAPS, isotonic, sigmoid
 from sweeps import covering, every, over
 
 

@@ -456,7 +456,7 @@ def test_bad_input_gets_one_sentence():
     ):
         permutation_test(alone, "C")
     with pytest.raises(
-        ValueError, match="permuting them changes nothing: use permute='instances', found 'tasks'"
+        ValueError, match="permuting tasks changes nothing: use permute='instances', found 'tasks'"
     ):
         permutation_test(alone, "B", permute="tasks")
     single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
@@ -485,7 +485,7 @@ def test_groups_of_tasks_leave_permuted_labels_together():
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
     [[found]] = permuted_scores(
-        model._problem(), Setting.C, iter([permutation]), score, Units(None, groups)
+        model._problem(), Setting.C, iter([permutation]), score, Units((None, groups))
     )
     moved = (
         TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)

@@ -21,8 +21,8 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
-from dyadlearn.diagnostics import recommending
-from dyadlearn.diagnostics import recommending as ranking
+from dyadlearn.diagnostics import best as ranking
+from dyadlearn.diagnostics import recommending, unobserved
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import reading as _training
 from dyadlearn.pairing import expansion
@@ -842,7 +842,7 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
     Y = Y + X[:, :1]
     Y[np.random.default_rng(1).random(Y.shape) < 0.4] = np.nan
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
-    monkeypatch.setattr(recommending, "held_out", None)
+    monkeypatch.setattr(unobserved, "held_out", None)
     found = top_pairs(model, n=5, sides=("user", "film"))
     expected = every_pair(Y, np.asarray(model.completed_), 5, zeros=False)
     assert list(zip(found.instances, found.tasks, strict=True)) == expected

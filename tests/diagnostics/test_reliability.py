@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 
-from dyadlearn.diagnostics.calibration import reliability
+from dyadlearn.diagnostics.reliability import reliability
 from sweeps import every, over
 
 

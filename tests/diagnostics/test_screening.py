@@ -18,7 +18,7 @@ from dyadlearn import (
 )
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import held_out
-from dyadlearn.diagnostics.recommending import contradictions, screened
+from dyadlearn.diagnostics.screening import contradictions, screened
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from problems import to_long

@@ -20,9 +20,9 @@ def training(setting, cell, units, shape, symmetry):
     """Return the mask of what is left when a cell is predicted, as the settings are defined."""
     m, q = shape
     kept = np.ones(shape, dtype=bool)
-    rows = np.arange(m) if units.instances is None else units.instances
-    columns = np.arange(q) if units.tasks is None else units.tasks
-    if symmetry and units.instances is not None:
+    rows = np.arange(m) if units.sides[0] is None else units.sides[0]
+    columns = np.arange(q) if units.sides[1] is None else units.sides[1]
+    if symmetry and units.sides[0] is not None:
         columns = rows
     i, j = cell
     if setting == "A":
@@ -113,7 +113,7 @@ def check_list(Y, setting, units, weights=None, rtol=1e-9):
     """Check the baselines of a list of labels; `units` are those of the grid."""
     listed = Labels.of_grid(Y, weights).listed()
     cells = None if units.cells is None else units.cells[listed.places]
-    found = baselines(listed, setting, Units(units.instances, units.tasks, cells))
+    found = baselines(listed, setting, Units(units.sides, cells))
     expected = taken_again(Y, setting, units, weights)
     for name in BASELINES:
         assert_allclose(
@@ -150,9 +150,9 @@ def test_groups_and_folds(setting, holes, weighted):
     cells = np.random.default_rng(1).integers(3, size=Y.shape)
     units = {
         "A": Units(cells=cells),
-        "B": Units(rows),
-        "C": Units(None, columns),
-        "D": Units(rows, columns),
+        "B": Units((rows, None)),
+        "C": Units((None, columns)),
+        "D": Units((rows, columns)),
     }[setting]
     check(Y, setting, units, weights=weights if weighted else None)
 
@@ -179,9 +179,9 @@ def test_lists_of_labels_in_groups_and_folds(setting, holes, weighted, n_folds):
     cells = np.random.default_rng(1).permutation(48).reshape(Y.shape) % n_folds
     units = {
         "A": Units(cells=cells),
-        "B": Units(rows),
-        "C": Units(None, columns),
-        "D": Units(rows, columns),
+        "B": Units((rows, None)),
+        "C": Units((None, columns)),
+        "D": Units((rows, columns)),
     }[setting]
     check_list(Y, setting, units, weights if weighted else None)
 
@@ -209,7 +209,10 @@ def test_a_sparse_list_forms_no_grid():
     rng = np.random.default_rng(0)
     cells = np.sort(rng.choice(4000 * 3000, 500, replace=False))
     listed = Labels(
-        cells // 3000, cells % 3000, rng.normal(size=500), (4000, 3000), rng.uniform(0.2, 3.0, 500)
+        (cells // 3000, cells % 3000),
+        rng.normal(size=500),
+        (4000, 3000),
+        rng.uniform(0.2, 3.0, 500),
     )
     for setting in "BCD":
         baselines(listed, setting)  # whatever is imported on the way
@@ -243,7 +246,7 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry, weighted, seed)
 def test_groups_of_nodes_leave_both_sides():
     Y, _ = make_labels((6, 6), 0.0, 1)
     nodes = np.array([0, 0, 1, 2, 2, 2])
-    for setting, units in (("B", Units(nodes)), ("D", Units(nodes, nodes))):
+    for setting, units in (("B", Units((nodes, None))), ("D", Units((nodes, nodes)))):
         check(Y, setting, units, symmetry=1)
 
 
@@ -374,7 +377,7 @@ def test_array_libraries(library):
         ((1, 3), "B", Units()),
         ((3, 1), "C", Units()),
         ((1, 3), "D", Units()),
-        ((3, 2), "B", Units(np.zeros(3, dtype=int))),
+        ((3, 2), "B", Units((np.zeros(3, dtype=int), None))),
         ((3, 2), "A", Units(cells=np.zeros((3, 2), dtype=int))),
     )
 )
@@ -424,6 +427,6 @@ def test_units_of_one_in_any_order_are_single_ones():
     rows = np.array([3, 0, 4, 1, 2])
     columns = np.array([2, 0, 3, 1])
     for setting in "BCD":
-        found = grid_baselines(Y, setting, Units(rows, columns))
+        found = grid_baselines(Y, setting, Units((rows, columns)))
         for name, expected in grid_baselines(Y, setting).items():
             assert_allclose(found[name], expected, err_msg=f"{setting} {name}")

@@ -231,7 +231,7 @@ def test_the_last_label_leaves_nothing(model, weighted):
 @over(every(model=MODELS))
 def test_a_path_of_regularisations_starts_from_the_one_before(model):
     problem = posed(model, (K, G), PATTERNS["some"], None)
-    folds = Folds(problem, Setting.B, Units(GROUPS))
+    folds = Folds(problem, Setting.B, Units((GROUPS, None)))
     for alpha in (10.0, 1.0, 0.1):
         close(
             folds.held_out(problem.pairing.at(alpha)),

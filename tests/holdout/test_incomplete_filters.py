@@ -139,7 +139,7 @@ def test_without_holes_it_is_the_closed_form(cases, name):
     """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
     problem = problem_of(cases, Y, name)
     for letter in "BCD":
-        again = Folds(problem, Setting(letter), Units(GROUPS, TASK_GROUPS)).held_out()
+        again = Folds(problem, Setting(letter), Units((GROUPS, TASK_GROUPS))).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
 
 

@@ -130,7 +130,7 @@ def test_the_remedy_leaves_out_one_group_at_a_time():
     ):
         evaluate(model, "B", groups=GROUPS)
     units = model.fitted_.hold_out(Setting.B, groups=GROUPS, cv=10).units
-    pairs = np.unique(np.stack([GROUPS, units.instances]), axis=1)
+    pairs = np.unique(np.stack([GROUPS, units.sides[0]]), axis=1)
     assert pairs.shape == (2, 10)
     with pytest.warns(MergedGroupsWarning, match="without 2 groups at a time"):
-        warn_of_merged_groups(Units(GROUPS), Units(GROUPS // 2), Setting.B)
+        warn_of_merged_groups(Units((GROUPS, None)), Units((GROUPS // 2, None)), Setting.B)

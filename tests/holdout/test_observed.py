@@ -54,7 +54,7 @@ class Given:
             self.pairing = TwoStep(*smoothers)
         self.rows, self.columns = np.nonzero(~np.isnan(self.Y))
         own = None if self.weights is None else self.weights[self.rows, self.columns]
-        labels = Labels(self.rows, self.columns, self.Y[self.rows, self.columns], shape, own)
+        labels = Labels((self.rows, self.columns), self.Y[self.rows, self.columns], shape, own)
         self.problem = Problem(self.pairing, labels, tol=1e-13)
         self.groups = {
             "groups": rng.integers(0, 3, shape[0]),
@@ -216,7 +216,7 @@ def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
     Y = rng.normal(size=(8, 6))
     Y[rng.random(Y.shape) < 0.3] = np.nan
     rows, columns = np.nonzero(~np.isnan(Y))
-    labels = Labels(rows, columns, Y[rows, columns], Y.shape)
+    labels = Labels((rows, columns), Y[rows, columns], Y.shape)
     sides = [Spectrum.from_features(side) for side in (X, T)]
     for pairing in (
         Kronecker(*sides, 1e-10),
@@ -248,9 +248,8 @@ def test_every_pair_is_tested_once_and_never_trained_on():
     labels = given.problem.labels
     for setting in "ABCD":
         groups = {name: given.groups[name] for name in GROUPED[setting]}
-        folds = folds_of(
-            labels, Setting(setting), Units.of_groups(labels, Setting(setting), **groups)
-        )
+        both = (groups.get("groups"), groups.get("task_groups"))
+        folds = folds_of(labels, Setting(setting), Units.of_groups(labels, Setting(setting), both))
         assert_array_equal(
             np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size)
         )
@@ -259,11 +258,12 @@ def test_every_pair_is_tested_once_and_never_trained_on():
             test = fold.test
             rows, columns = fold.staying
             assert not set(train) & set(test)
-            assert np.isin(labels.rows[train], rows).all()
-            assert np.isin(labels.columns[train], columns).all()
+            assert np.isin(labels.places[0][train], rows).all()
+            assert np.isin(labels.places[1][train], columns).all()
             if setting in "BD":  # rows without labels leave with their group
                 assert_array_equal(
-                    rows, np.flatnonzero(groups["groups"] != groups["groups"][labels.rows[test[0]]])
+                    rows,
+                    np.flatnonzero(groups["groups"] != groups["groups"][labels.places[0][test[0]]]),
                 )
             else:
                 assert_array_equal(rows, np.arange(11))
@@ -274,8 +274,8 @@ def test_folds_that_nothing_is_left_of_are_refused():
     message = "^No label remains to learn from"
     with pytest.raises(ValueError, match=message):
         holdout(given.problem, Setting.B, groups=np.zeros(9))
-    one = Labels(np.array([3]), np.array([2]), np.array([1.0]), (9, 7))
-    row = Labels(np.array([3, 3]), np.array([2, 4]), np.array([1.0, 2.0]), (9, 7))
+    one = Labels((np.array([3]), np.array([2])), np.array([1.0]), (9, 7))
+    row = Labels((np.array([3, 3]), np.array([2, 4])), np.array([1.0, 2.0]), (9, 7))
     for labels, setting in ((row, "B"), (one, "B"), (one, "C"), (one, "D")):
         with pytest.raises(ValueError, match=message):
             holdout(Problem(given.pairing, labels), Setting(setting))
@@ -337,11 +337,11 @@ def test_splitters_of_tables_make_folds(model, setting, splitter):
     # As a model of the training pairs alone, rows that leave gone.
     groups = {}
     if setting in "BD":
-        fold = folds.units.instances
-        groups["groups"] = (fold == fold[labels.rows[last.test[0]]]).astype(int)
+        fold = folds.units.sides[0]
+        groups["groups"] = (fold == fold[labels.places[0][last.test[0]]]).astype(int)
     if setting in "CD":
-        fold = folds.units.tasks
-        groups["task_groups"] = (fold == fold[labels.columns[last.test[0]]]).astype(int)
+        fold = folds.units.sides[1]
+        groups["task_groups"] = (fold == fold[labels.places[1][last.test[0]]]).astype(int)
     if setting == "A":
         groups["cells"] = np.isin(
             np.arange(labels.size), np.flatnonzero(~last.left), invert=True
@@ -432,7 +432,7 @@ def test_every_library_computes_the_same(library, setting, model):
         pairing = Kronecker(*sides, 0.5, free_mean=True)
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        problem = Problem(pairing, Labels(rows, columns, put(Y), (7, 6)), tol=1e-9)
+        problem = Problem(pairing, Labels((rows, columns), put(Y), (7, 6)), tol=1e-9)
         return holdout(
             problem, Setting(setting), **{name: groups[name] for name in GROUPED[setting]}
         )

@@ -87,10 +87,15 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
         ("C", Units(), None, 4),  # there are four tasks
         ("D", Units(), 2, 4),
         ("B", Units(), [(np.arange(1, 9), [0]), ([0], np.arange(1, 9))], 2),
-        ("B", Units(np.arange(9) // 3), None, 3),  # a fold is a group
-        ("B", Units(np.arange(9) // 3), 2, 2),  # groups share folds
-        ("D", Units(np.arange(9) // 3), None, 12),  # three groups, and folds of the other side
-        ("D", Units(None, np.arange(4) // 2), None, 10),
+        ("B", Units((np.arange(9) // 3, None)), None, 3),  # a fold is a group
+        ("B", Units((np.arange(9) // 3, None)), 2, 2),  # groups share folds
+        (
+            "D",
+            Units((np.arange(9) // 3, None)),
+            None,
+            12,
+        ),  # three groups, and folds of the other side
+        ("D", Units((None, np.arange(4) // 2)), None, 10),
         ("A", Units(cells=np.arange(36).reshape(9, 4) % 7), None, 7),
     ],
 )
@@ -100,8 +105,8 @@ def test_folds_of_fits(setting, together, cv, n_folds):
     assert how.method == f"{n_folds} folds, fitted again"
     assert how.n_solves == len(how.folds) == n_folds
     for axis, codes in together.of_sides(labels.shape, Setting(setting)):
-        if (together.instances, together.tasks)[axis] is not None:
-            used = (how.units.instances, how.units.tasks)[axis]
+        if together.sides[axis] is not None:
+            used = how.units.sides[axis]
             # No group is torn.
             assert np.unique(np.stack([codes, used]), axis=1).shape[1] == np.unique(codes).size
     found = how.held_out()
@@ -116,7 +121,7 @@ def test_folds_of_fits_are_those_of_a_splitter():
     splitter = SettingKFold("B", 3, random_state=4)
     how = planned(labels, "B", cv=splitter, method="three times, {n} folds")
     assert how.method == "three times, 3 folds"
-    assert_array_equal(how.units.instances, splitter.units(labels).instances)
+    assert_array_equal(how.units.sides[0], splitter.units(labels).sides[0])
     with pytest.raises(ValueError, match="cv makes folds for setting B, but the setting is C"):
         planned(labels, "C", cv=splitter)
 

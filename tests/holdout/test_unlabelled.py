@@ -33,9 +33,9 @@ def without_unit(model, setting, weights):
         left = np.zeros(Y.shape, dtype=bool)
         if setting is Setting.A:
             left = CELLS[i, j] == CELLS
-        if setting.new_instance:
+        if 0 in setting.new:
             left[i] = True
-        if setting.new_task:
+        if 1 in setting.new:
             left[:, j] = True
         other = clone(model).fit(X, np.where(left, np.nan, Y), tasks=T, sample_weight=weights)
         predictions[i, j] = other.completed_[i, j]

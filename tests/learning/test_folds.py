@@ -196,7 +196,7 @@ def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
         np.broadcast_to(similarity(n, rng), (*shape, n, n)) * (1 + rng.random((*shape, 1, 1)))
         for n in SHAPE
     )
-    cells = cell_systems.Cells.of(rng.random(SHAPE) < 0.8, K)
+    cells = cell_systems.CellSet.of(rng.random(SHAPE) < 0.8, K)
     train = (rng.random((n_folds, cells.rows.size)) < 0.7).astype(float)
     train[:, cells.rows == 3] = 0.0  # no cells of this row
     operator = cell_systems.CellOperator([K, G], shares, cells)
@@ -232,7 +232,7 @@ def test_kernels_that_are_not_definite_are_solved_without_a_preconditioner():
     rng = np.random.default_rng(0)
     K = similarity(4, rng)
     G = np.diag([2.0, 1.0, -0.01])
-    cells = cell_systems.Cells.of(np.ones((4, 3), dtype=bool), G)
+    cells = cell_systems.CellSet.of(np.ones((4, 3), dtype=bool), G)
     operator = cell_systems.CellOperator([K, G], (1.0, 0.0, 0.0), cells)
     values = rng.normal(size=12)
     system = cell_systems.CellSystem(operator, 0.05, values, np.ones((1, 12)), None, None)

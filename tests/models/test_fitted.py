@@ -25,7 +25,7 @@ def test_it_predicts_and_leaves_out_as_the_model(kind, labels):
     model = kind(fit_intercept=True).fit(X, labels, tasks=T)
     fitted = model.fitted_
     assert_allclose(fitted.predict(), model.predict())
-    assert_allclose(fitted.leave_out("B", Units(GROUPS)), model.holdout("B", groups=GROUPS))
+    assert_allclose(fitted.leave_out("B", Units((GROUPS, None))), model.holdout("B", groups=GROUPS))
     assert_allclose(fitted.leave_out("A"), model.holdout("A"))
     missing = np.isnan(labels)
     assert_allclose(fitted.completed[missing], model.completed_[missing])
@@ -48,7 +48,7 @@ def test_what_a_network_cannot_leave_out_is_refused():
     fitted = TwoStepRidge(symmetry="symmetric").fit(X, np.ones((8, 8)) + np.eye(8)).fitted_
     assert fitted.is_network
     with pytest.raises(ValueError, match="one edge or vertex at a time"):
-        fitted.leave_out("B", Units(GROUPS))
+        fitted.leave_out("B", Units((GROUPS, None)))
 
 
 def test_nothing_is_shown_before_the_fit():

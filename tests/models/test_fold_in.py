@@ -23,7 +23,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import Landweber
 from dyadlearn.kernels import gram
-from dyadlearn.pairing import folding
+from dyadlearn.pairing import new_labels
 from dyadlearn.pairing.cells_process import process_of
 from problems import to_long
 from sweeps import covering, lines, over
@@ -172,9 +172,9 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
 ):
     """By solving again for each new row, and by one inverse over the observed labels."""
     asked = []
-    monkeypatch.setattr(folding, "_ITERATIONS", iterations)
+    monkeypatch.setattr(new_labels, "_ITERATIONS", iterations)
     monkeypatch.setattr(
-        folding, "process_of", lambda *given: asked.append(given) or process_of(*given)
+        new_labels, "process_of", lambda *given: asked.append(given) or process_of(*given)
     )
     side, task_side = (beside, own) if axis else (own, beside)
     model = clone(model).set_params(alpha=alpha, fit_intercept=fit_intercept, tol=1e-14)
@@ -188,7 +188,9 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
 
 def test_an_inverse_that_would_lose_digits_is_not_used(monkeypatch):
     """A kernel of few directions with hardly any noise is solved again."""
-    monkeypatch.setattr(folding, "process_of", lambda *given: pytest.fail("the inverse was used"))
+    monkeypatch.setattr(
+        new_labels, "process_of", lambda *given: pytest.fail("the inverse was used")
+    )
     found, expected, _ = compared(
         KroneckerRidge(1e-11, fit_intercept=False), "linear", "linear", 0, MISSING
     )

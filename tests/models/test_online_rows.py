@@ -152,17 +152,17 @@ def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
     """Return hold-out predictions of every second cell, by refitting; infinity elsewhere."""
     found = np.full(Y.shape, np.inf)
     for i, j in np.argwhere(np.add.outer(np.arange(len(X)), np.arange(len(T))) % 2 == 0):
-        if setting.new_instance:
+        if 0 in setting.new:
             rows = np.delete(np.arange(len(X)), i)
         else:
             rows = np.arange(len(X))
-        if setting.new_task:
+        if 1 in setting.new:
             columns = np.delete(np.arange(len(T)), j)
         else:
             columns = np.arange(len(T))
         labels = Y.copy()
         labels[i, j] = np.nan
-        own = np.full(len(T), np.nan) if setting.new_instance else labels[i]
+        own = np.full(len(T), np.nan) if 0 in setting.new else labels[i]
         block = labels[np.ix_(rows, columns)]
         found[i, j] = refit(
             X[rows], block, T[columns], X[[i]], own[None, columns], T[[j]], constant, alphas

@@ -201,8 +201,8 @@ def test_permutations_of_weighted_labels_use_their_weights():
 def test_the_regularisation_in_reports_is_that_of_the_user(model):
     data = draw(SHAPES["tall"], 1e6, 1, False)
     fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W).fitted_
-    assert_allclose(fitted.posed.alphas["alpha"], 1.0)
-    assert_allclose(fitted.posed.at(3.0).alphas["alpha"], 3.0)
+    assert_allclose(fitted.training_problem.alphas["alpha"], 1.0)
+    assert_allclose(fitted.training_problem.at(3.0).alphas["alpha"], 3.0)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
@@ -210,7 +210,7 @@ def test_other_filters_keep_their_weights(scale):
     """A filter that is not a ridge has no penalty to divide."""
     data = draw(SHAPES["tall"], scale, 1, False)
     model = IndependentTaskRidge(1.0, filter=IteratedTikhonov(2))
-    assert model.fit(data.X, data.Y, sample_weight=data.W).fitted_.posed.unit == 1.0
+    assert model.fit(data.X, data.Y, sample_weight=data.W).fitted_.training_problem.unit == 1.0
 
 
 def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_digits():

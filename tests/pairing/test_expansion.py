@@ -1,4 +1,4 @@
-"""Coefficients with a side folded in or left out predict the same."""
+"""Coefficients with a side absorbed or left out predict the same."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def ridge(rows, other, alpha):
     covering(
         form=list(FORMS),
         task_form=list(FORMS),
-        folded=[(True, True), (True, False), (False, True), (False, False)],
+        absorbed=[(True, True), (True, False), (False, True), (False, False)],
     )
 )
-def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, folded):
+def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, absorbed):
     spectrum, rows = FORMS[form](X, X_NEW)
     task_spectrum, task_rows = FORMS[task_form](T, T_NEW)
-    monkeypatch.setattr(TwoStep, "_folded", folded)
+    monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
     values = model.coefficients(Y)
     part = model.expansion(values).instances
     task_part = model.expansion(values).tasks
-    assert [each.side is None for each in (part, task_part)] == list(folded)
+    assert [each.side is None for each in (part, task_part)] == list(absorbed)
     assert values.shape == (part.size, task_part.size)
     half = part.rows(rows) @ values
     for given, expected in ((task_part.rows(task_rows), T_NEW), (None, T)):
@@ -78,13 +78,15 @@ def test_only_folded_regular_kernels_have_dual_parameters_for_coefficients():
 
 @over(
     covering(
-        form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True)]
+        form=list(FORMS),
+        task_form=list(FORMS),
+        absorbed=[(True, True), (True, False), (False, True)],
     )
 )
-def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, folded):
+def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, absorbed):
     spectrum, rows = FORMS[form](X, X)
     task_spectrum, task_rows = FORMS[task_form](T, T)
-    monkeypatch.setattr(TwoStep, "_folded", folded)
+    monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
     made = model.expansion(model.coefficients(Y))
     pairs = (np.array([8, 0, 3, 3]), np.array([0, 6, 2, 2]))

@@ -42,7 +42,7 @@ def refitted(given, weights, groups):
 def labels_of(given, weights=None):
     rows, columns = np.nonzero(given.observed)
     own = None if weights is None else weights[rows, columns]
-    return Labels(rows, columns, given.Y[rows, columns], given.Y.shape, own)
+    return Labels((rows, columns), given.Y[rows, columns], given.Y.shape, own)
 
 
 def leave_out(pairing, labels, groups=None):
@@ -111,7 +111,7 @@ def test_labels_far_from_zero_move_predictions_with_them():
         given = holes(model, (9, 7), "50%", KINDS["thin"])
         near = leave_out(given.operators, labels_of(given))
         rows, columns = np.nonzero(given.observed)
-        far = Labels(rows, columns, given.Y[rows, columns] + 1e8, given.Y.shape)
+        far = Labels((rows, columns), given.Y[rows, columns] + 1e8, given.Y.shape)
         found = leave_out(given.operators, far)
         assert_allclose(found - 1e8, near, rtol=0, atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_every_library_computes_the_same(library, model, groups, weighted):
         pairing = Kronecker(*sides, 0.5, free_mean=True)
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        labels = Labels(rows, columns, put(Y), (8, 6), None if weights is None else put(weights))
+        labels = Labels((rows, columns), put(Y), (8, 6), None if weights is None else put(weights))
         return leave_out(pairing, labels, np.arange(30) // 20 if groups else None)
 
     values = found(library.asarray)
@@ -177,7 +177,7 @@ def test_features_keep_the_digits_that_the_kernel_of_cells_loses(by_rows, alpha)
     rows, columns = np.divmod(np.sort(rng.choice(140, 60, replace=False)), 10)
     y = rng.normal(size=60)
     model = Kronecker(*map(Spectrum.from_features, sides), alpha)
-    labels = Labels(rows, columns, y, (14, 10))
+    labels = Labels((rows, columns), y, (14, 10))
     products = np.einsum("ni,nj->nij", sides[0][rows], sides[1][columns]).reshape(60, -1)
     groups = rows if by_rows else np.arange(60)
     expected = np.empty(60)

@@ -16,7 +16,7 @@ from dyadlearn import (
 )
 from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 
 GRID = [0.01, 1.0, 100.0]
 TASK_GRID = [0.1, 10.0, 1.0, 1000.0]
@@ -71,7 +71,9 @@ def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
 
 def test_steps_are_those_of_the_page(searched, ax):
     drawn = LandscapeDisplay.from_estimator(searched, ax=ax)
-    assert_allclose(drawn.map_.norm.boundaries, summary_of(searched, wanted="D").levels())
+    assert_allclose(
+        drawn.map_.norm.boundaries, summary_of(searched, SummaryOptions(setting="D")).levels()
+    )
 
 
 def test_steps_can_be_given(ax):

@@ -9,7 +9,7 @@ import pytest
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
 from dyadlearn._text import number
 from dyadlearn.report.page import learned_kernels, render
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def learned(real):
 
 
 def test_a_section_with_words_bars_and_stages(learned):
-    summary = summary_of(learned, wanted="A", sides=("drug", "protein"))
+    summary = summary_of(learned, SummaryOptions(setting="A", sides=("drug", "protein")))
     section = learned_kernels(summary)
     assert "Weights of the drugs" in section
     assert "The kernel between pairs is" in section
@@ -46,7 +46,8 @@ def test_a_section_with_words_bars_and_stages(learned):
 def test_no_section_where_nothing_was_learned(real):
     X, Y, T = real
     summary = summary_of(
-        TwoStepRidge().fit(X, Y, tasks=T), wanted="B", alphas=[1.0], task_alphas=[1.0]
+        TwoStepRidge().fit(X, Y, tasks=T),
+        SummaryOptions(setting="B", alphas=[1.0], task_alphas=[1.0]),
     )
     assert learned_kernels(summary) == ""
     assert "Learned kernels" not in render(summary)

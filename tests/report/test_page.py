@@ -18,7 +18,7 @@ from dyadlearn.report import figures
 from dyadlearn.report.page import render
 from dyadlearn.sides import SideNames
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 
 _VOID = {"wbr", "meta", "link", "img", "input", "br", "hr"}
 
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 
 def read(model, **asked):
-    text = render(summary_of(model, **asked))
+    text = render(summary_of(model, SummaryOptions(**asked)))
     return text, Page(text)
 
 
@@ -299,7 +299,7 @@ def test_a_large_grid_makes_a_small_page():
     T = rng.normal(size=(60, 6))
     Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 60)) > 12).astype(float)
     text, found = read(
-        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], wanted="CD"
+        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], setting="CD"
     )
     assert len(text) < 1_000_000
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
@@ -361,7 +361,7 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
     for model, asked in each(cases):
         is_network = getattr(model, "symmetry", None) is not None
         sides = ("protein", "protein") if is_network else ("host", "parasite")
-        text = words_of(render(summary_of(model, sides=sides, **asked)))
+        text = words_of(render(summary_of(model, SummaryOptions(sides=sides, **asked))))
         assert [
             line for line in text.splitlines() if re.search(r"\b(?:instance|task|node)s?\b", line)
         ] == []
@@ -372,7 +372,8 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
     for model, asked in (cases[0], cases[-1]):
         assert not re.search(
-            r"\b(?:host|parasite|protein)s?\b", words_of(render(summary_of(model, **asked)))
+            r"\b(?:host|parasite|protein)s?\b",
+            words_of(render(summary_of(model, SummaryOptions(**asked)))),
         )
 
 
@@ -381,7 +382,7 @@ def test_sides_that_are_no_two_words_are_refused(real):
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
         with pytest.raises(ValueError, match="sides must be two"):
-            summary_of(model, sides=sides)
+            summary_of(model, SummaryOptions(sides=sides))
 
 
 HOSTILE = [
@@ -417,7 +418,7 @@ def test_hostile_ids_stay_text_everywhere(binary, each):
         ),
     ]
     for model in each(cases):
-        asked = {"wanted": "AB"} if model.n_iter_ else {"alphas": [1.0, 2.0]}
+        asked = {"setting": "AB"} if model.n_iter_ else {"alphas": [1.0, 2.0]}
         text, found = read(model, **asked)
         shown = [text for _, text in found.all("bdi")]
         assert set(shown) <= {*rows, *columns}

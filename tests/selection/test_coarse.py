@@ -20,7 +20,7 @@ from dyadlearn.selection.landscape import coarse_to_fine
 from dyadlearn.settings import Setting
 from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.landscape import landscape_of_search
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 
 coarse = sys.modules[coarse_to_fine.__module__]  # the name of the module is that of a function too
 
@@ -334,7 +334,7 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
                 assert_allclose(np.sort(curve.y), np.sort(search.holdout_[observed]))
                 table = dl.evaluate(model, setting, n_permutations=0)
                 assert_allclose(table["neg_mean_squared_error"][0], search.best_score_, rtol=1e-4)
-            report = summary_of(again, wanted=setting)
+            report = summary_of(again, SummaryOptions(setting=setting))
             assert_allclose(report.results[0].predictions, search.holdout_)
             assert_array_equal(report.landscapes[0].scores, search.landscape_)
             assert not any("no landscape" in note for note in report.notes)
@@ -370,10 +370,12 @@ def test_the_report_says_what_was_evaluated():
     X, Y, T = holed()
     search = two_step(**SMALL).fit(X, Y, T)
     seen = search.n_evaluated_
-    page = render(summary_of(search, wanted="B"))
+    page = render(summary_of(search, SummaryOptions(setting="B")))
     assert f"The search went from coarse to fine ({seen} of 28 points evaluated)" in page
     full = render(
-        summary_of(kronecker(exhaustive=True, alphas=POWERS[2:6]).fit(X, Y, T), wanted="B")
+        summary_of(
+            kronecker(exhaustive=True, alphas=POWERS[2:6]).fit(X, Y, T), SummaryOptions(setting="B")
+        )
     )
     assert "coarse to fine" not in full
 

@@ -425,7 +425,7 @@ def test_groups_are_left_out_together(form):
     # Folds of as many groups as there are leave out one group each.
     table = evaluate(model, **groups, cv=3 if form == "holes" else None)
     for each in table.results[1:]:
-        is_new = {"groups": each.setting.new_instance, "task_groups": each.setting.new_task}
+        is_new = {"groups": 0 in each.setting.new, "task_groups": 1 in each.setting.new}
         cut = {name: groups[name] for name in groups if is_new[name]}
         assert_allclose(each.predictions, model.holdout(each.setting, **cut), rtol=1e-6)
     assert list(table["setting"]) == list("AB" if is_alone else "ABCD")
@@ -566,7 +566,7 @@ def test_means_are_left_out_in_the_same_folds(setting):
             TwoStepRidgeCV,
             {"setting": "B"},
             {"groups": list("aabbbccdd")},
-            Units(np.array([0, 0, 1, 1, 1, 2, 2, 3, 3])),
+            Units((np.array([0, 0, 1, 1, 1, 2, 2, 3, 3]), None)),
         ),
         (TwoStepRidgeCV, {"setting": "D", "cv": 2}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "A", "cv": SettingKFold("A", 3)}, {}, "kept"),
@@ -574,7 +574,7 @@ def test_means_are_left_out_in_the_same_folds(setting):
             IndependentTaskRidgeCV,
             {"setting": "B"},
             {"groups": np.arange(9) // 2},
-            Units(np.arange(9) // 2),
+            Units((np.arange(9) // 2, None)),
         ),
     )
 )
@@ -650,8 +650,8 @@ def test_units_of_another_grid_are_no_part_of_a_model():
     search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
     state = search.state()
     for wrong in (
-        Units(np.arange(8)),
-        Units(np.linspace(0, 1, 9)),
+        Units((np.arange(8), None)),
+        Units((np.linspace(0, 1, 9), None)),
         Units(cells=np.zeros((9, 6), dtype=int)),
     ):
         with pytest.raises(ModelFileError, match="do not fit together"):

@@ -92,7 +92,7 @@ def left_out(search, model, setting, weighted):
     """Return what the same folds give on the grid with holes, at the pairs: by refits."""
     fitted = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
     units = search._units
-    given = {"groups": units.instances, "task_groups": units.tasks}
+    given = {"groups": units.sides[0], "task_groups": units.sides[1]}
     if setting == "A":
         cells = np.zeros((M, Q), dtype=int)
         cells[ROWS, COLUMNS] = units.cells
@@ -165,7 +165,7 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     if grouped and setting != "A":
         method = f"{words[setting]}groups in {folds}, " + ("exact" if is_exact else "refitted")
     assert found.holdout_method_ == method
-    for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
+    for side, groups in ((found._units.sides[0], GROUPS), (found._units.sides[1], TASK_GROUPS)):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
 
@@ -185,7 +185,7 @@ def test_given_folds_of_instances_are_left_out(listed):
     fold = np.zeros(M, dtype=int)
     for number, (_, test) in enumerate(cv):
         fold[test] = number
-    assert_array_equal(search._units.instances, fold)
+    assert_array_equal(search._units.sides[0], fold)
     with pytest.raises(ValueError, match="in one fold, and train on it in all others"):
         searched(KroneckerRidge(), {}, setting="B", cv=cv[:2])
 
@@ -294,18 +294,17 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
     weights = None if weights is None else weights[:m]
     rows, columns = np.nonzero(~np.isnan(labels))
     pairs = Labels(
-        rows,
-        columns,
+        (rows, columns),
         labels[rows, columns],
         (m, q),
         None if weights is None else weights[rows, columns],
     )
     codes = FOLDS[0][:m], FOLDS[1], FOLDS[2][:m]
-    sides = codes[0] if setting.new_instance else None, codes[1] if setting.new_task else None
+    sides = tuple(codes[axis] if axis in setting.new else None for axis in (0, 1))
     is_cells = setting is Setting.A
-    found = baselines(pairs, setting, Units(*sides, codes[2][rows, columns] if is_cells else None))
+    found = baselines(pairs, setting, Units(sides, codes[2][rows, columns] if is_cells else None))
     expected = grid_baselines(
-        labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights
+        labels, setting, Units(sides, codes[2] if is_cells else None), weights=weights
     )
     for name in BASELINES:
         assert_allclose(found[name], expected[name][rows, columns], rtol=1e-8, err_msg=name)
@@ -342,7 +341,7 @@ def test_evaluate_scores_folds_beside_means(listed):
             units = Units()
             if cv is not None:
                 units = SettingKFold(setting, cv, random_state=0).units(Labels.from_sparse(SPARSE))
-            F = refitted(grid, setting, groups=units.instances, task_groups=units.tasks)[
+            F = refitted(grid, setting, groups=units.sides[0], task_groups=units.sides[1])[
                 ROWS, COLUMNS
             ]
             assert_allclose(
@@ -544,7 +543,7 @@ def test_folds_on_the_diagonal_scout(listed):
     how = plan(problem, Setting.D, cv=3, method="folds")
     scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]
-    for unit, at in ((how.units.instances, ROWS), (how.units.tasks, COLUMNS)):
+    for unit, at in ((how.units.sides[0], ROWS), (how.units.sides[1], COLUMNS)):
         assert sorted({int(code) for test in tested for code in unit[at[test]]}) == [0, 1, 2]
         assert all(len(set(unit[at[test]])) == 1 for test in tested)
     some = how.folds.held_out(numbers=scouts)

@@ -73,7 +73,7 @@ def test_a_list_of_pairs_has_the_scores_of_its_grid(each):
     rng = np.random.default_rng(1)
     F = rng.normal(size=Y.shape)
     observed = ~np.isnan(HOLES)
-    pairs = Labels(*np.nonzero(observed), HOLES[observed], Y.shape)
+    pairs = Labels(np.nonzero(observed), HOLES[observed], Y.shape)
     for average, setting in each(product(("micro", "instance", "task"), Setting)):
         own = scorer("pearson", average=average)
         found = prepared_score(pairs, own, setting)

@@ -61,7 +61,7 @@ def _sides(name):
 def _learned_again(model, X, Y, T, setting, groups, weights):
     """Return nested predictions as anybody would make them: fitting again on the rows that a fold leaves."""
     found = np.full(Y.shape, np.nan)
-    cut = None if groups is None or not setting.new_instance else groups
+    cut = None if groups is None or 0 not in setting.new else groups
     for train, test in SettingKFold(setting, 2, random_state=1).split_grid(*Y.shape, groups=cut):
         inner = clone(model)
         if setting is Setting.A:
@@ -77,7 +77,7 @@ def _learned_again(model, X, Y, T, setting, groups, weights):
         inner.fit(
             X[rows], Y[np.ix_(rows, columns)], tasks=None if T is None else T[columns], **some
         )
-        given = (X[new] if setting.new_instance else None, T[asked] if setting.new_task else None)
+        given = (X[new] if 0 in setting.new else None, T[asked] if 1 in setting.new else None)
         found[np.ix_(new, asked)] = inner.predict(*given)
     return found
 
@@ -117,7 +117,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     assert method == merged + ("2×2" if asked == "D" else "2") + " folds, kernels learned again"
     assert not np.isnan(found).any()
     if groups is not None:
-        assert_array_equal(units.instances[::2], units.instances[1::2])
+        assert_array_equal(units.sides[0][::2], units.sides[0][1::2])
 
 
 def test_no_label_has_a_part_in_its_own_nested_prediction():

@@ -22,15 +22,15 @@ from sweeps import covering, every, over
 # deflated.
 WAYS = {
     "chosen": {},
-    "direct": {"form": "missing"},
-    "missing": {"form": "missing", "rank": 0, "max_direct": 0},
-    "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
-    "missing, all deflated": {"form": "missing", "rank": 10**6, "max_direct": 0},
-    "missing, rank chosen": {"form": "missing", "max_direct": 0},
-    "observed": {"form": "observed", "rank": 0},
-    "observed, deflated": {"form": "observed", "rank": 5},
-    "observed, all deflated": {"form": "observed", "rank": 10**6},
-    "observed, rank chosen": {"form": "observed"},
+    "direct": {"route": "missing"},
+    "missing": {"route": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"route": "missing", "rank": 5, "max_direct": 0},
+    "missing, all deflated": {"route": "missing", "rank": 10**6, "max_direct": 0},
+    "missing, rank chosen": {"route": "missing", "max_direct": 0},
+    "observed": {"route": "observed", "rank": 0},
+    "observed, deflated": {"route": "observed", "rank": 5},
+    "observed, all deflated": {"route": "observed", "rank": 10**6},
+    "observed, rank chosen": {"route": "observed"},
 }
 # One of each kind, for tests in which the rest has been shown to agree.
 FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
@@ -46,7 +46,7 @@ def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> N
     for name, way in ways.items():
         found = complete(given.operators, Y, **way, **options)
         assert found.solution.converged, name
-        assert found.form == way.get("form", found.form) or observed.all()
+        assert found.route == way.get("route", found.route) or observed.all()
         assert found.labels.dtype == np.float64
         assert_array_equal(found.labels[observed], Y[observed])
         grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
@@ -200,7 +200,7 @@ def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
 def test_nothing_observed_is_predicted_zero(model):
     given = grids.holes(model, (5, 4))
     nothing = np.full((5, 4), np.nan)
-    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+    for way in ({"route": "missing"}, {"route": "missing", "max_direct": 0}, {"route": "observed"}):
         assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
 
 
@@ -215,7 +215,7 @@ def test_a_kernel_of_zeros_predicts_zero(model, features):
         operators = Kronecker(empty, given.operators.spectra[1], 0.5)
     else:
         operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
-    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+    for way in ({"route": "missing"}, {"route": "missing", "max_direct": 0}, {"route": "observed"}):
         found = complete(operators, given.Y, **way)
         assert_allclose(
             found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14
@@ -371,13 +371,13 @@ def test_labels_are_left_alone(model):
 def test_the_form_by_default(model):
     """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
     given = grids.holes(model, (9, 6), "95%")
-    assert complete(given.operators, given.Y).form == "missing"
+    assert complete(given.operators, given.Y).route == "missing"
     assert complete(given.operators, given.Y).solution.n_iter == 0
     # One observed cell makes a tiny system, almost all of them a tiny one of the others.
-    for pattern, form in (("one cell", "observed"), ("5%", "missing")):
+    for pattern, route in (("one cell", "observed"), ("5%", "missing")):
         given = grids.holes(model, (9, 6), pattern)
         found = complete(given.operators, given.Y, max_direct=0)
-        assert found.form == form
+        assert found.route == route
         assert 0 < found.solution.n_iter <= 4
 
 
@@ -389,8 +389,8 @@ def test_the_form_where_something_is_kept_whole():
         spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9)
     )
     for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
-        assert complete(operators, given.Y, max_direct=0).form == "missing"
-    assert complete(given.operators, given.Y, max_direct=0).form == "observed"
+        assert complete(operators, given.Y, max_direct=0).route == "missing"
+    assert complete(given.operators, given.Y, max_direct=0).route == "observed"
 
 
 @over(every(model=ALL_MODELS))
@@ -468,10 +468,10 @@ def test_few_cells_have_one_unknown_each(
     monkeypatch.setattr(cells, "are_few", lambda *_: has_sparse_products)
     monkeypatch.setattr(cells, "_DENSE", 2.0)
     monkeypatch.setattr(missing, "_ObservedCells", None)
-    check(given, 1e-9, {"observed": {"form": "observed"}}, tol=1e-13)
+    check(given, 1e-9, {"observed": {"route": "observed"}}, tol=1e-13)
     # A solution is where the next one starts.
-    found = complete(given.operators, given.Y, form="observed", tol=1e-10)
-    again = complete(given.operators, given.Y, form="observed", tol=1e-9, start=found)
+    found = complete(given.operators, given.Y, route="observed", tol=1e-10)
+    again = complete(given.operators, given.Y, route="observed", tol=1e-9, start=found)
     assert again.solution.n_iter == 0
     assert_allclose(again.labels, found.labels, rtol=1e-6, atol=1e-9)
 

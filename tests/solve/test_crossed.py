@@ -55,7 +55,7 @@ def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridg
     observed[5], observed[:, 4] = False, False  # an instance and a task without labels
     cells = np.nonzero(observed)
     weights = rng.uniform(0.2, 3.0, cells[0].size) if weighted else None
-    labels = Labels(*cells, np.zeros(cells[0].size), (m, q), weights)
+    labels = Labels(cells, np.zeros(cells[0].size), (m, q), weights)
     spectra = [Spectrum.from_features(side).completed() for side in features]
     system = CrossedSystem(PairKernel(*spectra, ridge, shares, free_mean), shares, labels)
     for places in ((3, 2), (5, 2), (3, None), (None, 4), (None, None)):

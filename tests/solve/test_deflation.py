@@ -48,7 +48,7 @@ def test_the_small_system(shape, share):
     diagonal = rng.uniform(0.1, 3.0, size=leading.size)
     grid = rng.normal(size=shape)
     for weights in (rng.uniform(0.0, 2.0, size=shape), (rng.random(shape) < 0.3).astype(float)):
-        deflate = Deflation(*spectra, leading, diagonal, weights)
+        deflate = Deflation(spectra, leading, diagonal, weights)
         expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
         before = grid.copy(), weights.copy()
         grids.close(deflate(grid).ravel(), expected, 1e-11)
@@ -68,7 +68,7 @@ def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_insta
     diagonal = rng.uniform(0.1, 3.0, size=leading.size)
     grid = rng.normal(size=shape)
     weights = (rng.random(shape) < 0.3).astype(float)
-    found = Deflation(*spectra, leading, diagonal, weights)(grid)
+    found = Deflation(spectra, leading, diagonal, weights)(grid)
     grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
 
 
@@ -93,7 +93,7 @@ def test_no_more_work_is_done_than_was_foreseen():
     for most in (20, 90, 400):
         leading = np.flatnonzero(places[0] * places[1] <= most)
         Counting.done = 0
-        Deflation(*spectra, leading, np.ones(leading.size), weights)
+        Deflation(spectra, leading, np.ones(leading.size), weights)
         assert (
             0
             < Counting.done
@@ -110,7 +110,7 @@ def test_directions_of_truncated_spectra(kinds):
         diagonal = rng.uniform(0.1, 3.0, size=7)
         grid = rng.normal(size=shape)
         weights = rng.random(shape)
-        deflate = Deflation(*spectra, leading, diagonal, weights)
+        deflate = Deflation(spectra, leading, diagonal, weights)
         grids.close(
             deflate(grid).ravel(),
             explicit(spectra, leading, diagonal, weights) @ grid.ravel(),
@@ -130,7 +130,7 @@ def test_every_library_computes_the_same(library):
         diagonal = rng.uniform(0.1, 3.0, size=13)
         grid = rng.normal(size=shape)
         weights = rng.random(shape)
-        deflate = Deflation(*own, leading, diagonal, library.asarray(weights))
+        deflate = Deflation(own, leading, diagonal, library.asarray(weights))
         found = deflate(library.asarray(grid))
         assert type(found) is type(library.asarray(grid))
         assert found.dtype == library.asarray(grid).dtype
@@ -154,13 +154,13 @@ def spied(monkeypatch):
             columns.append(operation(unit).ravel()[cells])
         return np.column_stack(columns)
 
-    def completed(given, form, rank, weights=None):
+    def completed(given, route, rank, weights=None):
         seen = SimpleNamespace(precondition=None)
 
         def spy(operator, right, *, precondition=None, **options):
             cells = np.arange(right.size)
             if right.shape == given.Y.shape:  # a grid that is zero where there is no unknown
-                cells = np.flatnonzero(given.observed if form == "observed" else ~given.observed)
+                cells = np.flatnonzero(given.observed if route == "observed" else ~given.observed)
             seen.operator = dense(operator, right, cells)
             if precondition is None:
                 seen.precondition = np.eye(cells.size)
@@ -169,7 +169,9 @@ def spied(monkeypatch):
             return solve(operator, right, precondition=precondition, **options)
 
         monkeypatch.setattr(complete_module, "conjugate_gradients", spy)
-        seen.found = complete(given.operators, given.Y, weights, form=form, rank=rank, max_direct=0)
+        seen.found = complete(
+            given.operators, given.Y, weights, route=route, rank=rank, max_direct=0
+        )
         return seen
 
     return completed
@@ -187,19 +189,19 @@ def spread(seen) -> float:
     return float(values[-1] / values[0])
 
 
-forms = {"form": ["missing", "observed"]}
+routes = {"route": ["missing", "observed"]}
 KINDS = [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")]
 
 
-@over(covering(**forms, kinds=KINDS, alpha=[1e-3, 0.5], model=MODELS))
-def test_the_spread_that_is_left(spied, model, form, kinds, alpha):
+@over(covering(**routes, kinds=KINDS, alpha=[1e-3, 0.5], model=MODELS))
+def test_the_spread_that_is_left(spied, model, route, kinds, alpha):
     """It lies within ρ_max/ρ_{r+1}, the largest of the residual filter over the first that is not deflated."""
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=alpha, task_alpha=alpha)
     rho = np.sort(given.operators.remainder.ravel())
     largest = rho[-1] if rho.size == 48 else 1.0
     spreads = []
     for rank in (0, 1, 5, rho.size // 2, rho.size - 1):
-        seen = spied(given, form, rank)
+        seen = spied(given, route, rank)
         spreads.append(spread(seen))
         assert spreads[-1] <= (1 + 1e-6) * largest / rho[rank]
         assert seen.found.solution.converged
@@ -224,28 +226,28 @@ def test_the_spread_that_is_left_with_weights(spied, model, kinds):
 
 @over(
     every(
-        **forms,
+        **routes,
         kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")],
         model=MODELS,
     )
 )
-def test_all_directions_leave_nothing_to_do(model, form, kinds):
+def test_all_directions_leave_nothing_to_do(model, route, kinds):
     given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
-    plain = complete(given.operators, given.Y, form=form, rank=0, max_direct=0).solution
-    found = complete(given.operators, given.Y, form=form, rank=10**6, max_direct=0)
+    plain = complete(given.operators, given.Y, route=route, rank=0, max_direct=0).solution
+    found = complete(given.operators, given.Y, route=route, rank=10**6, max_direct=0)
     assert found.solution.converged
     assert plain.n_iter > 15
     assert found.solution.n_iter <= 3
     grids.close(found.labels, given.completed(), 1e-6)
-    if form == "observed":
+    if route == "observed":
         weights = np.random.default_rng(5).uniform(0.3, 3.0, size=(12, 9))
         weighted = complete(given.operators, given.Y, weights, rank=10**6)
         assert weighted.solution.n_iter <= 3
         grids.close(given.operators.hat(weighted.labels), given.fitted(weights), 1e-6)
 
 
-@over(every(**forms))
-def test_directions_that_shrink_alike(form):
+@over(every(**routes))
+def test_directions_that_shrink_alike(route):
     """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
     rng = np.random.default_rng(6)
     Y = np.where(rng.random((6, 5)) < 0.5, np.nan, rng.normal(size=(6, 5)))
@@ -263,7 +265,7 @@ def test_directions_that_shrink_alike(form):
         dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
         expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
         for rank in (1, 4, 6, 20, 29):
-            found = complete(operators, Y, form=form, rank=rank, max_direct=0, tol=1e-12)
+            found = complete(operators, Y, route=route, rank=rank, max_direct=0, tol=1e-12)
             grids.close(found.labels, expected, 1e-9)
 
 
@@ -321,7 +323,7 @@ def test_what_is_chosen_saves_iterations(rbf):
     Y = np.where(rng.random((90, 60)) < 0.5, np.nan, rng.normal(size=(90, 60)))
     operators = Kronecker(*rbf, 1e-2)
     plain, found = (
-        complete(operators, Y, form="observed", rank=rank, tol=1e-6).solution for rank in (0, None)
+        complete(operators, Y, route="observed", rank=rank, tol=1e-6).solution for rank in (0, None)
     )
     assert plain.converged
     assert found.converged
@@ -329,7 +331,7 @@ def test_what_is_chosen_saves_iterations(rbf):
     # Where nothing pays, nothing is spent: the iterations are those of the plain solver.
     operators = Kronecker(*rbf, 1e4)
     plain, found = (
-        complete(operators, Y, form="observed", rank=rank).solution for rank in (0, None)
+        complete(operators, Y, route="observed", rank=rank).solution for rank in (0, None)
     )
     assert found.n_iter == plain.n_iter
     assert_array_equal(found.values, plain.values)

@@ -32,7 +32,7 @@ def listed(given, weights=None, put=np.asarray):
     """Return the observed labels of a grid as a list."""
     rows, columns = np.nonzero(given.observed)
     own = None if weights is None else put(weights[rows, columns])
-    return Labels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own)
+    return Labels((rows, columns), put(given.Y[rows, columns]), given.Y.shape, own)
 
 
 def function(operators, solution):
@@ -75,7 +75,7 @@ def test_a_grid_takes_the_dense_system_where_it_is_chosen(monkeypatch, model, we
         monkeypatch.setattr(module, "suits_direct", decide(True))
     assert complete_grid(given.operators, given.Y, weights).solution.n_iter == 0
     direct = complete(given.operators, given.Y, weights, max_direct=1)
-    assert (direct.form, direct.solution.n_iter) == ("observed", 0)
+    assert (direct.route, direct.solution.n_iter) == ("observed", 0)
     assert set(costs) == {(given.observed.sum(), given.operators.kernel_cost)}
     for module in (missing, observed):
         monkeypatch.setattr(module, "suits_direct", decide(False))
@@ -83,7 +83,7 @@ def test_a_grid_takes_the_dense_system_where_it_is_chosen(monkeypatch, model, we
     # Iterations that are asked for are done.
     for module in (missing, observed):
         monkeypatch.setattr(module, "suits_direct", decide(True))
-    for asked in ({"rank": 0}, {"max_direct": 0}, {"form": "observed", "max_direct": 1}):
+    for asked in ({"rank": 0}, {"max_direct": 0}, {"route": "observed", "max_direct": 1}):
         assert (
             complete(
                 given.operators, given.Y, weights, **({"max_direct": 1} | asked)
@@ -96,7 +96,7 @@ def test_models_that_interpolate_are_solved_for_their_missing_cells():
     """However few cells are observed, there is no kernel with a ridge."""
     given = grids.holes("kronecker", SHAPE, "5%")
     assert (
-        complete(Kronecker(*given.operators.spectra, 0.0), given.Y, max_direct=1).form == "missing"
+        complete(Kronecker(*given.operators.spectra, 0.0), given.Y, max_direct=1).route == "missing"
     )
 
 
@@ -125,7 +125,7 @@ def test_direct_is_iterated(monkeypatch, model, kinds, pattern, alpha, weighted)
     close(function(operators, direct), expected, 1e-8)
     close(function(operators, direct), function(operators, iterated), 1e-8)
     on_grid = complete(operators, given.Y, weights, max_direct=1)
-    assert (on_grid.form, on_grid.solution.n_iter) == ("observed", 0)
+    assert (on_grid.route, on_grid.solution.n_iter) == ("observed", 0)
     close(operators.hat(on_grid.labels), expected, 1e-8)
     monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
     assert solve_pairs(operators, labels) is None
@@ -190,7 +190,9 @@ def test_lists_keep_the_digits_that_their_kernel_loses(has_mean, weighted, alpha
     )
     found = function(
         model,
-        solve_by_directions(model, Labels(rows, columns, y, SHAPE, weights if weighted else None)),
+        solve_by_directions(
+            model, Labels((rows, columns), y, SHAPE, weights if weighted else None)
+        ),
     )
     sides = [np.c_[side, np.ones(len(side))] if has_mean else side for side in sides]
     products = np.einsum("ik,jl->ijkl", *sides).reshape(63, -1)

@@ -23,14 +23,14 @@ from problems import PATTERNS, WITH_MEAN, complement
 from sweeps import covering, every, lines, over
 
 WAYS = {
-    "direct": {"form": "missing"},
-    "missing": {"form": "missing", "rank": 0, "max_direct": 0},
-    "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
-    "missing, rank chosen": {"form": "missing", "max_direct": 0},
-    "observed": {"form": "observed", "rank": 0},
-    "observed, deflated": {"form": "observed", "rank": 5},
+    "direct": {"route": "missing"},
+    "missing": {"route": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"route": "missing", "rank": 5, "max_direct": 0},
+    "missing, rank chosen": {"route": "missing", "max_direct": 0},
+    "observed": {"route": "observed", "rank": 0},
+    "observed, deflated": {"route": "observed", "rank": 5},
 }
-MISSING_WAYS = {name: way for name, way in WAYS.items() if way["form"] == "missing"}
+MISSING_WAYS = {name: way for name, way in WAYS.items() if way["route"] == "missing"}
 
 
 def smoothers(K: np.ndarray, G: np.ndarray, filters, alphas) -> TwoStep:
@@ -47,7 +47,7 @@ def smoothers(K: np.ndarray, G: np.ndarray, filters, alphas) -> TwoStep:
         pattern=PATTERNS,
         weighted=[False, True],
         way=WAYS,
-        where=lambda weighted, way, **_: not weighted or way["form"] == "observed",
+        where=lambda weighted, way, **_: not weighted or way["route"] == "observed",
     )
 )
 def test_the_objective_is_minimised(alphas, pattern, weighted, way):
@@ -126,10 +126,10 @@ def test_without_any_label_there_is_no_mean(model):
         complete_labels(given.operators, nothing)
 
 
-@over(every(model=WITH_MEAN, form=["missing", "observed"]))
-def test_a_solution_nearby_is_a_start(model, form):
+@over(every(model=WITH_MEAN, route=["missing", "observed"]))
+def test_a_solution_nearby_is_a_start(model, route):
     given = grids.holes(model, (12, 9), "50%")
-    options = {"form": form, "rank": 0, "max_direct": 0, "tol": 1e-10}
+    options = {"route": route, "rank": 0, "max_direct": 0, "tol": 1e-10}
     first = complete(given.operators, given.Y, **options)
     again = complete(given.operators, given.Y, start=first, **options)
     assert again.solution.n_iter == 0
@@ -140,8 +140,8 @@ def test_a_solution_nearby_is_a_start(model, form):
     grids.close(found.labels, fresh.labels, 1e-8)
 
 
-@over(every(form=["missing", "observed"], rank=[0, None]))
-def test_the_mean_takes_no_iterations_to_speak_of(form, rank):
+@over(every(route=["missing", "observed"], rank=[0, None]))
+def test_the_mean_takes_no_iterations_to_speak_of(route, rank):
     """One direction more, or fewer: conjugate gradients need what they need without it."""
     rng = np.random.default_rng(0)
     K, G = (grids.gram(n, n, rng) for n in (40, 30))
@@ -155,7 +155,7 @@ def test_the_mean_takes_no_iterations_to_speak_of(form, rank):
                 )
             ),
             Y,
-            form=form,
+            route=route,
             rank=rank,
             max_direct=0,
         ).solution
@@ -339,7 +339,7 @@ def test_a_reduced_side_without_regularisation_keeps_the_limit():
     found = reduced(spectrum.smoother(Tikhonov(), 0.0), ROWS)
     Z = complement(6)
     K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
-    assert found.contrast is not None
+    assert found.remainder_limit is not None
     assert_allclose(found.scaled().residual(), Z @ np.linalg.inv(Z.T @ K @ Z) @ Z.T, atol=1e-10)
 
 
@@ -396,7 +396,7 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     Y[np.ix_(rows, columns)] = np.nan
     given = replace(given, Y=Y)
     found = complete_labels(given.operators, Y)
-    assert found.form == "block"
+    assert found.route == "block"
     grids.close(found.labels, given.completed(), 1e-9)
     if given.observed.sum() < 2:
         with pytest.raises(ValueError, match="^No label remains to learn from"):
@@ -442,7 +442,7 @@ def test_a_regularisation_that_vanishes_on_one_side(alphas):
     grids.close(held_out, expected, 1e-10)
     # Iterations know the kernel up to rounding of its largest value.
     for rank, weights in ((0, np.ones_like(Y)), (5, None), (10**6, np.ones_like(Y))):
-        found = complete(given.operators, Y, weights, form="observed", rank=rank, tol=1e-12)
+        found = complete(given.operators, Y, weights, route="observed", rank=rank, tol=1e-12)
         grids.close(given.operators.hat(found.labels), given.operators.hat(filled), 1e-4, f"{rank}")
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
-from dyadlearn.pairing.base import working as operators_of
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.solve import observed
 from dyadlearn.solve.missing import complete
 
@@ -42,7 +42,7 @@ def holes(share=None, seed=1):
     return np.where(observed, WHOLE, np.nan)
 
 
-def working(model, dtype=np.float64):
+def operators_with(model, dtype=np.float64):
     """Return the operators of a model on the complete grid."""
     fitted = model.fit(X.astype(dtype), WHOLE.astype(dtype), tasks=T.astype(dtype))
     return operators_of(fitted._problem().pairing)
@@ -76,10 +76,10 @@ def products(request, monkeypatch):
 @pytest.mark.usefixtures("products")
 def test_completed_grids_are_those_of_dense_systems():
     for number, model in enumerate(MODELS):
-        operators = working(model)
+        operators = operators_with(model)
         for Y, weights in ((holes(), None), (holes(0.2), WEIGHTS)):
             found = observed.complete_by_pairs(operators, Y, weights, tol=1e-10, max_iter=2000)
-            assert found.form == "pairs"
+            assert found.route == "pairs"
             assert found.solution.converged
             message = f"model {number}, {'weighted' if weights is not None else 'even'}"
             # The closed form on the completed grid is the model of the observed cells.
@@ -100,13 +100,15 @@ def test_completed_grids_are_those_of_dense_systems():
 @pytest.mark.usefixtures("products")
 def test_single_precision_is_computed_in_double():
     for model in (MODELS[0], MODELS[4]):
-        operators = working(model, np.float32)
+        operators = operators_with(model, np.float32)
         Y = holes().astype(np.float32)
         weights = WEIGHTS.astype(np.float32)
         found = observed.complete_by_pairs(operators, Y, weights, tol=1e-8, max_iter=1000)
         assert found.labels.dtype == np.float64
         assert_allclose(
-            operators.hat(found.labels), fitted_densely(working(model), holes(), WEIGHTS), atol=2e-4
+            operators.hat(found.labels),
+            fitted_densely(operators_with(model), holes(), WEIGHTS),
+            atol=2e-4,
         )
 
 
@@ -114,13 +116,13 @@ def test_single_precision_is_computed_in_double():
 def test_starts_of_any_form_lead_to_the_same():
     Y = holes()
     for model, other in ((MODELS[0], KroneckerRidge(7.0)), (MODELS[4], TwoStepRidge(3.0, 2.0))):
-        operators = working(model)
-        before = working(other)
+        operators = operators_with(model)
+        before = operators_with(other)
         cold = observed.complete_by_pairs(operators, Y, WEIGHTS, tol=1e-12, max_iter=2000)
         starts = [
             observed.complete_by_pairs(before, Y, WEIGHTS, tol=1e-12, max_iter=2000),
-            complete(before, Y, WEIGHTS, form="observed", tol=1e-12),
-            complete(before, Y, form="missing", tol=1e-12),
+            complete(before, Y, WEIGHTS, route="observed", tol=1e-12),
+            complete(before, Y, route="missing", tol=1e-12),
         ]
         for start in starts:
             warm = observed.complete_by_pairs(
@@ -139,7 +141,7 @@ def test_starts_of_any_form_lead_to_the_same():
 
 
 def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
-    product, two_step, Y = working(KroneckerRidge()), working(TwoStepRidge()), holes()
+    product, two_step, Y = operators_with(KroneckerRidge()), operators_with(TwoStepRidge()), holes()
     assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid
     monkeypatch.setattr(observed, "_LITTLE_WORK", 0)
     monkeypatch.setattr(observed, "_costs", lambda *_: (0, 0))
@@ -150,7 +152,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
     network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing)
-    assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
+    assert not observed.is_quicker_by_pairs(operators_with(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
         # Twice the cost of a product is worth it for a product kernel, unless few cells are
@@ -180,7 +182,7 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
     for model in (KroneckerRidge(2.0, tol=1e-10), TwoStepRidge(2.0, 1.0, tol=1e-10)):
         for given in (None, weights):
             model.fit(rows, Y, tasks=columns, sample_weight=given)
-            assert model._solution.form == "pairs"
+            assert model._solution.route == "pairs"
             problem = model._problem()
             slow = complete(operators_of(problem.pairing), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, MissingInverse
 from dyadlearn.spectrum import Spectrum
@@ -45,7 +45,7 @@ class Case:
             model = PairKernelRidge(alpha, **shares, **constants)
         else:
             model = KroneckerRidge(alpha, **constants)
-        self.operators = working(model.fit(K, self.Y, tasks=G).fitted_.problem.pairing)
+        self.operators = operators_of(model.fit(K, self.Y, tasks=G).fitted_.problem.pairing)
         a, b, c = shares.values() if shares else (1.0, 0.0, 0.0)
         left = (K + free_mean)[np.ix_(self.i, self.i)]
         right = (G + free_mean)[np.ix_(self.j, self.j)]
@@ -228,7 +228,7 @@ def test_missing_labels_of_a_kernel_of_zeros(constant):
         (rng.normal(size=(6, 2)), np.zeros((5, 2))),
     ):
         model = TwoStepRidge(1.0, 1.0, fit_intercept=constant).fit(X, Y, tasks=T)
-        operators = working(model.fitted_.problem.pairing)
+        operators = operators_of(model.fitted_.problem.pairing)
         observed = np.nonzero(~np.isnan(Y))
         missing = np.nonzero(np.isnan(Y))
         half = operators.between(missing, observed, hat=True)
@@ -237,7 +237,7 @@ def test_missing_labels_of_a_kernel_of_zeros(constant):
         if not constant:
             assert_allclose(half, 0.0)
             assert_allclose(held_out, 0.0)
-    operators = working(
+    operators = operators_of(
         KroneckerRidge(1.0, fit_intercept=False)
         .fit(np.zeros((6, 2)), Y, tasks=T)
         .fitted_.problem.pairing

@@ -21,21 +21,21 @@ from sweeps import every, lines, over
 # Wide spectra and little regularisation take many iterations.
 HARD = {"shape": (12, 9), "kinds": ("singular", "full"), "alpha": 1e-3, "task_alpha": 1e-2}
 WAYS = {
-    "missing": {"form": "missing", "rank": 0, "max_direct": 0},
-    "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
-    "observed": {"form": "observed", "rank": 0},
-    "observed, deflated": {"form": "observed", "rank": 5},
+    "missing": {"route": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"route": "missing", "rank": 5, "max_direct": 0},
+    "observed": {"route": "observed", "rank": 0},
+    "observed, deflated": {"route": "observed", "rank": 5},
 }
 ways = {"way": WAYS}
 
 
 def dense_system(
-    given, form: str, weights: np.ndarray | None = None
+    given, route: str, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the system that is iterated on, its right-hand side, and the cells (mq,) of its unknowns."""
     observed = given.observed.ravel()
     labels = given.Y.ravel()[observed]
-    if form == "missing":
+    if route == "missing":
         R = given.residual()
         return R[np.ix_(~observed, ~observed)], -R[np.ix_(~observed, observed)] @ labels, ~observed
     root = np.ones(labels.size) if weights is None else weights.ravel()[observed] ** 0.5
@@ -55,7 +55,7 @@ WEIGHTED = [
     (way, weighted)
     for weighted in (False, True)
     for way in WAYS.values()
-    if not weighted or way["form"] == "observed"
+    if not weighted or way["route"] == "observed"
 ]
 
 
@@ -67,7 +67,7 @@ def test_the_quadratic_falls_with_every_iteration(model, way, weighted):
         weights = np.random.default_rng(1).uniform(0.2, 3.0, size=given.Y.shape)
     else:
         weights = None
-    system, right, cells = dense_system(given, way["form"], weights)
+    system, right, cells = dense_system(given, way["route"], weights)
     heights = []
     steps = range(9)
     for max_iter in steps:
@@ -106,7 +106,7 @@ def test_the_transductive_objective_falls_with_every_iteration(rank):
         labels = complete(
             given.operators,
             given.Y,
-            form="missing",
+            route="missing",
             rank=rank,
             max_direct=0,
             max_iter=max_iter,
@@ -120,7 +120,7 @@ def test_the_transductive_objective_falls_with_every_iteration(rank):
     assert np.all(np.diff(reduced) < 0)
     assert np.all(np.array(objective) <= reduced)
     assert np.all(np.array(objective) >= least * (1 - 1e-9))
-    labels = complete(given.operators, given.Y, form="missing", rank=rank, max_direct=0).labels
+    labels = complete(given.operators, given.Y, route="missing", rank=rank, max_direct=0).labels
     F = H @ labels @ task_H
     assert_allclose(np.sum((F - labels) ** 2) + penalty(F), least, rtol=1e-9)
 
@@ -128,7 +128,7 @@ def test_the_transductive_objective_falls_with_every_iteration(rank):
 @over(every(**ways, model=MODELS))
 def test_stopping_is_reported_by_the_true_residual(model, way):
     given = grids.holes(model, missing="50%", **HARD)
-    system, right, cells = dense_system(given, way["form"])
+    system, right, cells = dense_system(given, way["route"])
     n_iters = []
     for options in ({"max_iter": 3}, {"tol": 1e-2}, {"tol": 1e-5}, {"tol": 1e-8}):
         solution = (found := complete(given.operators, given.Y, **way, **options)).solution
@@ -169,14 +169,14 @@ def test_a_solution_nearby_saves_iterations(model, way):
     assert_array_equal(again.labels, cold.labels)
 
 
-@over(every(form=["missing", "observed"], model=MODELS))
-def test_a_solution_of_the_other_system_is_no_start(model, form):
+@over(every(route=["missing", "observed"], model=MODELS))
+def test_a_solution_of_the_other_system_is_no_start(model, route):
     given = grids.holes(model, missing="50%", **HARD)
-    other = "observed" if form == "missing" else "missing"
+    other = "observed" if route == "missing" else "missing"
     options = {"rank": 0, "max_direct": 0}
-    start = complete(given.operators, given.Y, form=other, **options)
-    cold = complete(given.operators, given.Y, form=form, **options)
-    warm = complete(given.operators, given.Y, form=form, start=start, **options)
+    start = complete(given.operators, given.Y, route=other, **options)
+    cold = complete(given.operators, given.Y, route=route, **options)
+    warm = complete(given.operators, given.Y, route=route, start=start, **options)
     assert warm.solution.n_iter == cold.solution.n_iter > 0
     assert_array_equal(warm.labels, cold.labels)
 

@@ -33,7 +33,7 @@ def test_kronecker_solves_its_equations(kiba):
     K, G, Y, spectrum, task_spectrum = kiba
     observed = ~np.isnan(Y)
     alpha = 50.0
-    found = complete(Kronecker(spectrum, task_spectrum, alpha), Y, form="observed", tol=1e-7)
+    found = complete(Kronecker(spectrum, task_spectrum, alpha), Y, route="observed", tol=1e-7)
     assert found.solution.converged
     # The dual parameters are grids of zeros but for the observed cells, where K A G + λA is the
     # label.
@@ -55,7 +55,7 @@ def test_two_step_solves_its_equations(kiba):
     operators = TwoStep(
         spectrum.smoother(Tikhonov(), alpha), task_spectrum.smoother(Tikhonov(), task_alpha)
     )
-    found = complete(operators, Y, form="missing", tol=1e-7)
+    found = complete(operators, Y, route="missing", tol=1e-7)
     assert found.solution.converged
 
     def hat(labels):

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import KroneckerRidge, PairKernelRidge
 from dyadlearn._array import solve_positive
 from dyadlearn._codes import is_same_partition, unit_sizes
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.pairing.inverses import routes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse, MissingInverse
@@ -64,7 +64,9 @@ class Case:
     @property
     def inverse(self):
         """The inverse from the operators of the complete grid."""
-        return MissingInverse(working(self.pairing), self.observed, np.nonzero(np.isnan(self.Y)))
+        return MissingInverse(
+            operators_of(self.pairing), self.observed, np.nonzero(np.isnan(self.Y))
+        )
 
     def units(self, setting):
         """Return the units of each label."""
@@ -169,7 +171,7 @@ def test_features_of_fewer_directions_than_rows(setting):
     for intercept in (False, True):
         options = {"kernel": "linear", "task_kernel": "linear", "fit_intercept": intercept}
         pairing = KroneckerRidge(0.3, **options).fit(X, Y, tasks=T).fitted_.problem.pairing
-        assert working(pairing).is_truncated
+        assert operators_of(pairing).is_truncated
         case = Case(0, Y.shape, 1, 0.3, intercept)
         rows, columns = np.divmod(np.arange(Y.size), Y.shape[1])
         left, right = ((side @ side.T + intercept) for side in (X, T))
@@ -221,7 +223,7 @@ def test_other_units_are_left_to_blocks():
     assert case.inverse.grid_left_out(labels, i, j // 2) is None
     assert case.inverse.grid_left_out(labels, 3 * i + 5) is not None
     without_ridge = Case(6, (6, 7), 3, 0.0)
-    assert lines_left_out(working(without_ridge.pairing), without_ridge.observed, [i]) is None
+    assert lines_left_out(operators_of(without_ridge.pairing), without_ridge.observed, [i]) is None
     corner = Case(7, (2, 2), [3], 0.1)
     assert corner.inverse.grid_left_out(corner.y[:, None], *corner.observed) is None
     assert_allclose(corner.inverse.leave_crossed_out(corner.y[:, None], *corner.observed)[0], 0.0)

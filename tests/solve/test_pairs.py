@@ -38,7 +38,7 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
         Y[0], Y[:, 1] = np.nan, np.nan
     rows, columns = np.nonzero(~np.isnan(Y))
     own = weights[rows, columns].astype(dtype) if weighted else None
-    return Labels(rows, columns, Y[rows, columns].astype(dtype), (m, q), own), Y, weights
+    return Labels((rows, columns), Y[rows, columns].astype(dtype), (m, q), own), Y, weights
 
 
 # --- labels ------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_what_a_sparse_matrix_stores_is_observed(shape, container):
     shuffled = np.random.default_rng(1).permutation(rows.size)
     places = (rows[shuffled], columns[shuffled])
     found = Labels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
-    for name in ("rows", "columns", "values"):
+    for name in ("places", "values"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.shape == Y.shape
     assert found.size == rows.size
@@ -66,16 +66,17 @@ def test_what_a_sparse_matrix_stores_is_observed(shape, container):
 def test_labels_come_in_any_order_with_their_weights():
     expected, _, _ = labels(SHAPES["tall"], weighted=True)
     order = np.random.default_rng(1).permutation(expected.size)
-    given = (expected.rows[order], expected.columns[order], expected.values[order])
+    cells = tuple(places[order] for places in expected.places)
+    given = (cells, expected.values[order])
     found = Labels.of_pairs(*given, expected.shape, expected.weights[order])
-    for name in ("rows", "columns", "values", "weights"):
+    for name in ("places", "values", "weights"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
     assert Labels.of_pairs(*given, expected.shape).weights is None
 
 
 def test_labels_in_order_are_not_copied():
     given, _, _ = labels(SHAPES["tall"])
-    found = Labels.of_pairs(given.rows, given.columns, given.values, given.shape)
+    found = Labels.of_pairs(given.places, given.values, given.shape)
     assert found.values is given.values
 
 
@@ -111,16 +112,16 @@ def test_parts_have_the_labels_of_the_whole(shape, weighted):
     mask = rng.random(found.size) < 0.5
     for part in (found.take(mask), found.take(np.flatnonzero(mask))):
         assert part.shape == found.shape
-        assert_array_equal(part.values, Y[found.rows[mask], found.columns[mask]])
+        assert_array_equal(part.values, Y[tuple(places[mask] for places in found.places)])
         assert (part.weights is None) is (not weighted)
     rows, columns = (np.flatnonzero(rng.random(n) < 0.6) for n in Y.shape)
     part = found.part(rows, columns)
     grid = np.full((rows.size, columns.size), np.nan)
     assert part.shape == grid.shape
-    grid[part.rows, part.columns] = part.values
+    grid[part.places] = part.values
     assert_array_equal(grid, Y[np.ix_(rows, columns)])
     if weighted:
-        assert_array_equal(part.weights, weights[np.ix_(rows, columns)][part.rows, part.columns])
+        assert_array_equal(part.weights, weights[np.ix_(rows, columns)][part.places])
 
 
 # --- products ----------------------------------------------------------------------------------------------------
@@ -145,9 +146,7 @@ def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, l
     products = PairProducts(library.asarray(left), library.asarray(right), found)
     values = products.values(library.asarray(function))
     grid = left @ function @ right.T
-    assert_allclose(
-        library.to_numpy(values), grid[found.rows, found.columns], rtol=0, atol=10 * library.rtol
-    )
+    assert_allclose(library.to_numpy(values), grid[found.places], rtol=0, atol=10 * library.rtol)
     gathered = products.gathered(as_array_of(found.values, values))
     expected = left.T @ np.nan_to_num(Y) @ right
     assert_allclose(library.to_numpy(gathered), expected, rtol=0, atol=10 * library.rtol)
@@ -159,7 +158,7 @@ def test_other_pairs_of_the_same_features():
     left, right, function = features(Y.shape)
     part = found.take(np.arange(found.size) % 2 == 0)
     values = PairProducts(left, right, part).values(function)
-    assert_allclose(values, (left @ function @ right.T)[part.rows, part.columns], rtol=1e-12)
+    assert_allclose(values, (left @ function @ right.T)[part.places], rtol=1e-12)
 
 
 @over(
@@ -181,7 +180,7 @@ def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
     cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
     assert product_cost(shape, n, ranks, 8) == (cost, tasks)
     products = PairProducts(
-        np.ones((m, 1)), np.ones((q, 1)), Labels(*np.array([[0], [0]]), np.ones(1), shape)
+        np.ones((m, 1)), np.ones((q, 1)), Labels(tuple(np.array([[0], [0]])), np.ones(1), shape)
     )
     assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
 

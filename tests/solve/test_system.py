@@ -29,7 +29,7 @@ def pairs(Y, weights=None, dtype="float64"):
     """Return the labels of a grid with holes as observed pairs."""
     rows, columns = np.nonzero(~np.isnan(Y))
     own = None if weights is None else weights[rows, columns].astype(dtype)
-    return Labels(rows, columns, Y[rows, columns].astype(dtype), Y.shape, own)
+    return Labels((rows, columns), Y[rows, columns].astype(dtype), Y.shape, own)
 
 
 def weights_of(shape, kind):
@@ -149,7 +149,7 @@ def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
     # Of pairs that the solution has not seen.
     rest = labels.take(np.arange(labels.size) % 3 == 0)
     left_out = found.fitted(solution, PairProducts(found.basis.left, found.basis.right, rest))
-    close(left_out, everywhere(operators, solution)[rest.rows, rest.columns], 1e-10)
+    close(left_out, everywhere(operators, solution)[rest.places], 1e-10)
 
 
 @over(
@@ -187,7 +187,7 @@ def test_labels_that_say_nothing():
 
 def test_labels_where_no_feature_is():
     side = Spectrum.from_features(np.array([[1.0], [0.0], [0.0]]))
-    labels = Labels(np.array([1, 2]), np.array([0, 1]), np.array([1.0, 4.0]), (3, 3))
+    labels = Labels((np.array([1, 2]), np.array([0, 1])), np.array([1.0, 4.0]), (3, 3))
     system = ObservedSystem.of(Kronecker(side, side, 1.0), labels)
     solution = system.solve()
     assert_array_equal(system.fitted(solution), [0.0, 0.0])
@@ -228,7 +228,7 @@ def popular(m, q, n, seed=0):
     )
     rows, columns = np.unique(np.stack([rows, columns]), axis=1)
     return (
-        Labels(rows, columns, rng.normal(size=rows.size), (m, q)),
+        Labels((rows, columns), rng.normal(size=rows.size), (m, q)),
         rng.normal(size=(m, 6)),
         rng.normal(size=(q, 5)),
     )
@@ -241,7 +241,7 @@ def test_directions_are_those_of_the_pairs_that_there_are():
     )
     for features, at, load in zip(
         (system.basis.left, system.basis.right),
-        (labels.rows, labels.columns),
+        labels.places,
         system.basis.loads,
         strict=True,
     ):
@@ -300,8 +300,7 @@ def test_popular_tasks_cost_few_iterations(weighted):
     T[:5] = 20.0 * T[:5]
     if weighted:
         labels = Labels(
-            labels.rows,
-            labels.columns,
+            labels.places,
             labels.values,
             labels.shape,
             10.0 ** np.linspace(-3, 3, labels.size),
@@ -358,7 +357,7 @@ def solved(put, X, T, Y, constant, weights, dtype):
         operators = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
     given = pairs(Y, weights, dtype)
     own = None if weights is None else put(given.weights)
-    labels = Labels(given.rows, given.columns, put(given.values), given.shape, own)
+    labels = Labels(given.places, put(given.values), given.shape, own)
     system = ObservedSystem.of(operators, labels)
     solution = system.solve(tol=1e-12)
     return system.fitted(solution), operators.coefficients_of(solution.spectral, solution.mean)

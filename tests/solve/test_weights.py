@@ -41,7 +41,7 @@ def check(
         found = complete(
             given.operators, given.Y.astype(dtype), weights.astype(dtype), **way, **options
         )
-        assert found.form == "observed"
+        assert found.route == "observed"
         assert found.solution.converged, name
         assert found.labels.dtype == np.float64
         grids.close(given.operators.hat(found.labels), expected, rtol, name)

@@ -224,12 +224,12 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
 def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch, tmp_path):
     monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
     model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), tasks=T)
-    rows = model.fitted_.labels.rows
+    rows = model.fitted_.labels.places[0]
     path = tmp_path / "forged.dyad"
     for wrong in (rows[::-1], rows - 1, rows + 1):
         forgery = Forgery(saved(model, tmp_path))
         kind = {4: "I32", 8: "I64"}[rows.itemsize]
-        forgery.put("labels.rows", kind, list(rows.shape), np.ascontiguousarray(wrong).tobytes())
+        forgery.put("labels.cells.0", kind, list(rows.shape), np.ascontiguousarray(wrong).tobytes())
         path.write_bytes(forgery.content())
         with pytest.raises(ModelFileError, match="do not fit together"):
             load(path)

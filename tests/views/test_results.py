@@ -28,7 +28,7 @@ from dyadlearn.selection import default_alphas
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscapes_of_model
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 from problems import grid_baselines
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
@@ -41,7 +41,7 @@ def letters(settings):
 
 def few(model, **asked):
     """Return a summary with a small landscape."""
-    return summary_of(model, **{"alphas": [1.0], "task_alphas": [1.0], **asked})
+    return summary_of(model, SummaryOptions(**{"alphas": [1.0], "task_alphas": [1.0], **asked}))
 
 
 def landscapes(model, settings="ABCD", scoring=None, **asked):
@@ -143,7 +143,7 @@ def test_the_default_score_suits_the_labels(real, binary):
 def test_a_searched_model_is_judged_by_what_chose_it(searched):
     report = few(searched)
     assert report.scoring == "roc_auc"
-    assert report.own is Setting.D
+    assert report.searched is Setting.D
     assert report.results[3].score == pytest.approx(searched.best_score_)
     assert_allclose(report.results[3].predictions, searched.holdout_)
     assert [each.judge.name for each in report.others] == ["average_precision"] * 4
@@ -258,13 +258,16 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
         assert [
             left in note for note in report.notes if "would be refitted for every fold" in note
         ] == ([True] if left else [])
-    assert letters(each.setting for each in summary_of(model, wanted="BD").results) == "BD"
+    assert (
+        letters(each.setting for each in summary_of(model, SummaryOptions(setting="BD")).results)
+        == "BD"
+    )
 
 
 def test_missing_labels_in_a_setting_that_is_asked_for(holes):
     X, Y, T = holes
     model = KroneckerRidge().fit(X, Y, tasks=T)
-    (found,) = few(model, wanted="B", cv=4).results
+    (found,) = few(model, setting="B", cv=4).results
     assert_allclose(found.score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
     (found,), _ = landscapes(model, "B", alphas=[1.0, 10.0])
     assert_allclose(found.scores, landscape(model, alphas=[1, 10], setting="B")["B"])
@@ -324,14 +327,17 @@ def test_a_filter_without_regularisation_has_no_landscape(real):
 
 def test_settings_that_a_model_does_not_know_are_refused(real):
     X, Y, _ = real
-    with pytest.raises(ValueError, match="settings names none"):
-        summary_of(TwoStepRidge().fit(X, Y), wanted="CD")
+    with pytest.raises(
+        ValueError,
+        match="setting must include a setting that this model predicts, A and B: found none",
+    ):
+        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(setting="CD"))
     with pytest.raises(ValueError, match="Unknown setting"):
-        summary_of(TwoStepRidge().fit(X, Y), wanted=["E"])
+        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(setting=["E"]))
     with pytest.raises(ValueError, match="Unknown scoring"):
-        summary_of(TwoStepRidge().fit(X, Y), scoring="correctness")
+        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(scoring="correctness"))
     with pytest.raises(ValueError, match="'accuracy' of scikit-learn judges the classes"):
-        summary_of(TwoStepRidge().fit(X, Y), scoring="accuracy")
+        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(scoring="accuracy"))
 
 
 def test_progress_is_for_those_who_ask(real, capfd):
@@ -348,9 +354,13 @@ def test_means_leave_out_the_same_groups(real):
     groups = np.arange(len(Y)) // 3
     model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
     found = (
-        few(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results[0].baselines
+        few(model, setting="B", groups=groups, scoring="neg_mean_squared_error")
+        .results[0]
+        .baselines
     )
-    expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
+    expected = [
+        -np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units((groups, None))).values()
+    ]
     assert_allclose(list(found.values()), expected)
 
 
@@ -375,7 +385,7 @@ def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    report = few(model, wanted="AC")
+    report = few(model, setting="AC")
     for each in report.results:
         again = bootstrap_interval(
             Y, each.predictions, "roc_auc", setting=each.setting, n_resamples=100, random_state=0
@@ -383,9 +393,9 @@ def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
         assert report.intervals[each.setting] == again == each.interval(100)
         assert again.low < each.score < again.high
     network = TwoStepRidge(symmetry="symmetric").fit(real[0][:16], real[1][:16] + real[1][:16].T)
-    assert few(network, wanted="A").intervals == {}
-    assert few(model, wanted="A", scoring=lambda Y, F: -abs(Y - F).max()).intervals == {}
-    assert few(IndependentTaskRidge().fit(X, Y[:, 0]), wanted="A").intervals == {}
+    assert few(network, setting="A").intervals == {}
+    assert few(model, setting="A", scoring=lambda Y, F: -abs(Y - F).max()).intervals == {}
+    assert few(IndependentTaskRidge().fit(X, Y[:, 0]), setting="A").intervals == {}
 
 
 def test_large_grids_have_no_interval(monkeypatch, real):
@@ -394,14 +404,14 @@ def test_large_grids_have_no_interval(monkeypatch, real):
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 200)
     for most, n_draws in ((100 * Y.size, [100]), (100 * Y.size - 1, [])):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_DRAWN", most)
-        assert [each.n_resamples for each in few(model, wanted="A").intervals.values()] == n_draws
+        assert [each.n_resamples for each in few(model, setting="A").intervals.values()] == n_draws
 
 
 def test_how_far_from_their_predictions_labels_lie(holes, binary):
     X, Y, T = holes
-    report = few(TwoStepRidge().fit(X, Y, tasks=T), wanted="AB")
+    report = few(TwoStepRidge().fit(X, Y, tasks=T), setting="AB")
     for each in report.results:
         apart = np.sort(np.abs(Y - each.predictions)[~np.isnan(Y)])
         assert report.within()[each.setting] == apart[int(np.ceil(0.9 * apart.size)) - 1]
     X, Y, T = binary
-    assert np.isnan(few(TwoStepRidge().fit(X, Y, tasks=T), wanted="A").within()[Setting.A])
+    assert np.isnan(few(TwoStepRidge().fit(X, Y, tasks=T), setting="A").within()[Setting.A])

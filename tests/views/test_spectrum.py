@@ -9,7 +9,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import gram
 from dyadlearn.pairing import Kronecker
-from dyadlearn.views.summary import spectra_of_model
+from dyadlearn.views.spectrum import spectra_of_model
 
 PAPER = {"fit_intercept": False}
 

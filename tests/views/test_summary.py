@@ -25,12 +25,12 @@ from dyadlearn.filters import SpectralCutoff
 from dyadlearn.metrics import roc_auc
 from dyadlearn.settings import Setting
 from dyadlearn.store import load, save
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 
 
 def few(model, **asked):
     """Look at a model over a small landscape."""
-    return summary_of(model, alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], **asked)
+    return summary_of(model, SummaryOptions(alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], **asked))
 
 
 def part(data):
@@ -135,7 +135,7 @@ def test_planted_errors_are_found():
     wrong = {(3, 4), (17, 22), (30, 8)}
     for cell in wrong:
         Y[cell] = 1 - Y[cell]
-    report = few(TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T), n_cells=12)
+    report = few(TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T), n=12)
     found = report.contradicting
     assert len(found) == 12
     assert wrong <= set(zip(found.instances, found.tasks, strict=True))
@@ -145,11 +145,11 @@ def test_planted_errors_are_found():
 def test_labels_that_agree_are_never_listed(real):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = few(model, n_cells=10**6).contradicting
+    found = few(model, n=10**6).contradicting
     again = screen(model, few(model).contradicting.setting, n=None)
     assert found.instances == again.instances  # no prediction of real labels is exact
     exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
-    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n_cells=10**6).contradicting
+    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n=10**6).contradicting
     assert (found.contradictions > 0).all()
     assert len(found) < exact.size
 
@@ -220,7 +220,7 @@ def test_a_solver_that_stopped_short_is_warned_of():
         )
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # they are in the report, and nowhere else
-        report = summary_of(model, wanted="B")
+        report = summary_of(model, SummaryOptions(setting="B"))
     assert any("stopped after 2 iterations" in text for text in report.warnings)
     assert any(text.startswith("Conjugate gradients stopped") for text in report.warnings)
 
@@ -270,7 +270,7 @@ def test_unlike_settings_are_said_to_be(binary):
     assert any("Settings differ in what they leave out" in text for text in summary_of(model).notes)
     assert not any(
         "Settings differ in what they leave out" in text
-        for text in summary_of(model, groups=np.arange(24) // 3).notes
+        for text in summary_of(model, SummaryOptions(groups=np.arange(24) // 3)).notes
     )
 
 
@@ -309,7 +309,7 @@ def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monke
         [predicted[each.instance, each.task] for each in report.explanations],
     )
     assert tuple(report.explanations[0].sides) == ("host", "parasite")
-    assert len(few(model, n_cells=3).likeliest) == 3
+    assert len(few(model, n=3).likeliest) == 3
     X, Y, T = real
     report = few(TwoStepRidge().fit(X, Y, tasks=T))  # every pair is observed
     assert (report.likeliest, report.explanations) == (None, [])
@@ -335,7 +335,9 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
 def test_what_is_not_told_is_said(binary, holes):
     X, Y, T = part(holes)
     for n_permutations, n_notes in ((3, 1), (0, 0)):
-        notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=n_permutations).notes
+        notes = summary_of(
+            TwoStepRidge().fit(X, Y, tasks=T), SummaryOptions(n_permutations=n_permutations)
+        ).notes
         said = [text for text in notes if "not permuted in setting A, B, C and D" in text]
         assert len(said) == n_notes
     X, Y, T = binary

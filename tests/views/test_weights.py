@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
 from dyadlearn.sides import SideNames
-from dyadlearn.views.summary import Weights, percent, spectra_of_model, summary_of, weights_of_model
+from dyadlearn.views.spectrum import spectra_of_model
+from dyadlearn.views.summary import SummaryOptions, summary_of
+from dyadlearn.views.weights import Weights, percent, weights_of_model
 
 NAMES = SideNames("drug", "protein")
 
@@ -102,7 +104,7 @@ def test_other_models_have_learned_nothing(real):
 
 
 def test_a_summary_has_them_and_says_what_scores_are_worth(learned):
-    found = summary_of(learned, alphas=[0.1, 1.0], wanted="B")
+    found = summary_of(learned, SummaryOptions(alphas=[0.1, 1.0], setting="B"))
     assert found.weights.weights["instances"] == learned.weights_["instances"]
     assert any("learned again without each fold that is scored" in note for note in found.notes)
     assert spectra_of_model(learned)["instances"].kernel == "learned, of some, rest and all"

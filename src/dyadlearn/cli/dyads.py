@@ -310,7 +310,7 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     has_gaps = options.fill is None and len(pairs.values) < math.prod(shape)
     values: Any
     if may_list and has_gaps and is_large(shape):
-        values = Labels(pairs.rows, pairs.columns, pairs.values, shape).to_sparse()
+        values = Labels((pairs.rows, pairs.columns), pairs.values, shape).to_sparse()
     else:
         values = pairs.to_grid().grid
         if options.fill is not None:

@@ -18,7 +18,7 @@ from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import weights_of_model
+from dyadlearn.views.weights import weights_of_model
 
 # Figures that are printed in separate lines for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
@@ -122,7 +122,7 @@ def _known(
 
 def _verify(model: Any, rows: list[dict[str, Any]], options: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
-    is_complete = model.fitted_.labels.full is not None
+    is_complete = model.fitted_.labels.is_full
     if not is_complete:
         terminal.note(
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "

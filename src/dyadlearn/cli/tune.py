@@ -27,7 +27,7 @@ from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.selection.evaluate import nothing_learnt
 from dyadlearn.settings import as_setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.summary import weights_of_model
+from dyadlearn.views.weights import weights_of_model
 
 # Figures that are stored in the model file.
 _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "score")

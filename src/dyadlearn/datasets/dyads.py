@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -117,53 +117,44 @@ def make_dyads(
     >>> bool((network.Y == -network.Y.T).all())
     True
     """
-    counts = {"n_instances": n_instances, "n_tasks": n_tasks, "n_features": n_features}
-    for name, value in (counts | {"n_task_features": n_task_features, "rank": rank}).items():
+    counts = {
+        "n_instances": n_instances,
+        "n_tasks": n_tasks,
+        "n_features": n_features,
+        "n_task_features": n_task_features,
+        "rank": rank,
+    }
+    for name, value in counts.items():
         check_whole(value, name)
-    for name, number, least, below, words in (
-        ("noise", noise, 0, np.inf, "a finite number of at least 0"),
-        ("main_effects", main_effects, 0, np.inf, "a finite number of at least 0"),
-        ("mean", mean, -np.finfo(np.float64).max, np.inf, "a finite number"),
-        ("missing", missing, 0, 1, "a probability of at least 0 and below 1"),
-    ):
-        if not isinstance(number, Real) or not least <= number < below:
-            raise ValueError(f"{name} must be {words}, found {number!r}.")
-    check_choice(labels, "labels", ("real", "binary"))
-    if symmetry is not None:
-        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
-    if mean != 0 and symmetry == "antisymmetric":
-        raise ValueError(
-            f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}."
-        )
-    if labels == "binary" and symmetry == "antisymmetric":
-        raise ValueError(
-            "Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry."
-        )
+    _check_at_least_zero(noise, "noise")
+    _check_at_least_zero(main_effects, "main_effects")
+    _check_mean(mean, symmetry)
+    _check_probability(missing, "missing")
+    _check_kinds(labels, symmetry)
 
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
-    n_columns = n_instances if sign else n_tasks
-    numbers = 1.2 * (n_instances**2 + (0 if sign else n_tasks**2)) + 7.0 * n_instances * n_columns
-    purpose = f"Drawing {n_instances} × {n_columns} labels with their kernels"
-    check_memory(8 * numbers, np.empty(0), purpose, "draw fewer instances or tasks")
-    function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = (
-        _streams(random_state)
-    )
-
-    side = kernel, kernel_params, n_features
-    task_side = side if sign else (task_kernel, task_kernel_params, n_task_features)
-    first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
-    function = replace(_scaled(_Truth(first, second, sign), function_stream), mean=float(mean))
+    _check_size(n_instances, None if sign else n_tasks)
+    streams = _Streams(*_independent_streams(random_state))
+    side = _Side(kernel, kernel_params, n_features)
+    task_side = side if sign else _Side(task_kernel, task_kernel_params, n_task_features)
+    first = side.draw_factor(rank, streams.function)
+    second = task_side.draw_factor(rank, streams.function)
+    function = _scaled(_Truth(first, second, sign), streams.function)
+    function = replace(function, mean=float(mean))
     if main_effects:
-        sides = (side,) if sign else (side, task_side)
-        effects = tuple(_drawn_effect(each, float(main_effects), effect_stream) for each in sides)
-        function = replace(function, effects=(effects[0], effects[-1]))
+        effect = side.draw_effect(float(main_effects), streams.effects)
+        task_effect = effect
+        if sign == 0:
+            task_effect = task_side.draw_effect(float(main_effects), streams.effects)
+        function = replace(function, effects=(effect, task_effect))
 
-    X = first.draw_rows(n_instances, instance_stream)
-    tasks = None if sign else second.draw_rows(n_tasks, task_stream)
+    X = first.draw_rows(n_instances, streams.instances)
+    tasks = None if sign else second.draw_rows(n_tasks, streams.tasks)
     truth = function(X, tasks)
-    noisy = truth + noise * _mirrored(noise_stream.standard_normal(truth.shape), sign)
-    observed = _mirrored(hole_stream.random(truth.shape), abs(sign)) >= missing
-    values = noisy if labels == "real" else (noisy > 0).astype(np.float64)
+    values = truth + noise * _mirrored(streams.noise.standard_normal(truth.shape), sign)
+    if labels == "binary":
+        values = (values > 0).astype(np.float64)
+    observed = _mirrored(streams.missing.random(truth.shape), abs(sign)) >= missing
     K = first.kernel_matrix(X)
     return Bunch(
         X=X,
@@ -175,6 +166,77 @@ def make_dyads(
         observed=observed,
         function=function,
     )
+
+
+# Checks of the arguments ---------------------------------------------------------------------------
+
+
+def _is_number(value: Any, least: float, below: float) -> bool:
+    """Return whether a value is a real number that is at least `least` and below `below`."""
+    is_real = isinstance(value, Real)
+    return is_real and bool(least <= value < below)
+
+
+def _check_at_least_zero(value: Any, name: str) -> None:
+    """Raise unless a value is a finite number of at least 0."""
+    if not _is_number(value, 0, np.inf):
+        raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
+
+
+def _check_mean(mean: Any, symmetry: str | None) -> None:
+    """Raise unless the mean is a finite number, and zero in an antisymmetric grid."""
+    largest = np.finfo(np.float64).max
+    if not _is_number(mean, -largest, np.inf):
+        raise ValueError(f"mean must be a finite number, found {mean!r}.")
+    if mean != 0 and symmetry == "antisymmetric":
+        raise ValueError(
+            f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}."
+        )
+
+
+def _check_probability(value: Any, name: str) -> None:
+    """Raise unless a value is at least 0 and below 1."""
+    if not _is_number(value, 0, 1):
+        raise ValueError(
+            f"{name} must be a probability of at least 0 and below 1, found {value!r}."
+        )
+
+
+def _check_kinds(labels: str, symmetry: str | None) -> None:
+    """Raise unless the kind of labels and the symmetry are known and go together."""
+    check_choice(labels, "labels", ("real", "binary"))
+    if symmetry is not None:
+        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
+    if labels == "binary" and symmetry == "antisymmetric":
+        raise ValueError(
+            "Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry."
+        )
+
+
+def _check_size(n_instances: int, n_tasks: int | None) -> None:
+    """Raise if labels and kernels do not fit into memory; None means a network."""
+    n_kernel_values = n_instances**2
+    n_columns = n_instances
+    if n_tasks is not None:
+        n_kernel_values += n_tasks**2
+        n_columns = n_tasks
+    n_numbers = 1.2 * n_kernel_values + 7.0 * n_instances * n_columns
+    purpose = f"Drawing {n_instances} × {n_columns} labels with their kernels"
+    check_memory(8 * n_numbers, np.empty(0), purpose, "draw fewer instances or tasks")
+
+
+# The true function ---------------------------------------------------------------------------------
+
+
+class _Streams(NamedTuple):
+    """Independent random streams of the parts of a sample."""
+
+    function: np.random.Generator
+    instances: np.random.Generator
+    tasks: np.random.Generator
+    noise: np.random.Generator
+    missing: np.random.Generator
+    effects: np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -221,11 +283,11 @@ class _Truth:
             )
         others = X if tasks is None else tasks
         truth = self.first(X) @ self.second(others).T
-        if self.sign != 0:
+        if self.sign != 0 and tasks is None:
             # One product and its transpose keep the (anti)symmetry exact to the last bit.
-            truth = truth + self.sign * (
-                truth.T if tasks is None else self.second(X) @ self.first(others).T
-            )
+            truth = truth + self.sign * truth.T
+        elif self.sign != 0:
+            truth = truth + self.sign * (self.second(X) @ self.first(others).T)
         truth = truth + self.mean
         if self.effects is not None:
             effect, task_effect = self.effects
@@ -233,31 +295,28 @@ class _Truth:
         return np.asarray(truth)
 
 
-def _draw_factor(
-    kernel: Any,
-    params: Mapping[str, Any] | None,
-    n_features: int,
-    rank: int,
-    stream: np.random.Generator,
-) -> _Factor:
-    """Draw the functions of one side."""
-    centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
-    weights = stream.standard_normal((_N_CENTRES, rank))
-    # The weights of a function add up to zero; otherwise it would be nearly constant if all rows
-    # are similar.
-    return _Factor(kernel, params, centres, weights - weights.mean(axis=0))
+class _Side(NamedTuple):
+    """Kernel and number of features of one side."""
 
+    kernel: Any
+    params: Mapping[str, Any] | None
+    n_features: int
 
-def _drawn_effect(
-    side: tuple[Any, Mapping[str, Any] | None, int], mean_square: float, stream: np.random.Generator
-) -> _Factor:
-    """Draw the main effect of one side, with a given mean square over a reference sample."""
-    factor = _draw_factor(*side, 1, stream)
-    values = factor(factor.draw_rows(_N_REFERENCE, stream))
-    size = np.linalg.norm(values) / np.sqrt(values.size)
-    return replace(
-        factor, weights=factor.weights * (np.sqrt(mean_square) / size if size > 0 else 0.0)
-    )
+    def draw_factor(self, rank: int, stream: np.random.Generator) -> _Factor:
+        """Draw functions of this side."""
+        centres = stream.uniform(-1, 1, size=(_N_CENTRES, self.n_features))
+        weights = stream.standard_normal((_N_CENTRES, rank))
+        # The weights of a function add up to zero; otherwise it would be nearly constant if all
+        # rows are similar.
+        return _Factor(self.kernel, self.params, centres, weights - weights.mean(axis=0))
+
+    def draw_effect(self, mean_square: float, stream: np.random.Generator) -> _Factor:
+        """Draw a main effect of this side, with a given mean square over a reference sample."""
+        factor = self.draw_factor(1, stream)
+        values = factor(factor.draw_rows(_N_REFERENCE, stream))
+        size = np.linalg.norm(values) / np.sqrt(values.size)
+        scale = np.sqrt(mean_square) / size if size > 0 else 0.0
+        return replace(factor, weights=factor.weights * scale)
 
 
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
@@ -266,14 +325,13 @@ def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
     columns = rows if truth.sign else truth.second.draw_rows(_N_REFERENCE, stream)
     values = truth(rows, columns)
     size = np.linalg.norm(values) / np.sqrt(values.size)
-    yardstick = np.linalg.norm(truth.first.basis(rows)) * np.linalg.norm(
-        truth.second.basis(columns)
-    )
-    if size <= 1e-10 * yardstick / np.sqrt(values.size):
-        remedy = (
-            "use kernels under which different rows are similar but not equal, and more features"
+    row_norm = np.linalg.norm(truth.first.basis(rows))
+    column_norm = np.linalg.norm(truth.second.basis(columns))
+    if size <= 1e-10 * row_norm * column_norm / np.sqrt(values.size):
+        raise ValueError(
+            "The truth drawn from these kernels is zero everywhere: use kernels under which "
+            "different rows are similar but not equal, and more features."
         )
-        raise ValueError(f"The truth drawn from these kernels is zero everywhere: {remedy}.")
     return replace(truth, first=replace(truth.first, weights=truth.first.weights / size))
 
 
@@ -286,7 +344,7 @@ def _mirrored(values: Array, sign: int) -> np.ndarray:
     return np.asarray(upper + sign * upper.T + diagonal)
 
 
-def _streams(random_state: Any) -> list[np.random.Generator]:
+def _independent_streams(random_state: Any) -> list[np.random.Generator]:
     """Return six independent random streams, from any kind of `random_state`."""
     if isinstance(random_state, np.random.Generator):
         entropy = int(random_state.integers(2**63))

@@ -13,7 +13,7 @@ coverage: the intervals are simultaneous for all pairs of models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -28,6 +28,7 @@ from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.selection.evaluate import resampled_scores, scoring_of
 from dyadlearn.selection.search import NestedScore
 from dyadlearn.settings import Setting, as_setting
@@ -152,13 +153,14 @@ class Comparison(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
-        figures = ("difference", "low", "high", "p_value")
-        return {
+        columns: dict[str, list[Any]] = {
             "model": list(self.scores),
             self.scoring: list(self.scores.values()),
-            **{name: [None, *(getattr(each, name) for each in self.to_best)] for name in figures},
-            "best_fraction": list(self.best_fractions.values()),
         }
+        for name in ("difference", "low", "high", "p_value"):
+            columns[name] = [None, *(getattr(difference, name) for difference in self.to_best)]
+        columns["best_fraction"] = list(self.best_fractions.values())
+        return columns
 
 
 def compare(
@@ -225,103 +227,159 @@ def compare(
     >>> X, T = rng.normal(size=(40, 8)), rng.normal(size=(25, 2))
     >>> Y = X @ rng.normal(size=(8, 2)) @ T.T + 5 * rng.normal(size=(40, 25))
     >>> models = {"two-step": TwoStepRidge().fit(X, Y, tasks=T), "independent": IndependentTaskRidge().fit(X, Y)}
-    >>> found = compare(models, "B", n_resamples=200, random_state=0)
-    >>> found.best, found.to_best[0].is_significant
+    >>> comparison = compare(models, "B", n_resamples=200, random_state=0)
+    >>> comparison.best, comparison.to_best[0].is_significant
     ('two-step', True)
-    >>> print(found)
+    >>> print(comparison)
     two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
     """
     chosen = as_setting(setting)
     coverage = check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
     _check_names(models)
-    fitted = {
-        name: _of(name, fitted_of, model)
-        for name, model in models.items()
-        if not isinstance(model, NestedScore)
-    }
-    if not fitted:
-        raise ValueError(
-            "Nested scores keep no labels: compare them with at least one fitted model."
-        )
-    networks = [name for name, model in fitted.items() if model.is_network]
-    others = [name for name in fitted if name not in networks]
-    if networks and others:
-        directions = (
-            f"{networks[0]!r} leaves out an edge in both directions and {others[0]!r} does not"
-        )
-        raise ValueError(f"{directions}: compare networks with networks.")
-    names = side_names(sides, network=bool(networks))
-    first = next(iter(fitted))
-    labels = labels_of(fitted[first])
-    predictions: dict[str, np.ndarray] = {}
-    methods: dict[str, str] = {}
-    for name, model in models.items():
-        if name in fitted:
-            table = labels_of(fitted[name])
-        else:
-            table = _nested(name, model, chosen)
-        order = _order(table, name, labels, first, names)
-        values = table.values
-        methods[name] = "nested folds"
-        if name in fitted:
-            _check_same(values[order], name, labels, first, names)
-            found = _of(name, fitted[name].hold_out, chosen)
-            values = to_numpy(fitted[name].labels.spread(found.predictions))
-            methods[name] = found.method
-        predictions[name] = values[order]
+    fitted = _fitted_models(models)
+    is_network = _are_networks(fitted)
+    names = side_names(sides, network=is_network)
+    held_out = _hold_out(models, fitted, chosen, names)
     judge = scorer(_scoring(list(fitted.values()), scoring))
-    Y = labels.values
-    notes = _notes(methods, fitted)
-    stack = np.stack([np.asarray(F, dtype=np.float64) for F in predictions.values()])
-    common = ~np.isnan(Y) & ~np.isnan(stack).any(axis=0)
-    n_labels, n_cells = (int(np.count_nonzero(mask)) for mask in (~np.isnan(Y), common))
-    if not n_cells:
-        raise ValueError(
-            f"No label is predicted by all models in setting {chosen.value}: there is nothing to "
-            f"score."
-        )
+    notes = _notes(held_out.methods, fitted)
+    Y, F = held_out.in_common(chosen)
+    n_cells = int(np.count_nonzero(~np.isnan(Y)))
+    n_labels = int(np.count_nonzero(~np.isnan(held_out.labels.values)))
     if n_cells < n_labels:
         notes.append(
             f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not "
             f"scored."
         )
-    scored = np.where(common, Y, np.nan)
     average = judge.average_in(chosen)
-    over, drawn = _drawn(Y.shape, bool(networks), names)
-    observed = np.asarray(
-        judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64
+    over, resampled = _resampled_side(Y.shape, is_network, names)
+    scores = np.asarray(judge(Y, F, average=average, tie_tolerance=None), dtype=np.float64)
+    draws = resampled_scores(
+        Y,
+        F,
+        judge,
+        n_resamples=n_resamples,
+        random_state=random_state,
+        average=average,
+        over=over,
     )
-    options: dict[str, Any] = {"average": average, "over": over}
-    scores = resampled_scores(
-        scored, stack, judge, n_resamples=n_resamples, random_state=random_state, **options
-    )
-    scores = scores[~np.isnan(scores).any(axis=1)]
-    if len(scores) < _FEWEST:
-        undefined = f"{n_resamples - len(scores)} of {n_resamples} resamples"
+    draws = draws[~np.isnan(draws).any(axis=1)]
+    n_undefined = n_resamples - len(draws)
+    if len(draws) < _FEWEST:
         raise ValueError(
-            f"{judge.name} is undefined in {undefined}: there are too few labels for it."
+            f"{judge.name} is undefined in {n_undefined} of {n_resamples} resamples: there are too "
+            f"few labels for it."
         )
-    ranks = np.argsort(-observed, kind="stable")
-    words = [list(predictions)[place] for place in ranks]
-    observed = observed[ranks]
-    scores = scores[:, ranks]
-    ahead = scores == scores.max(axis=1, keepdims=True)
-    shares = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)
-    pairs = list(combinations(range(len(words)), 2))
-    differences = [
-        Difference(words[one], words[other], *map(float, figures))
-        for (one, other), *figures in zip(
-            pairs, *_intervals(observed, scores, pairs, coverage), strict=True
-        )
-    ]
-    by_name, best_fractions = (
-        dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares)
+    ranks = np.argsort(-scores, kind="stable")
+    scores = scores[ranks]
+    draws = draws[:, ranks]
+    ranked = [list(models)[place] for place in ranks]
+    return Comparison(
+        setting=chosen.value,
+        scoring=judge.name,
+        scores=dict(zip(ranked, scores.tolist(), strict=True)),
+        differences=_differences(ranked, scores, draws, coverage),
+        best_fractions=dict(zip(ranked, _best_fractions(draws).tolist(), strict=True)),
+        methods={name: held_out.methods[name] for name in ranked},
+        coverage=coverage,
+        n_cells=n_cells,
+        n_resamples=len(draws),
+        n_undefined=n_undefined,
+        resampled=resampled,
+        notes=tuple(notes),
     )
-    methods = {name: methods[name] for name in words}
-    counts = n_cells, len(scores), n_resamples - len(scores)
-    figures = by_name, tuple(differences), best_fractions, methods, coverage
-    return Comparison(chosen.value, judge.name, *figures, *counts, drawn, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Held-out predictions of all models, for the same labels.
+
+    Attributes
+    ----------
+    labels : Table
+        Labels (m, q) of the first fitted model.
+    predictions : dict of str to array of shape (m, q)
+        Predictions of each model, in the order of the labels; NaN means missing.
+    methods : dict of str to str
+        Hold-out method of each model.
+    """
+
+    labels: Table
+    predictions: dict[str, np.ndarray]
+    methods: dict[str, str]
+
+    def in_common(self, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels (m, q) that all models predict, NaN elsewhere, and the stack of predictions (s, m, q)."""
+        Y = self.labels.values
+        F = np.stack([np.asarray(values, np.float64) for values in self.predictions.values()])
+        is_common = ~np.isnan(Y) & ~np.isnan(F).any(axis=0)
+        if not is_common.any():
+            raise ValueError(
+                f"No label is predicted by all models in setting {setting.value}: there is nothing "
+                f"to score."
+            )
+        return np.where(is_common, Y, np.nan), F
+
+
+def _hold_out(
+    models: Mapping[str, Any], fitted: Mapping[str, Fitted], setting: Setting, names: SideNames
+) -> _HeldOut:
+    """Return the held-out predictions of all models in the order of the labels of the first fitted model.
+
+    Parameters
+    ----------
+    models : dict of str to fitted estimator or NestedScore
+    fitted : dict of str to Fitted
+        The models among them that are no nested scores.
+    setting : Setting
+    names : SideNames
+    """
+    first = next(iter(fitted))
+    labels = labels_of(fitted[first])
+    predictions = {}
+    methods = {}
+    for name, model in models.items():
+        if name not in fitted:
+            table = _nested_predictions(name, model, setting)
+            order = _order(table, name, labels, first, names)
+            predictions[name] = table.values[order]
+            methods[name] = "nested folds"
+            continue
+        table = labels_of(fitted[name])
+        order = _order(table, name, labels, first, names)
+        _check_same(table.values[order], name, labels, first, names)
+        result = _naming(name, fitted[name].hold_out, setting)
+        spread = to_numpy(fitted[name].labels.spread(result.predictions))
+        predictions[name] = spread[order]
+        methods[name] = result.method
+    return _HeldOut(labels, predictions, methods)
+
+
+def _differences(
+    names: Sequence[str], scores: np.ndarray, draws: np.ndarray, coverage: float
+) -> tuple[Difference, ...]:
+    """Return the differences of all pairs of models; scores (s,) are in descending order, draws are (n, s)."""
+    pairs = list(combinations(range(len(names)), 2))
+    figures = zip(*_intervals(scores, draws, pairs, coverage), strict=True)
+    differences = []
+    for (better, other), (difference, low, high, p_value) in zip(pairs, figures, strict=True):
+        differences.append(
+            Difference(
+                better=names[better],
+                other=names[other],
+                difference=float(difference),
+                low=float(low),
+                high=float(high),
+                p_value=float(p_value),
+            )
+        )
+    return tuple(differences)
+
+
+def _best_fractions(draws: np.ndarray) -> np.ndarray:
+    """Return the fraction of draws (n, s) in which each model is best (s,); tied models share a draw."""
+    is_best = draws == draws.max(axis=1, keepdims=True)
+    return np.asarray((is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def _intervals(
@@ -347,12 +405,13 @@ def _intervals(
     varies = spread > rounding
     largest = np.zeros(len(drawn))
     if varies.any():
-        largest = (np.abs(drawn - differences)[:, varies] / spread[varies]).max(axis=1)
+        deviations = np.abs(drawn - differences)[:, varies]
+        largest = (deviations / spread[varies]).max(axis=1)
     half = np.where(varies, np.quantile(largest, coverage) * spread, 0.0)
-    away = np.divide(
-        differences, spread, out=np.where(differences > rounding, np.inf, 0.0), where=varies
-    )
-    p_values = (1 + (largest[:, None] >= away).sum(axis=0)) / (1 + len(drawn))
+    distance = np.where(differences > rounding, np.inf, 0.0)
+    np.divide(differences, spread, out=distance, where=varies)
+    n_as_far = (largest[:, None] >= distance).sum(axis=0)
+    p_values = (1 + n_as_far) / (1 + len(drawn))
     return differences, differences - half, differences + half, p_values
 
 
@@ -369,11 +428,36 @@ def _check_names(models: Any) -> None:
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"models must have names that are text, found {name!r}.")
     if len(models) < 2:
-        found = f"only {next(iter(models))!r}" if models else "none"
-        raise ValueError(f"models must be at least two to be compared, found {found}.")
+        in_words = f"only {next(iter(models))!r}" if models else "none"
+        raise ValueError(f"models must be at least two to be compared, found {in_words}.")
 
 
-def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _fitted_models(models: Mapping[str, Any]) -> dict[str, Fitted]:
+    """Return `fitted_` of the models that are no nested scores."""
+    fitted = {}
+    for name, model in models.items():
+        if not isinstance(model, NestedScore):
+            fitted[name] = _naming(name, fitted_of, model)
+    if not fitted:
+        raise ValueError(
+            "Nested scores keep no labels: compare them with at least one fitted model."
+        )
+    return fitted
+
+
+def _are_networks(fitted: Mapping[str, Fitted]) -> bool:
+    """Return whether all models are networks; raise if only some are."""
+    networks = [name for name, model in fitted.items() if model.is_network]
+    others = [name for name in fitted if name not in networks]
+    if networks and others:
+        raise ValueError(
+            f"{networks[0]!r} leaves out an edge in both directions and {others[0]!r} does not: "
+            f"compare networks with networks."
+        )
+    return bool(networks)
+
+
+def _naming(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a model, and add the model's name to its errors."""
     try:
         return function(*arguments)
@@ -381,13 +465,13 @@ def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise type(error)(Message(f"{name!r} cannot be compared: ", message_of(error))) from error
 
 
-def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
+def _nested_predictions(name: str, nested: NestedScore, setting: Setting) -> Table:
     """Return the predictions of nested folds."""
-    if found.setting != setting.value:
+    if nested.setting != setting.value:
         raise ValueError(
-            f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}."
+            f"{name!r} has nested scores of setting {nested.setting}, not of {setting.value}."
         )
-    table = read_labels(found.predictions, name)
+    table = read_labels(nested.predictions, name)
     return replace(table, values=to_numpy(table.values))
 
 
@@ -395,29 +479,27 @@ def _order(
     table: Table, name: str, labels: Table, first: str, names: SideNames
 ) -> tuple[np.ndarray, ...]:
     """Return the index of a grid that brings rows and columns into the order of the labels of the first model."""
-    ids = (
-        (table.row_ids, labels.row_ids, names.instances),
-        (table.column_ids, labels.column_ids, names.tasks),
-    )
+    ids = (table.row_ids, table.column_ids)
+    expected_ids = (labels.row_ids, labels.column_ids)
     places = []
-    for axis, (found, expected, side) in enumerate(ids):
+    for axis, side in enumerate(names.both):
         count = table.values.shape[axis]
         n_labels = labels.values.shape[axis]
         if count != n_labels:
-            sizes = f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}"
-            raise ValueError(f"{sizes}: compare models of the same labels.")
-        found, expected = _counted(found, expected, count), _counted(expected, found, count)
-        own = f"the {side} of {name!r}"
-        other = f"those of {first!r}"
-        if found is None or expected is None:
-            order = None
-        else:
-            order = found.order_as(expected, own, other)
+            raise ValueError(
+                f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}: compare "
+                f"models of the same labels."
+            )
+        side_ids = _ids_or_positions(ids[axis], expected_ids[axis], count)
+        expected = _ids_or_positions(expected_ids[axis], ids[axis], count)
+        order = None
+        if side_ids is not None and expected is not None:
+            order = side_ids.order_as(expected, f"the {side} of {name!r}", f"those of {first!r}")
         places.append(np.arange(count) if order is None else order)
     return np.ix_(*places)
 
 
-def _counted(ids: Ids | None, others: Ids | None, count: int) -> Ids | None:
+def _ids_or_positions(ids: Ids | None, others: Ids | None, count: int) -> Ids | None:
     """Return ids; positions count as ids if the other model's ids are the same numbers in any order."""
     if ids is None and others is not None and set(others.labels) == set(range(count)):
         return Ids(tuple(range(count)))
@@ -428,47 +510,55 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
     """Raise if labels are not those of the first model."""
     values = labels.values
     # Compare labels in single precision if one of the tables has it.
-    is_single = any(
-        np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values)
-    )
-    found, expected = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
-    differ = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
+    is_single = _has_single_precision(Y) or _has_single_precision(values)
+    dtype = np.float32 if is_single else np.float64
+    one = values.astype(dtype)
+    other = Y.astype(dtype)
+    differ = (one != other) & ~(np.isnan(one) & np.isnan(other))
     if not differ.any():
         return
-    i, j = (int(place) for place in np.argwhere(differ)[0])
-    instance, task = (
-        ids_at(ids, np.array([at]))[0] for ids, at in ((labels.row_ids, i), (labels.column_ids, j))
+    row, column = np.argwhere(differ)[0]
+    instance = ids_at(labels.row_ids, np.array([row]))[0]
+    task = ids_at(labels.column_ids, np.array([column]))[0]
+    in_words = " and ".join(
+        "none" if np.isnan(label) else f"{label:g}"
+        for label in (values[row, column], Y[row, column])
     )
-    one, two = ("none" if np.isnan(value) else f"{value:g}" for value in (values[i, j], Y[i, j]))
     raise ValueError(
         f"{first!r} and {name!r} were fitted on different labels: {np.count_nonzero(differ)} of "
-        f"{differ.size} differ, "
-        f"such as {names.instance} {instance!r}, {names.task} {task!r} ({one} and {two}). Compare "
-        f"models of the same "
-        "labels."
+        f"{differ.size} differ, such as {names.instance} {instance!r}, {names.task} {task!r} "
+        f"({in_words}). Compare models of the same labels."
     )
+
+
+def _has_single_precision(values: np.ndarray) -> bool:
+    """Return whether single precision stores all numbers exactly."""
+    return np.array_equal(values, values.astype(np.float32), equal_nan=True)
 
 
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return the metric: the given one, the one that all searches share, or the default for the labels."""
     metrics = [scoring_of(model, scoring) for model in models]
-    if all(each == metrics[0] for each in metrics):
+    if all(metric == metrics[0] for metric in metrics):
         return metrics[0]
     return usual_scoring(models[0].labels.values)
 
 
-def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
-    """Return the side to resample and its description."""
-    if network:
+def _resampled_side(shape: tuple[int, ...], is_network: bool, names: SideNames) -> tuple[str, str]:
+    """Return what to resample, ``"instances"``, ``"tasks"``, ``"both"`` or ``"nodes"``, and its description."""
+    if is_network:
         return "nodes", names.instances
-    several = dict(zip(("instances", "tasks"), names.both, strict=True))
-    drawn = [side for side, count in zip(several, shape, strict=True) if count > 1]
-    if not drawn:
-        raise ValueError("There is only one label, which cannot be resampled: give more labels.")
-    return drawn[0] if len(drawn) == 1 else "both", " and ".join(several[side] for side in drawn)
+    m, q = shape
+    if m > 1 and q > 1:
+        return "both", " and ".join(names.both)
+    if m > 1:
+        return "instances", names.instances
+    if q > 1:
+        return "tasks", names.tasks
+    raise ValueError("There is only one label, which cannot be resampled: give more labels.")
 
 
-def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
+def _notes(methods: Mapping[str, str], fitted: Mapping[str, Fitted]) -> list[str]:
     """Return notes on how the models were held out and chosen."""
     notes = []
     # A formula and refits leave out the same labels.
@@ -477,21 +567,25 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
     }
     if len(left_out) > 1:
         how = "; ".join(f"{name} by {method}" for name, method in methods.items())
-        cause = "part of a difference may come from the number of training labels"
-        notes.append(f"The models were held out in different ways ({how}): {cause}.")
-    chosen = [
-        name
-        for name, model in fitted.items()
-        if model.estimator.searches and not model.estimator.learns_kernels
-    ]
-    learned = [name for name, model in fitted.items() if model.estimator.learns_kernels]
-    for names, what, how in (
-        (chosen, "chose the regularisation", " a little"),
-        (learned, "learned the kernels", ""),
-    ):
-        if names:
-            notes.append(
-                f"{', '.join(names)} {what} with the labels that are scored here, which makes "
-                f"scores{how} optimistic: compare the nested_score instead."
-            )
+        notes.append(
+            f"The models were held out in different ways ({how}): part of a difference may come "
+            f"from the number of training labels."
+        )
+    chosen = []
+    learned = []
+    for name, model in fitted.items():
+        if model.estimator.learns_kernels:
+            learned.append(name)
+        elif model.estimator.searches:
+            chosen.append(name)
+    if chosen:
+        notes.append(
+            f"{', '.join(chosen)} chose the regularisation with the labels that are scored here, "
+            f"which makes scores a little optimistic: compare the nested_score instead."
+        )
+    if learned:
+        notes.append(
+            f"{', '.join(learned)} learned the kernels with the labels that are scored here, "
+            f"which makes scores optimistic: compare the nested_score instead."
+        )
     return notes

@@ -15,8 +15,8 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Argument, Message
 from dyadlearn._tables import Ids, Table, free_name, write_rows
+from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
-from dyadlearn.diagnostics.recommending import best_in_rows
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
@@ -93,7 +93,7 @@ class Contributions:
         return list(self)[place]
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{each.id!r} ({each.contribution:.3g})" for each in list(self)[:3])
+        first = ", ".join(f"{item.id!r} ({item.contribution:.3g})" for item in list(self)[:3])
         more = ", …" if len(self) > 3 else ""
         return f"Contributions({first}{more}; the rest of {self.n_rest}: {self.rest:.3g})"
 
@@ -153,18 +153,19 @@ class Explanation(Tabled):
     def subject(self) -> str:
         """Description of the predicted pair."""
         words = []
-        for name, label, is_new in zip(
-            self.sides, (self.instance, self.task), self.is_new, strict=True
-        ):
-            shown = "" if label is None else f" {label!r}"
-            words.append(f"{'a new ' if is_new else ''}{name}{shown}")
+        ids = (self.instance, self.task)
+        for name, label, is_new in zip(self.sides, ids, self.is_new, strict=True):
+            words_of_side = f"a new {name}" if is_new else name
+            if label is not None:
+                words_of_side += f" {label!r}"
+            words.append(words_of_side)
         return " and ".join(words)
 
     @property
     def is_new(self) -> tuple[bool, bool]:
         """Whether the instance and the task are new."""
         setting = Setting(self.setting)
-        return setting.new_instance, setting.new_task
+        return 0 in setting.new, 1 in setting.new
 
     def by(self, by: str) -> Contributions:
         """Return the contributions of pairs, of instances or of tasks.
@@ -192,14 +193,16 @@ class Explanation(Tabled):
             label: listed.labels,
             "contribution": listed.contributions,
         }
+        columns: dict[str, list[Any]] = {}
         if by == "pair":
-            headings = self.sides.headings(figures)
-            heads = {
-                name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)
-            }
+            for side, name in enumerate(self.sides.headings(figures)):
+                columns[name] = [pair[side] for pair in listed.ids]
         else:
-            heads = {free_name(getattr(self.sides, by), figures): list(listed.ids)}
-        return {**heads, **{name: values.tolist() for name, values in figures.items()}}
+            name = free_name(getattr(self.sides, by), figures)
+            columns[name] = list(listed.ids)
+        for name, values in figures.items():
+            columns[name] = values.tolist()
+        return columns
 
     def frame(self, by: str = "pair") -> Any:
         """Return `columns` as a data frame of pandas or polars, whichever is installed."""
@@ -253,12 +256,13 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     >>> X, T = rng.normal(size=(30, 3)), rng.normal(size=(20, 2))
     >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(30, 20))
     >>> model = TwoStepRidge().fit(X, Y, tasks=T)
-    >>> found = explain(model, 4, [[0.5, -1.0]], n=3)
-    >>> found
+    >>> explanation = explain(model, 4, [[0.5, -1.0]], n=3)
+    >>> explanation
     Explanation(2.916 for instance 4 and a new task, largest contribution: pair (4, 7))
-    >>> bool(np.isclose(found.prediction, model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]))
+    >>> predicted = model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]
+    >>> bool(np.isclose(explanation.prediction, predicted))
     True
-    >>> [round(each.prediction, 3) for each in explain(model, 4, [0, 1])]
+    >>> [round(of_task.prediction, 3) for of_task in explain(model, 4, [0, 1])]
     [-3.832, 0.499]
     """
     check_whole(n, "n")
@@ -272,9 +276,20 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
             f"instance and task must be lists of one length, found {len(instances)} and "
             f"{len(tasks)} ids."
         )
-    rows = [_asked(fitted, each, 0) for each in instances] * (count // len(instances))
-    columns = [_asked(fitted, each, 1) for each in tasks] * (count // len(tasks))
-    problem = fitted.posed
+    rows = [_read_row(fitted, value, 0) for value in instances] * (count // len(instances))
+    columns = [_read_row(fitted, value, 1) for value in tasks] * (count // len(tasks))
+    weigher = _weigher(fitted, count)
+    listed = _ListedLabels.of(fitted)
+    explanations = []
+    for row, column in zip(rows, columns, strict=True):
+        explanations.append(_explanation(fitted, listed, row, column, weigher, n=n, names=names))
+    are_several = instances is instance or tasks is task
+    return explanations if are_several else explanations[0]
+
+
+def _weigher(fitted: FittedRidge, count: int) -> Weigher:
+    """Return what computes the weights of the labels for a number of predictions; memory is checked first."""
+    problem = fitted.training_problem
     values = problem.labels.values
     weigher = label_weigher(
         problem.pairing,
@@ -284,20 +299,14 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
         max_iter=problem.max_iter,
         problem=problem,
     )
-    need = _ARRAYS * math.prod(values.shape) + weigher.numbers
+    n_numbers = _ARRAYS * math.prod(values.shape) + weigher.numbers
     m, q = problem.labels.shape
-    check_memory(
-        need * itemsize(values), values, f"Weighing {problem.labels.size} of {m} × {q} labels"
-    )
-    listed = _Listed.of(fitted)
-    explanations = [
-        _explanation(fitted, listed, *pair, weigher, n, names)
-        for pair in zip(rows, columns, strict=True)
-    ]
-    return explanations if instances is instance or tasks is task else explanations[0]
+    purpose = f"Weighing {problem.labels.size} of {m} × {q} labels"
+    check_memory(n_numbers * itemsize(values), values, purpose)
+    return weigher
 
 
-class _Listed(NamedTuple):
+class _ListedLabels(NamedTuple):
     """Training labels as a list of n, as numpy arrays.
 
     Attributes
@@ -314,7 +323,7 @@ class _Listed(NamedTuple):
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, fitted: FittedRidge) -> _Listed:
+    def of(cls, fitted: FittedRidge) -> _ListedLabels:
         """Return the labels of a fitted model."""
         labels = fitted.labels
         return cls(*labels.places, to_numpy(labels.values)[labels.observed], labels.shape)
@@ -325,68 +334,88 @@ class _Listed(NamedTuple):
         return float(self.values[place[0]]) if place.size else float("nan")
 
 
-def _as_list(given: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """Return a list of ids as it is, and a list that contains a single id or row."""
-    is_list = (
-        isinstance(given, list)
-        and given
-        and all(isinstance(each, str | int | np.integer) for each in given)
-    )
-    return given if is_list else [given]
+    if not isinstance(value, list) or not value:
+        return [value]
+    are_ids = all(isinstance(label, str | int | np.integer) for label in value)
+    return value if are_ids else [value]
+
+
+class _Row(NamedTuple):
+    """An instance or a task to explain a prediction for.
+
+    Attributes
+    ----------
+    value : int or NewRows
+        Position in training, or a new row.
+    id : id, position or None
+    """
+
+    value: Asked
+    id: Hashable
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is not in training."""
+        return not isinstance(self.value, int)
 
 
 def _explanation(
     fitted: FittedRidge,
-    labels: _Listed,
-    instance: Any,
-    task: Any,
+    labels: _ListedLabels,
+    row: _Row,
+    column: _Row,
     weigher: Weigher,
+    *,
     n: int,
     names: SideNames,
 ) -> Explanation:
-    """Return the explanation of one pair, given as the row and the id of each side."""
-    row, instance_id = instance
-    column, task_id = task
-    if (
-        has_task_constants(fitted.pairing)
-        and isinstance(column, int)
-        and not (labels.columns == column).any()
-    ):
+    """Return the explanation of one pair; all arguments are those of `explain`, which has read them."""
+    has_label = column.is_new or (labels.columns == column.value).any()
+    if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
             Message(
-                f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: use ",
+                f"Nothing is predicted for the {names.task} {column.id!r}, which has no label: use ",
                 Argument("fit_intercept", False),
                 ", or a model that knows tasks.",
             )
         )
-    weights = to_numpy(weigher.weights(row, column))
+    weights = to_numpy(weigher.weights(row.value, column.value))
     listed = weights[fitted.labels.observed]
     parts = labels.values * listed
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
         raise ValueError(
-            f"The prediction for {instance_id!r} and {task_id!r} is {prediction}: there is nothing "
-            f"to explain."
+            f"The prediction for {row.id!r} and {column.id!r} is {prediction}: there is nothing to "
+            f"explain."
         )
+    is_new = (row.is_new, column.is_new)
+    label = float("nan")
+    if isinstance(row.value, int) and isinstance(column.value, int):
+        label = labels.at(row.value, column.value)
     figures = (listed, labels.values, parts)
-    rows = _of_side(fitted.instance_ids, labels.rows, labels.shape[0], figures, n)
-    columns = _of_side(fitted.task_ids, labels.columns, labels.shape[1], figures, n)
-    of_pairs = _of_pairs(fitted, labels, listed, parts, n)
-    is_new = (not isinstance(row, int), not isinstance(column, int))
-    setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
-    label = float("nan") if any(is_new) else labels.at(row, column)
-    notes = (
-        (_LEARNED,)
-        if fitted.estimator.learns_kernels
-        else (_CHOSEN,)
-        if fitted.estimator.searches
-        else ()
-    )
-    shown = weights if fitted.labels.grid is not None else fitted.labels.to_sparse(weights)
-    lists = (rows, columns, of_pairs)
+    m, q = labels.shape
     return Explanation(
-        prediction, instance_id, task_id, label, setting, *lists, shown, names, notes
+        prediction=prediction,
+        instance=row.id,
+        task=column.id,
+        label=label,
+        setting=Setting.of(axis for axis in (0, 1) if is_new[axis]).value,
+        instances=_of_side(fitted.instance_ids, labels.rows, m, figures, n),
+        tasks=_of_side(fitted.task_ids, labels.columns, q, figures, n),
+        pairs=_of_pairs(fitted, labels, listed, parts, n),
+        weights=fitted.labels.restored(weights),
+        sides=names,
+        notes=_notes(fitted),
     )
+
+
+def _notes(fitted: FittedRidge) -> tuple[str, ...]:
+    """Return notes on what the weights keep fixed."""
+    if fitted.estimator.learns_kernels:
+        return (_LEARNED,)
+    return (_CHOSEN,) if fitted.estimator.searches else ()
 
 
 def _of_side(
@@ -408,13 +437,14 @@ def _of_side(
         Number of contributions to list.
     """
     counts = np.bincount(places, minlength=size)
-    weight, total, part = (np.bincount(places, each, minlength=size) for each in figures)
-    at, listed = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, n)
-    return Contributions(ids_at(ids, at), *listed)
+    weights, totals, parts = (np.bincount(places, values, minlength=size) for values in figures)
+    means = totals / np.maximum(counts, 1)
+    positions, listed = _largest(weights, means, parts, counts > 0, n)
+    return Contributions(ids_at(ids, positions), *listed)
 
 
 def _of_pairs(
-    fitted: FittedRidge, labels: _Listed, weights: np.ndarray, parts: np.ndarray, n: int
+    fitted: FittedRidge, labels: _ListedLabels, weights: np.ndarray, parts: np.ndarray, n: int
 ) -> Contributions:
     """Return the largest contributions of single labels; each edge of a network is listed once."""
     listed = np.ones(labels.rows.size, dtype=bool)
@@ -423,9 +453,9 @@ def _of_pairs(
         weights = weights * both
         parts = parts * both
         listed = labels.rows <= labels.columns
-    at, figures = _largest(weights, labels.values, parts, listed, n)
-    rows = ids_at(fitted.instance_ids, labels.rows[at])
-    columns = ids_at(fitted.task_ids, labels.columns[at])
+    positions, figures = _largest(weights, labels.values, parts, listed, n)
+    rows = ids_at(fitted.instance_ids, labels.rows[positions])
+    columns = ids_at(fitted.task_ids, labels.columns[positions])
     return Contributions(tuple(zip(rows, columns, strict=True)), *figures)
 
 
@@ -433,63 +463,70 @@ def _largest(
     weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, n: int
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Return the positions of the n largest contributions, and the values of `Contributions`."""
-    among = np.flatnonzero(listed)
-    places = among[best_in_rows(np.abs(parts[among])[None, :], n)[0][0]]
+    candidates = np.flatnonzero(listed)
+    (best,), _ = best_in_rows(np.abs(parts[candidates])[None, :], n)
+    places = candidates[best]
     others = listed.copy()
     others[places] = False
-    rest, rest_weight = (float(values[others].sum(dtype=np.float64)) for values in (parts, weights))
-    figures = (weights[places], labels[places], parts[places], rest, rest_weight, int(others.sum()))
-    return places, figures
+    rest = float(parts[others].sum(dtype=np.float64))
+    rest_weight = float(weights[others].sum(dtype=np.float64))
+    n_rest = int(others.sum())
+    return places, (weights[places], labels[places], parts[places], rest, rest_weight, n_rest)
 
 
-def _asked(fitted: FittedRidge, given: Any, axis: int) -> tuple[Asked, Hashable]:
-    """Return an instance (axis 0) or a task as a row for the pairing, and its id."""
+def _read_row(fitted: FittedRidge, value: Any, axis: int) -> _Row:
+    """Return an instance (axis 0) or a task as a row for the pairing, with its id."""
     name = ("instance", "task")[axis]
     ids = (fitted.instance_ids, fitted.task_ids)[axis]
     label: Hashable = None
-    if not _is_described(given):
+    if not _is_described(value):
         # The tables of a PairRegressor may have rows that are not in training.
-        if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
-            place = _place(given, ids, fitted.labels.shape[axis], name)
-            return place, ids_at(ids, np.array([place]))[0]
-        label = given
-        given = fitted.describe([given], axis)
+        is_in_training = (
+            not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([value])
+        )
+        if is_in_training:
+            place = _position(value, ids, fitted.labels.shape[axis], name)
+            return _Row(place, ids_at(ids, np.array([place]))[0])
+        label = value
+        value = fitted.describe([value], axis)
     read: Any = (fitted.rows, fitted.columns)[axis]
-    table, rows = read(given)
+    table, rows = read(value)
     if rows.size != 1:
         raise ValueError(
             f"One prediction is explained at a time: {name} must be one row, found {rows.size}."
         )
     if rows.places is not None:
-        return int(rows.places[0]), ids_at(ids, rows.places)[0]
-    return rows, label if table.row_ids is None else table.row_ids.labels[0]
+        return _Row(int(rows.places[0]), ids_at(ids, rows.places)[0])
+    if table.row_ids is not None:
+        label = table.row_ids.labels[0]
+    return _Row(rows, label)
 
 
-def _is_described(given: Any) -> bool:
+def _is_described(value: Any) -> bool:
     """Return whether the argument is a row of numbers, not an id."""
-    if isinstance(given, Mapping):
-        return bool(given)  # a mapping of descriptions
-    return (
-        isinstance(given, list | Tasks | Table)
-        or is_sparse(given)
-        or getattr(given, "shape", ()) != ()
-    )
+    if isinstance(value, Mapping):
+        return bool(value)  # a mapping of descriptions
+    if isinstance(value, list | Tasks | Table) or is_sparse(value):
+        return True
+    return getattr(value, "shape", ()) != ()
 
 
-def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
+def _position(value: Any, ids: Ids | None, count: int, name: str) -> int:
     """Return the position of an id; check a position if there are no ids."""
     if ids is not None:
         try:
-            return int(ids.positions([given], f"the {name}s")[0])
+            return int(ids.positions([value], f"the {name}s")[0])
         except TypeError:
             raise TypeError(
-                f"{name} must be an id or a row of numbers, found {type(given).__name__}."
+                f"{name} must be an id or a row of numbers, found {type(value).__name__}."
             ) from None
-    if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        form = f"{name} must be a position or a row of numbers"
-        raise TypeError(f"The labels have no ids for {name}s: {form}, found {given!r}.")
-    if not 0 <= given < count:
-        raise ValueError(
-            f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {given}."
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(
+            f"The labels have no ids for {name}s: {name} must be a position or a row of numbers, "
+            f"found {value!r}."
         )
-    return int(given)
+    if not 0 <= value < count:
+        raise ValueError(
+            f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {value}."
+        )
+    return int(value)

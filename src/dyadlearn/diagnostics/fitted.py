@@ -37,17 +37,20 @@ class Tabled:
     def _repr_html_(self) -> str:
         columns = self.columns()
         n_rows = len(next(iter(columns.values())))
-        rows = [
-            [number(value) for value in row]
-            for row in islice(zip(*columns.values(), strict=True), _SHOWN)
-        ]
+        rows = []
+        for row in islice(zip(*columns.values(), strict=True), _SHOWN):
+            rows.append([number(value) for value in row])
+        # Texts come first and are aligned to the left.
+        n_texts = 0
+        for column in columns.values():
+            if any(isinstance(value, float) for value in column):
+                break
+            n_texts += 1
+        table = html_table(list(columns), rows, n_texts)
+        more = ""
         if n_rows > _SHOWN:
             more = f"<p>{n_rows - _SHOWN:,} more rows: see frame().</p>"
-        else:
-            more = ""
-        figures = [any(isinstance(value, float) for value in column) for column in columns.values()]
-        left = figures.index(True) if True in figures else len(figures)
-        return f"<p>{escape(printable(str(self)))}</p>{html_table(list(columns), rows, left)}{more}"
+        return f"<p>{escape(printable(str(self)))}</p>{table}{more}"
 
 
 # Default remedy in errors about models that do not store their labels.
@@ -83,8 +86,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
         return fitted
     raise TypeError(
         f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a "
-        f"PairRegressor of one, "
-        f"found {name}: {remedy}."
+        f"PairRegressor of one, found {name}: {remedy}."
     )
 
 

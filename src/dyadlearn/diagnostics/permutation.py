@@ -95,9 +95,16 @@ class PermutationTest(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the test as named columns of one row, for a data frame or a file."""
-        names = ("setting", "permuted", "scoring", "score", "null_mean", "null_deviation")
-        figures = {name: [getattr(self, name)] for name in names}
-        return {**figures, "n_permutations": [len(self)], "p_value": [self.p_value]}
+        return {
+            "setting": [self.setting],
+            "permuted": [self.permuted],
+            "scoring": [self.scoring],
+            "score": [self.score],
+            "null_mean": [self.null_mean],
+            "null_deviation": [self.null_deviation],
+            "n_permutations": [len(self)],
+            "p_value": [self.p_value],
+        }
 
 
 def permutation_test(
@@ -183,22 +190,20 @@ def permutation_test(
     permuted = _permuted(fitted, chosen, permute)
     labels = fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
-    draws = islice(
-        drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations
-    )
+    permutation = check_random_state(random_state).permutation
+    draws = islice(drawn(permuted, labels.shape, permutation), n_permutations)
     is_fixed = isinstance(fitted, FittedRidge) and not fitted.estimator.searches
     is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
-    scores: list[float] = []
+    null_scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress, of=1) as bar:
-        for some in null:
-            scores += some
-            bar.advance(len(some))
-    values = np.array(scores)
-    slack = max(
-        _rounding_of_scores(values, score, labels.values), _score_of_rounding(labels, chosen, judge)
-    )
+        for batch in null:
+            null_scores += batch
+            bar.advance(len(batch))
+    values = np.array(null_scores)
+    slack = _rounding_of_scores(values, score, labels.values)
+    slack = max(slack, _score_of_rounding(labels, chosen, judge))
     n_as_good = int(np.count_nonzero(~(values < score - slack)))  # NaN counts against the model
     p_value = (1 + n_as_good) / (1 + n_permutations)
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
@@ -210,20 +215,28 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
         if permuted not in ("nodes", "both"):
-            nodes = "The nodes of a network are permuted on both sides alike"
             raise ValueError(
-                Message(f"{nodes}: leave ", Parameter("permute"), f" out, found {permute!r}.")
+                Message(
+                    "The nodes of a network are permuted on both sides alike: leave ",
+                    Parameter("permute"),
+                    f" out, found {permute!r}.",
+                )
             )
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
-        reason = "This model knows nothing of tasks, so permuting them changes nothing"
-        use = Argument("permute", "instances", "'")
-        raise ValueError(Message(f"{reason}: use ", use, f", found {permute!r}."))
+        raise ValueError(
+            Message(
+                f"{type(fitted.estimator).__name__} has no task features, so permuting tasks "
+                "changes nothing: use ",
+                Argument("permute", "instances", "'"),
+                f", found {permute!r}.",
+            )
+        )
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "nodes"):
-            remedy = "permute the other side, or fit the model on more"
             raise ValueError(
-                f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}."
+                f"Permuting {permuted} takes two {side} or more, found {count}: permute the other "
+                f"side, or fit the model on more."
             )
     return permuted
 
@@ -242,20 +255,23 @@ def _closed(
 def _repeated(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
 ) -> tuple[float, str, Iterator[list[float]]]:
-    """Return the same for models that must be solved, searched or learned again for each permutation."""
-    labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
+    """Return the score, the hold-out method and the scores of permutations, each solved, searched or learned again."""
+    labels = fitted.labels
+    estimator = fitted.estimator
+    held_out = fitted.hold_out(setting)
     method = held_out.method
-    is_searched = False
     fit = None
     if estimator.searches or not isinstance(fitted, FittedRidge):
         fit = fitted.refitter(setting)
+    # Whether the search chose by this score in this setting, so that its best score is compared.
+    is_searched = False
     if estimator.searches:
-        # A model that learned its kernels has no scoring.
         scoring = fitted.parameters.get("scoring")
-        is_searched = (
-            scoring is not None and setting is fitted.searched_setting and judge == scorer(scoring)
-        )
-        method += f", {'learned' if scoring is None else 'searched'} again"
+        if scoring is None:  # a model that learned its kernels has no scoring
+            method += ", learned again"
+        else:
+            method += ", searched again"
+            is_searched = setting is fitted.searched_setting and judge == scorer(scoring)
     if is_searched:
         score = estimator.best_score_
     else:
@@ -280,6 +296,7 @@ def _repeated(
 
 
 def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> float:
+    """Return the score of held-out predictions."""
     targets = scored_labels(labels, held_out, setting, quiet=True)
     return float(prepared_score(labels, judge, setting, targets)(held_out))
 
@@ -305,9 +322,7 @@ def _score_of_rounding(labels: Labels, setting: Setting, judge: Scorer) -> float
     with warnings.catch_warnings(action="ignore"):
         try:
             change = abs(float(score(exact)) - float(score(nearly)))
-        except (
-            ValueError,
-            ArithmeticError,
-        ):  # a function of the caller may be undefined for perfect predictions
+        except (ValueError, ArithmeticError):
+            # A function of the caller may be undefined for perfect predictions.
             return 0.0
     return change if math.isfinite(change) else 0.0

@@ -114,8 +114,9 @@ def baselines(
     setting = as_setting(setting)
     units = Units() if units is None else units
     like = labels.values
-    is_fitted = setting is Setting.A and (labels.full is None or units.cells is not None)
-    if labels.grid is not None:
+    is_grid = labels.grid is not None
+    is_fitted = setting is Setting.A and (not labels.is_full or units.cells is not None)
+    if is_grid:
         n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
         refuse(n_grids * math.prod(labels.shape), like, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
@@ -123,7 +124,7 @@ def baselines(
     values = np.asarray(to_numpy(like), dtype=np.float64)
     Y = np.where(labels.observed, values, 0.0)
     W = _relative_weights(labels)
-    if is_fitted or labels.grid is None:
+    if is_fitted or not is_grid:
         cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
         if setting is Setting.A:
             means = _without_cells(cells, units)
@@ -201,10 +202,10 @@ def _mean(
 def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     """Return the baselines of settings B, C and D."""
     m, q = grid.Y.shape
-    rows = _codes(units.instances, m)
-    columns = _codes(units.tasks, q)
+    rows = _codes(units.sides[0], m)
+    columns = _codes(units.sides[1], q)
     if grid.symmetry:  # nodes have one grouping
-        rows = columns = columns if units.instances is None else rows
+        rows = columns = columns if units.sides[0] is None else rows
     if setting is Setting.D:
         blocks = [_summed(_summed(each, rows).T, columns).T for each in grid.sums]
         if grid.symmetry:
@@ -349,11 +350,11 @@ class _Cells:
         """One place for all cells."""
         return np.zeros(self.y.size, dtype=np.int8)
 
-    def mean_without_both(self, units: np.ndarray, task_units: np.ndarray) -> np.ndarray:
+    def mean_without_both(self, units: Sequence[np.ndarray]) -> np.ndarray:
         """Return for each cell the mean over the cells of other units of instances and other units of tasks."""
-        codes = pair_numbers(units, task_units, int(task_units.max()) + 1)
+        codes = pair_numbers(units[0], units[1], int(units[1].max()) + 1)
         starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
-        first, second = (_codes(each[starts], starts.size) for each in (units, task_units))
+        first, second = (_codes(codes_of_side[starts], starts.size) for codes_of_side in units)
         rest = []
         for each in self.sums:
             sums = np.bincount(blocks, each)
@@ -409,7 +410,7 @@ def _without_units(cells: _Cells, setting: Setting, units: Units) -> _Means:
     """Return the baselines of settings B, C and D for a list of labels."""
     codes = units.of_labels(cells.labels, setting)
     if setting is Setting.D:
-        return dict.fromkeys(BASELINES, cells.mean_without_both(*codes))
+        return dict.fromkeys(BASELINES, cells.mean_without_both(codes))
     grand = cells.mean_of_others(cells.together, codes[0])
     places = cells.columns
     known = "task_means"

@@ -28,7 +28,7 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Pairing
-from dyadlearn.pairing.incomplete import part_of, predict_outside, takes_apart
+from dyadlearn.pairing.incomplete import part_of, predict_outside, rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.leaving import refuse
@@ -94,7 +94,7 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        apart = self.apart = takes_apart(problem.pairing, setting)
+        apart = self.apart = rows_leave_kernels(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem = problem
         self.setting = setting
@@ -280,7 +280,9 @@ class Folds:
         solution = solve_by_directions(part, training)
         if solution is None:
             solution = ObservedSystem.of(part, training).solve(start, **stopping)
-        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
+        coefficients = part.expansion(
+            part.coefficients_of(solution.spectral, solution.mean)
+        ).absorbed
         return solution, sandwich_at(
             features[0], coefficients, features[1], *labels.take(fold.test).places
         )
@@ -354,12 +356,9 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
     }
     need += solve_numbers((m, q), ranks, **options)
     if apart:  # each fold has its own eigenvectors and operators
-        axes = [
-            axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves
-        ]
         need += sum(
             2.0 * n * labels.shape[axis] * ranks[axis]
-            for axis, n in zip(axes, n_units, strict=True)
+            for axis, n in zip(setting.new, n_units, strict=True)
         )
     refuse(need, labels.grid, setting, f" in {total} folds")
 
@@ -381,13 +380,13 @@ def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups
     >>> from dyadlearn.holdout.units import Units
     >>> from dyadlearn.selection import SettingKFold
     >>> from dyadlearn.settings import Setting
-    >>> folds_in_words(SettingKFold("B", 5), Setting.B, Units(np.arange(10)))
+    >>> folds_in_words(SettingKFold("B", 5), Setting.B, Units((np.arange(10), None)))
     '10 groups in 5 folds'
-    >>> folds_in_words(SettingKFold("D", 5), Setting.D, Units(np.arange(5)))
+    >>> folds_in_words(SettingKFold("D", 5), Setting.D, Units((np.arange(5), None)))
     '5×5 folds'
     """
     n = splitter.n_splits
-    counts = [_n_units(codes) for codes in (groups.instances, groups.tasks) if codes is not None]
+    counts = [_n_units(codes) for codes in groups.sides if codes is not None]
     if max(counts, default=0) > n:
         merged = f"{'×'.join(map(str, counts))} groups in "
     else:
@@ -410,7 +409,7 @@ def warn_of_merged_groups(
     stacklevel : int, default=2
         Stack level of the warning, relative to this function.
     """
-    sides = ((groups.instances, folds.instances, "instances"), (groups.tasks, folds.tasks, "tasks"))
+    sides = zip(groups.sides, folds.sides, ("instances", "tasks"), strict=True)
     for wanted, used, words in sides:
         if wanted is None or used is None or _n_units(used) >= _n_units(wanted):
             continue
@@ -445,7 +444,7 @@ _N_FOLDS = 5
 
 
 def default_splitter(
-    labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None
+    labels: Labels, setting: Setting, together: Units | None = None
 ) -> SettingKFold:
     """Return the splitter for folds that nobody chose: five, or one for each unit if there are fewer units.
 
@@ -453,11 +452,11 @@ def default_splitter(
     ----------
     labels : Labels
     setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Group of each instance and of each task, left out together.
+    together : Units, default=None
+        Groups that are left out together; None means one instance and one task at a time.
     """
-    units = Units.of_groups(labels, setting, groups, task_groups)
-    counts = [np.unique(codes).size for _, codes in units.of_sides(labels.shape, setting)]
+    together = Units() if together is None else together
+    counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
     n_units = min(counts) if counts else math.prod(labels.values.shape)
     if n_units < 2:
         raise nothing_left()

@@ -24,7 +24,7 @@ from dyadlearn.holdout.planning import (
     plan_units,
 )
 from dyadlearn.holdout.units import Problem, Units
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.pairing.inverses import Route
@@ -38,8 +38,8 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import Completion
 
 
-def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None:
-    """Return the models without each unit of instances; None for a list of pairs without a formula.
+def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife:
+    """Return the models without each unit of instances; labels without a formula must be a grid.
 
     Parameters
     ----------
@@ -52,8 +52,6 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
     if _has_models(how):
         assert isinstance(how, Formula)
         return _by_formula(how)
-    if problem.labels.grid is None:
-        return None
     if isinstance(how, SolveAgain):
         return _by_folds(how)
     folds = plan(problem, Setting.B, method="folds")
@@ -61,14 +59,14 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
 
 
 def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
-    """Return whether `jackknife_of` takes one fit, and no refits; arguments are the same."""
-    return _has_models(_plan(problem, codes))
+    """Return whether `jackknife_of` takes one fit and no refits; arguments are the same."""
+    return problem.labels.is_full or _has_models(_plan(problem, codes))
 
 
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:
     if codes is None:
         return plan(problem, Setting.B)
-    return plan_units(problem, Setting.B, Units(codes))
+    return plan_units(problem, Setting.B, Units((codes, None)))
 
 
 def _has_models(how: Plan) -> bool:
@@ -90,7 +88,7 @@ def _has_models(how: Plan) -> bool:
 
 def _units(how: Formula) -> np.ndarray:
     """Return the unit of each instance, numbered from 0, shape (m,)."""
-    codes = how.units.instances
+    codes = how.units.sides[0]
     if codes is None:
         return np.arange(how.problem.labels.shape[0])
     return np.unique(codes, return_inverse=True)[1]
@@ -110,7 +108,7 @@ def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
     problem = how.problem
     listed = problem.labels.listed()
     xp = namespace(listed.values)
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     flat = np.flatnonzero(problem.labels.observed)
     held_out = take_rows(xp.reshape(how.held_out(), (-1,)), flat)
     left = UnitsLeftOut(problem.labels, listed.values - shift, held_out - shift, shift, units)

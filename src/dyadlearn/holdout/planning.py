@@ -46,11 +46,11 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, check_request, working
+from dyadlearn.pairing.base import Pairing, check_request, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Groups, Setting, as_setting
 from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
@@ -112,8 +112,8 @@ def holdout(
         If a fold leaves no label to learn from, or if the setting does not use the groups.
     """
     setting = as_setting(setting)
-    check_request(problem.pairing, setting, groups, task_groups, cells)
-    units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
+    check_request(problem.pairing, setting, (groups, task_groups), cells)
+    units = Units.of_groups(problem.labels, setting, (groups, task_groups), cells)
     return leave_out(problem, setting, units)
 
 
@@ -454,16 +454,16 @@ def plan(
     """
     check_method(method)
     labels = problem.labels
-    if exact and labels.full is not None:
+    if exact and labels.is_full:
         cv = None
-    together = Units.of_groups(labels, setting, groups, task_groups)
+    together = Units.of_groups(labels, setting, (groups, task_groups))
     units = together
     splitter = None
     words = "leave-one-out" if together.are_single else "leave-group-out"
     if cv is not None:
         splitter = as_splitter(cv, setting)
         units = _folds(problem, splitter, together)
-        check_request(problem.pairing, setting, units.instances, units.tasks, None)
+        check_request(problem.pairing, setting, units.sides)
         merged = folds_in_words(splitter, setting, together)
         words = f"{merged}, exact" if "groups" in merged else "exact leave-fold-out"
     if method == "folds":
@@ -478,7 +478,7 @@ def plan(
         refits = _both_directions(problem, setting, units)
         return SolveAgain(problem, setting, f"{words}, refitted", refits, _reason(problem, setting))
     if splitter is None:
-        splitter = default_splitter(labels, setting, together.instances, together.tasks)
+        splitter = default_splitter(labels, setting, together)
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
     if labels.grid is None and setting is Setting.A:
@@ -530,24 +530,25 @@ def plan_fits(
     units = together
     if cv is not None:
         units = as_splitter(cv, setting).units(
-            labels, groups=together.instances, task_groups=together.tasks
+            labels, groups=together.sides[0], task_groups=together.sides[1]
         )
     elif together.are_single:
         units = default_splitter(labels, setting).units(labels)
     else:
-        if setting.new_instance and together.instances is None:
-            units = replace(
-                units, instances=default_splitter(labels, Setting.B).units(labels).instances
-            )
-        if setting.new_task and together.tasks is None:
-            units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
+        sides = list(together.sides)
+        for axis in setting.new:
+            if sides[axis] is None:
+                splitter = default_splitter(labels, Setting.of([axis]))
+                sides[axis] = splitter.units(labels).sides[axis]
+        units = replace(together, sides=tuple(sides))
     folds = folds_of(labels, setting, units)
     return FitAgain(labels, setting, method.format(n=len(folds)), units, folds, predict, line)
 
 
 def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Units) -> Units:
     """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
-    units = splitter.units(problem.labels, groups=together.instances, task_groups=together.tasks)
+    groups, task_groups = together.sides
+    units = splitter.units(problem.labels, groups=groups, task_groups=task_groups)
     return units.of_edges() if problem.pairing.symmetry else units
 
 
@@ -576,9 +577,9 @@ def _way(
     """Return the formula for some units; None without one that is affordable."""
     pairing = problem.pairing
     labels = problem.labels
-    if labels.full is not None and units.cells is None:
+    if labels.is_full and units.cells is None:
         return "grid"
-    if labels.grid is not None and units.are_single and labelled_part(problem)[0] is not None:
+    if units.are_single and labelled_part(problem)[0] is not None:
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
@@ -590,7 +591,7 @@ def _way(
     ]
     affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
-    if chosen is None and labels.full is not None:
+    if chosen is None and labels.is_full:
         return "folds of cells"
     return chosen
 
@@ -636,20 +637,18 @@ def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: 
 
 def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
     """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
-    m, q = problem.labels.shape
-    ranks = problem.pairing.ranks
-    product = (
-        problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
-    )
-    each = max(least, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
-    return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
+    labels = problem.labels
+    m, q = labels.shape
+    products = _ITERATIONS * labels.product_work(problem.pairing.ranks)
+    of_one = max(least, products + float(m) ** 3 + float(q) ** 3)
+    return Cost(n_solves * of_one, 8.0 * (n_solves * 2.0 + 10.0) * labels.observed.size)
 
 
 def _reason(problem: Problem, setting: Setting) -> str:
     """Return why labels are solved for again."""
     labels = problem.labels
     lack = "weighted" if labels.size == math.prod(labels.shape) else "missing"
-    if problem.pairing.knows_tasks and incomplete.takes_apart(problem.pairing, setting):
+    if problem.pairing.knows_tasks and incomplete.rows_leave_kernels(problem.pairing, setting):
         return f"{problem.pairing.words} has no formula for setting {setting.value} where labels are {lack}"
     return f"a formula for {labels.size:,} labels, some of them {lack}, would cost too much"
 
@@ -670,8 +669,8 @@ def _no_formula(problem: Problem, setting: Setting) -> ValueError:
 def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     """Return hold-out predictions of a complete grid."""
     Y = problem.Y
-    members = group_members(units.instances, Y.shape[0], "groups")
-    task_members = group_members(units.tasks, Y.shape[1], "task_groups")
+    members = group_members(units.sides[0], Y.shape[0], "groups")
+    task_members = group_members(units.sides[1], Y.shape[1], "task_groups")
     full.check_memory(
         problem.pairing, Y, setting, largest_group=largest_group(members, task_members)
     )
@@ -680,7 +679,7 @@ def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     held_out = full.hold_out(problem.pairing, Y, setting, members, task_members)
     if units.are_single:
         _warn_of_leverage(problem.pairing, setting)
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
@@ -702,6 +701,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     xp = namespace(Y)
     if (codes == codes.flat[0]).all():
         raise nothing_left()
+    codes = codes.reshape(Y.shape)
     held_out = xp.zeros_like(Y)
     missing = xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
@@ -709,7 +709,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
         held_out = xp.where(
             inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out
         )
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
@@ -718,25 +718,26 @@ def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndar
     The problem is None if unlabelled rows or columns influence the model, or if labels are missing
     in labelled ones.
     """
-    observed = problem.labels.observed
-    rows = np.flatnonzero(observed.any(axis=1))
-    columns = np.flatnonzero(observed.any(axis=0))
+    labels = problem.labels
+    rows, columns = (labels.labelled(axis) for axis in (0, 1))
     pairing = None
-    if problem.weights is None and observed[np.ix_(rows, columns)].all():
+    if labels.weights is None and labels.size == rows.size * columns.size:
         pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
-        part = None
-    else:
-        part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+        return None, rows, columns
+    part = replace(problem, pairing=pairing, labels=labels.part(rows, columns))
     return part, rows, columns
 
 
 def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
-    """Return leave-one-out predictions of a grid that only lacks whole rows and columns."""
+    """Return leave-one-out predictions of labels that only lack whole rows and columns."""
     part, *places = labelled_part(problem)
     assert part is not None
-    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    for block in incomplete.beside_labelled(
+    held_out = leave_out(part, setting, Units())
+    if not problem.labels.has_missing:
+        return held_out
+    grid = embedded(problem.complete().labels, held_out, *places)
+    for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
         grid = embedded(grid, *block)
@@ -755,7 +756,7 @@ class Inverted(NamedTuple):
         Their held-out predictions, minus the shift.
     shift : float
         Mean of the labels if the model has a free mean, else 0.
-    grid : array of shape (m, q) or None
+    everywhere : array of shape (m, q) or None
         The predictions of all cells, those without a label too, if they are known.
     """
 
@@ -763,14 +764,7 @@ class Inverted(NamedTuple):
     centred: Array
     held_out: Array
     shift: float
-    grid: Array | None = None
-
-    def in_form(self, labels: Labels) -> Array:
-        """Return the held-out predictions in the shape of the labels' values, NaN where a label is missing."""
-        if labels.grid is None:
-            return self.held_out + self.shift
-        flat = placed([self.held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
-        return namespace(flat).reshape(flat, labels.shape) + self.shift
+    everywhere: Array | None = None
 
 
 def _inverted(
@@ -785,7 +779,7 @@ def _inverted(
         f"Holding out setting {setting.value} by the {route.words}",
     )
     codes = _codes_of_labels(problem, setting, units)
-    has_mean = working(problem.pairing).free_mean
+    has_mean = operators_of(problem.pairing).free_mean
     # Without a mean, a model without labels predicts zero for a single pair.
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
     if not is_single and _leaves_nothing(codes):
@@ -796,16 +790,15 @@ def _inverted(
     warn_of_rounding(inverse.rounding)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far
     # from zero.
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
+    everywhere = None
     if isinstance(inverse, MissingInverse):
-        grid = inverse.grid_left_out(y[:, None], *codes)
-    else:
-        grid = None
-    if grid is not None:
-        return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
-    leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
-    return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+        everywhere = inverse.grid_left_out(y[:, None], *codes)
+    if everywhere is None:
+        leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+        return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+    return Inverted(inverse, y, inverse.at_labels(everywhere)[:, 0], shift, everywhere[:, :, 0])
 
 
 def _leaves_nothing(codes: list[np.ndarray]) -> bool:
@@ -823,32 +816,29 @@ def _by_inverse(
 ) -> Array:
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
-    found = _inverted(problem, setting, units, route, cache)
+    inverted = _inverted(problem, setting, units, route, cache)
     # Pairs without a label may be in larger units than the labels: a group may have a row without
     # labels.
-    if (
-        found.grid is not None
-        and labels.grid is not None
-        and units.are_single
-        and units.cells is None
-    ):
-        return found.grid + found.shift
-    grid = found.in_form(labels)
-    if not everywhere or labels.size == labels.observed.size:
-        return grid
+    if inverted.everywhere is not None and units.are_single:
+        return labels.of(inverted.everywhere) + inverted.shift
+    predictions = labels.shaped(inverted.held_out) + inverted.shift
+    if not everywhere or not labels.has_missing:
+        return predictions
     if setting is Setting.A and units.cells is None:
         elsewhere = problem.complete().labels
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(working(problem.pairing), labels, found.inverse, found.centred)
-        elsewhere = (
-            unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
+        unlabelled = Unlabelled(
+            operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
         )
-    return namespace(grid).where(as_array_of(labels.observed, grid), grid, elsewhere)
+        codes = together.of_labels(labels, setting)
+        elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
+    observed = as_array_of(labels.observed, predictions)
+    return namespace(predictions).where(observed, predictions, elsewhere)
 
 
 def check_enough_left(
-    labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool
+    labels: Labels, setting: Setting, groups: Groups, *, knows_tasks: bool
 ) -> None:
     """Raise if no label is left to learn from when a search leaves out one unit.
 
@@ -856,23 +846,23 @@ def check_enough_left(
     ----------
     labels : Labels
     setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), or None
+    groups : tuple of array-likes of shape (m,) and (q,), or None
         Group of each instance and of each task, left out together; None means one at a time.
     knows_tasks : bool
         False for independent tasks.
     """
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
     leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
-    units = Units.of_groups(labels, leaves, groups, task_groups)
+    units = Units.of_groups(labels, leaves, groups)
     if leaves is Setting.A and labels.size < 2:
         too_few = [("each pair", "1 sample and 1 task with a label")]
     else:
         too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
-        codes = codes if labels.full is not None else codes[labels.places[axis]]
+        codes = codes if labels.is_full else codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
-            if (units.instances, units.tasks)[axis] is None:
+            if units.sides[axis] is None:
                 too_few.append((f"each {word}", f"1 {('sample', 'task')[axis]} with labels"))
             else:
                 too_few.append((f"a group of {word}s", f"1 group of {word}s with labels"))

@@ -106,9 +106,9 @@ def refit(
     setting = as_setting(setting)
     pairing = problem.pairing
     labels = problem.labels
-    check_request(pairing, setting, groups, task_groups, cells)
+    check_request(pairing, setting, (groups, task_groups), cells)
     Y = to_numpy(problem.Y).astype(np.float64)
-    units = Units.of_groups(labels, setting, groups, task_groups, cells)
+    units = Units.of_groups(labels, setting, (groups, task_groups), cells)
     if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
         units = Units(cells=units.of_labels(labels, setting)[0]).of_edges()
     if where is None:
@@ -187,7 +187,7 @@ def verify_holdout(
     check_whole(n, "n")
     fitted = model.fitted_
     problem: Problem = fitted.problem
-    if problem.labels.full is None:
+    if not problem.labels.is_full:
         raise ValueError(
             "verify_holdout compares the formulas for complete labels with refitting, but labels "
             "are missing or "

@@ -17,16 +17,16 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
 from dyadlearn._codes import group_codes
-from dyadlearn._messages import Argument, InPython, Message
+from dyadlearn._messages import Argument, Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import divided, working
+from dyadlearn.pairing.base import divided, operators_of
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.settings import Setting
+from dyadlearn.settings import GROUP_NAMES, Groups, Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.missing import Completion
@@ -48,14 +48,13 @@ class Units(Stored):
 
     Attributes
     ----------
-    instances, tasks : integer arrays of shape (m,) and (q,), or None
+    sides : tuple of integer arrays of shape (m,) and (q,), or None
         Code of each instance and of each task; None also in settings that do not leave them out.
     cells : integer array of the shape of the labels' values, or None
         Code of each label, in setting A.
     """
 
-    instances: np.ndarray | None = None
-    tasks: np.ndarray | None = None
+    sides: tuple[np.ndarray | None, ...] = (None, None)
     cells: np.ndarray | None = None
 
     @classmethod
@@ -63,8 +62,7 @@ class Units(Stored):
         cls,
         labels: Labels,
         setting: Setting,
-        groups: Any = None,
-        task_groups: Any = None,
+        groups: Groups = (None, None),
         cells: Any = None,
     ) -> Self:
         """Return the units of groups; groups that the setting does not leave out are ignored.
@@ -73,23 +71,20 @@ class Units(Stored):
         ----------
         labels : Labels
         setting : Setting
-        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or
-        None
-            Group of each instance, task or label; a group is left out together.
+        groups : tuple of arrays of shape (m,) and (q,), or None
+            Group of each instance and of each task; a group is left out together.
+        cells : array of the shape of the labels' values, default=None
+            Group of each label.
         """
-        m, q = labels.shape
-        shape = tuple(labels.values.shape)
-        return cls(
-            None
-            if groups is None or not setting.new_instance
-            else group_codes(groups, (m,), "groups"),
-            None
-            if task_groups is None or not setting.new_task
-            else group_codes(task_groups, (q,), "task_groups"),
-            None
-            if cells is None or setting is not Setting.A
-            else group_codes(cells, shape, "cells"),
-        )
+        sides: list[np.ndarray | None] = [None] * len(labels.shape)
+        for axis in setting.new:
+            if groups[axis] is not None:
+                shape = (labels.shape[axis],)
+                sides[axis] = group_codes(groups[axis], shape, GROUP_NAMES[axis])
+        codes = None
+        if cells is not None and setting is Setting.A:
+            codes = group_codes(cells, tuple(labels.values.shape), "cells")
+        return cls(tuple(sides), codes)
 
     def of_edges(self) -> Self:
         """Return the units of a network, where both directions of an edge have the code of the upper triangle."""
@@ -100,7 +95,7 @@ class Units(Stored):
     @property
     def are_single(self) -> bool:
         """Whether each pair, instance or task is a unit (leave-one-out)."""
-        return all(codes is None for codes in (self.instances, self.tasks, self.cells))
+        return all(codes is None for codes in (*self.sides, self.cells))
 
     def of_labels(self, labels: Labels, setting: Setting) -> list[np.ndarray]:
         """Return the unit of each label: one code, or in setting D the codes of its instance and of its task.
@@ -115,8 +110,9 @@ class Units(Stored):
         >>> from dyadlearn.holdout.units import Units
         >>> from dyadlearn.labels import Labels
         >>> from dyadlearn.settings import Setting
-        >>> labels = Labels(np.array([0, 1, 2]), np.array([1, 0, 1]), np.array([5.0, 3.0, 4.0]), (3, 2))
-        >>> Units(np.array([7, 7, 8])).of_labels(labels, Setting.B)
+        >>> cells = (np.array([0, 1, 2]), np.array([1, 0, 1]))
+        >>> labels = Labels(cells, np.array([5.0, 3.0, 4.0]), (3, 2))
+        >>> Units((np.array([7, 7, 8]), None)).of_labels(labels, Setting.B)
         [array([7, 7, 8])]
         """
         if setting is Setting.A:
@@ -124,22 +120,22 @@ class Units(Stored):
             return [np.arange(np.prod(shape)).reshape(shape) if self.cells is None else self.cells]
         return [labels.at(codes, axis) for axis, codes in self.of_sides(labels.shape, setting)]
 
-    def of_sides(self, shape: tuple[int, int], setting: Setting) -> list[tuple[int, np.ndarray]]:
+    def of_sides(self, shape: tuple[int, ...], setting: Setting) -> list[tuple[int, np.ndarray]]:
         """Return the axis of each side that a setting leaves out, with the unit of each row or column."""
-        sides = ((setting.new_instance, self.instances), (setting.new_task, self.tasks))
-        return [
-            (axis, np.arange(shape[axis]) if codes is None else codes)
-            for axis, (leaves, codes) in enumerate(sides)
-            if leaves
-        ]
+        sides = []
+        for axis in setting.new:
+            codes = self.sides[axis]
+            sides.append((axis, np.arange(shape[axis]) if codes is None else codes))
+        return sides
 
     def match(self, labels: Labels) -> bool:
         """Return whether the units are integers with the shape of some labels."""
         shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
-        given = zip((self.instances, self.tasks, self.cells), shapes, strict=True)
+        if len(self.sides) != len(labels.shape):
+            return False
         return all(
-            each is None or (each.dtype.kind in "iu" and each.shape == shape)
-            for each, shape in given
+            codes is None or (codes.dtype.kind in "iu" and codes.shape == shape)
+            for codes, shape in zip((*self.sides, self.cells), shapes, strict=True)
         )
 
 
@@ -156,7 +152,7 @@ class Problem:
     tol, max_iter : float and int
         Tolerance and maximum number of iterations of the solver for missing or weighted labels.
     unit : float
-        Number by which `posed` has divided the weights and the regularisation.
+        Number by which `scaled` has divided the weights and the regularisation.
     """
 
     pairing: Pairing
@@ -174,7 +170,7 @@ class Problem:
         return cls(pairing, Labels.of_grid(Y, weights), **stopping)
 
     @classmethod
-    def posed(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
+    def scaled(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
         """Return the problem with weights of at most one, in a unit that also divides the regularisation.
 
         A common factor of all weights divides the regularisation, see
@@ -193,21 +189,8 @@ class Problem:
 
     @property
     def Y(self) -> Array:  # noqa: N802
-        """The labels as a grid (m, q), NaN where not observed; a list of pairs has none."""
-        if self.labels.grid is None:
-            m, q = self.labels.shape
-            raise ValueError(
-                Message(
-                    f"This method needs a grid of {m} × {q} labels, but the model was fitted on a "
-                    f"list of {self.labels.size} observed pairs: use ",
-                    InPython(
-                        "evaluate(), holdout(), predict_interval() or cross-validation of the pairs",
-                        "dyadlearn evaluate",
-                    ),
-                    ", or fit the model on a grid with NaN for missing labels.",
-                )
-            )
-        return self.labels.grid
+        """The labels as a grid (m, q), NaN where not observed; a list with missing pairs has none."""
+        return self.labels.as_grid()
 
     @property
     def weights(self) -> Array | None:
@@ -216,20 +199,19 @@ class Problem:
 
     @property
     def alphas(self) -> dict[str, Any]:
-        """Regularisations of the model by their names, for the weights that `posed` was given."""
+        """Regularisations of the model by their names, for the weights that `scaled` was given."""
         return {name: alpha * self.unit for name, alpha in self.pairing.alphas.items()}
 
     def in_unit(self, alphas: Sequence[float]) -> list[float]:
         """Return regularisations in the unit of the weights."""
         return [alpha / self.unit for alpha in alphas]
 
-    def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation, for the weights that `posed` was given."""
-        # A model with a second regularisation has no unit.
-        return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
+    def at(self, *alphas: Any) -> Self:
+        """Return the same problem with other regularisations, for the weights that `scaled` was given."""
+        return replace(self, pairing=self.pairing.at(*(alpha / self.unit for alpha in alphas)))
 
     def with_labels(self, labels: Labels) -> Self:
-        """Return the same model with other labels of the same grid, weighted as those that `posed` was given."""
+        """Return the same model with other labels of the same grid, weighted as those that `scaled` was given."""
         return replace(self, labels=labels.in_double().reweighted(self.unit))
 
     def with_grid(self, Y: Array) -> Self:
@@ -252,8 +234,8 @@ class Problem:
         Warns if the solver did not converge.
         """
         if self.labels.grid is not None:
-            return None if self.labels.full is not None else self.complete(start)
-        operators = working(self.pairing)
+            return None if self.labels.is_full else self.complete(start)
+        operators = operators_of(self.pairing)
         solution = solve_by_directions(operators, self.labels)
         if solution is None:
             solution = solve_pairs(operators, self.labels, partial(self._factor, operators))

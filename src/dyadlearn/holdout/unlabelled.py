@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
-from dyadlearn.labels import Labels
+from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import Inverse, MissingInverse
-from dyadlearn.solve.operators import Cells, GridOperators
+from dyadlearn.solve.operators import GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
 _MOST_WORK = 2e10
@@ -93,7 +93,7 @@ class Unlabelled:
         return namespace(grid).reshape(grid, self.labels.shape)
 
     @property
-    def _cells(self) -> Cells:
+    def _cells(self) -> Places:
         return self.labels.places
 
     def _work(self, n_missing: int, n_units: int) -> float:

@@ -197,11 +197,11 @@ def symmetrized(
     if gap <= (0.0 if exact else tolerance):
         return K, gap
     if symmetrize == "error" and gap > tolerance:
-        found = f"the largest gap to its transpose is {gap:.3g}, the tolerance is {tolerance:.3g}"
         raise KernelError(
             Message(
                 name,
-                f" is not symmetric: {found}",
+                f" is not symmetric: the largest gap to its transpose is {gap:.3g}, the tolerance "
+                f"is {tolerance:.3g}",
                 InPython("; dyadlearn.kernels.repair averages the two"),
                 ".",
             )
@@ -320,12 +320,12 @@ def repaired_values(
     if smallest < -tolerance:
         if psd == "error":
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
-            ends = f"the smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g})"
-            found = f"{negative} of its {n} eigenvalues are negative, {ends}"
             raise KernelError(
                 Message(
                     name,
-                    f" is not positive semi-definite: {found}",
+                    f" is not positive semi-definite: {negative} of its {n} eigenvalues are "
+                    f"negative, the smallest {smallest:.3g} (the largest is "
+                    f"{float(xp.max(values)):.3g})",
                     InPython("; dyadlearn.kernels.repair changes them"),
                     ".",
                 )
@@ -356,29 +356,36 @@ def announced_repair(
         If an eigenvalue is negative under ``psd="error"``, or if no eigenvalue is positive.
     """
     repaired, lowest = repaired_values(values, psd, n, name, beside)
+    flaws = []
     if gap:
-        flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"]
-    else:
-        flaws = []
+        flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
     if lowest < -definiteness_tolerance(values, n, beside):
         if largest(repaired) == 0:
-            found = f"its eigenvalues go from {lowest:.3g} to {largest(values):.3g}"
             raise KernelError(
                 Message(
                     name,
-                    f" is negative: {found}: give minus the matrix, or exp(-D) for distances D.",
+                    f" is negative: its eigenvalues go from {lowest:.3g} to "
+                    f"{largest(values):.3g}: give minus the matrix, or exp(-D) for distances D.",
                 )
             )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
-        remedy = InPython(
-            ": use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
+        warnings.warn(
+            Message(
+                name,
+                f" is {' and '.join(flaws)}. All rows were used for this, also those that a "
+                "hold-out leaves out",
+                InPython(
+                    ": use dyadlearn.kernels.repair to do this explicitly, or repair='error' to "
+                    "refuse it"
+                ),
+                ".",
+            ),
+            KernelRepairWarning,
+            stacklevel=3,
         )
-        rows = "All rows were used for this, also those that a hold-out leaves out"
-        message = Message(name, f" is {' and '.join(flaws)}. {rows}", remedy, ".")
-        warnings.warn(message, KernelRepairWarning, stacklevel=3)
     return repaired
 
 
@@ -439,12 +446,10 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     table = read_gram(K, "K", is_square=True)
     n = table.values.shape[0]
     numbers, _ = SideSize(n, n, "gram").numbers
-    check_memory(
-        8 * numbers, table.values, f"Repairing a kernel of {n} × {n} entities", "use fewer of them"
-    )
-    return formed_as(
-        replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K
-    )
+    purpose = f"Repairing a kernel of {n} × {n} entities"
+    check_memory(8 * numbers, table.values, purpose, "use fewer of them")
+    values = mended(table.values, psd, "K", symmetrize, announces=False)
+    return formed_as(replace(table, values=values), K)
 
 
 def mended(
@@ -487,23 +492,23 @@ def mended(
            [0.5, 1. ]])
     """
     check_choice(psd, "psd", ("clip", "shift", "error"))
-    symmetric, gap = symmetrized(
-        K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True
-    )
+    if symmetrize is None:
+        symmetrize = "error" if psd == "error" else "mean"
+    symmetric, gap = symmetrized(K, symmetrize, name, exact=True)
     xp = namespace(symmetric)
     n = symmetric.shape[0]
     if gap <= symmetry_tolerance(K):
+        gap = 0.0
         # The largest diagonal entry is at most the largest eigenvalue. A Cholesky factor costs a
         # tenth of eigenvalues.
         slack = definiteness_tolerance(xp.linalg.diagonal(symmetric), n)
-        if is_definite(
-            symmetric + slack * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
-        ):
+        identity = xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
+        if is_definite(symmetric + slack * identity):
             return symmetric
     values, vectors = eigh(symmetric)
     repaired, smallest = repaired_values(values, psd, n, name)
     if announces:
-        announced_repair(values, psd, n, name, 0.0, gap if gap > symmetry_tolerance(K) else 0.0)
+        announced_repair(values, psd, n, name, 0.0, gap)
     if smallest >= -definiteness_tolerance(values, n):
         return symmetric
     if psd == "shift":
@@ -548,6 +553,7 @@ def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
 
 
 def _check_finite(K: Array, name: str) -> None:
+    """Raise if an entry is NaN or infinite."""
     if not is_finite(K):
         raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
 

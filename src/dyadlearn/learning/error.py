@@ -40,7 +40,7 @@ from dyadlearn._array import Array, as_array_of, eigh, namespace, to_numpy
 from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels
 from dyadlearn.learning.operator import PairOperator, Slopes
 from dyadlearn.settings import Setting
-from dyadlearn.solve.cells import Cells, CellSystem
+from dyadlearn.solve.cells import CellSet, CellSystem
 from dyadlearn.solve.conjugate_gradients import inner
 
 
@@ -86,14 +86,14 @@ class Targets:
         belong to weights of about one.
     constant : {"grand", "task"} or None
         Type of the constant that is not regularised: one for all cells, or one per task.
-    cells : Cells
+    cells : CellSet
     """
 
     values: Array
     observed: Array
     weights: Array | None
     constant: str | None
-    cells: Cells
+    cells: CellSet
 
     @property
     def sizes(self) -> tuple[float, float, float]:
@@ -375,8 +375,8 @@ class ExactError:
         """Return the predictions."""
         return predicted
 
-    def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
-        kind = _Grid if len(self.sides) > 1 else _Tasks
+    def _solved(self, parameters: Parameters) -> _CompleteGrid | _Tasks:
+        kind = _CompleteGrid if len(self.sides) > 1 else _Tasks
         return kind(
             PairOperator.of(self.sides, parameters, self.labels.cells), self.labels, self.setting
         )
@@ -386,7 +386,7 @@ def _mean_square(residuals: Array) -> float:
     return float(inner(residuals, residuals) / math.prod(residuals.shape))
 
 
-class _Grid:
+class _CompleteGrid:
     """Leave-one-out residuals of the cells or rows of a complete grid; in setting C rows are tasks.
 
     Attributes
@@ -516,7 +516,7 @@ class _Grid:
 
 
 class _Tasks:
-    """Leave-one-out residuals of independent tasks, each with its constant; attributes as in `_Grid`."""
+    """Leave-one-out residuals of independent tasks, each with its constant; attributes as in `_CompleteGrid`."""
 
     def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
         sigma, U = eigh(operator.sides[0].kernel)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dyadlearn._array import Array, namespace
 from dyadlearn.learning.mixture import Mixed, Parameters, Sides
-from dyadlearn.solve.cells import CellOperator, Cells, plus_identity, row_major_transpose
+from dyadlearn.solve.cells import CellOperator, CellSet, plus_identity, row_major_transpose
 from dyadlearn.solve.conjugate_gradients import inner
 
 
@@ -44,7 +44,7 @@ class PairOperator(CellOperator):
     sides: list[Mixed]
 
     @classmethod
-    def of(cls, sides: Sides, parameters: Parameters, cells: Cells) -> PairOperator:
+    def of(cls, sides: Sides, parameters: Parameters, cells: CellSet) -> PairOperator:
         """Return the operator of some parameters."""
         given = zip(sides, parameters.weights, parameters.exponents, strict=True)
         mixed = [side.mixed(*values) for side, *values in given]

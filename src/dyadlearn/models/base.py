@@ -43,7 +43,7 @@ from dyadlearn.pairing.base import (
     settings_of,
 )
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.folding import check_fold_in, fold_in
+from dyadlearn.pairing.new_labels import check_takes_labels, predict_with_labels
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
@@ -135,8 +135,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances, if the model stores them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
@@ -534,7 +533,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _problem_at(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
-        return Problem.posed(
+        return Problem.scaled(
             self._pairing(side, task_side, **alphas), self._labels, **self._stopping()
         )
 
@@ -591,7 +590,7 @@ class PairwiseRidge(PairModel, stored=False):
         ranks = [side.spectrum.values.shape[0] for side in self._sides()]
         if isinstance(solution, Completion):
             arrays.append(solution.labels)
-            starts = solution.form != "pairs" or is_shaped(solution.solution.values, *ranks)
+            starts = solution.route != "pairs" or is_shaped(solution.solution.values, *ranks)
         else:
             starts = solution is None or is_shaped(solution.spectral, *ranks)
         return (
@@ -681,8 +680,7 @@ class PairwiseRidge(PairModel, stored=False):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
@@ -710,7 +708,7 @@ class PairwiseRidge(PairModel, stored=False):
         if labels is None:
             return super().predict(X, tasks)
         self = self._snapshot()
-        check_fold_in(self._problem().pairing)
+        check_takes_labels(self._problem().pairing)
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
             raise ValueError(
@@ -744,7 +742,7 @@ class PairwiseRidge(PairModel, stored=False):
             "tol": problem.tol,
             "max_iter": problem.max_iter,
         }
-        return form.restore(self._home(fold_in(problem.pairing, *known, **options)))
+        return form.restore(self._home(predict_with_labels(problem.pairing, *known, **options)))
 
     def _priors(
         self, form: Table, rows: Sequence[NewRows | None], *given: Any
@@ -855,9 +853,8 @@ class PairwiseRidge(PairModel, stored=False):
         groups, task_groups = self.fitted_.in_groups(groups, task_groups)
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
-        held_out = self._held_out(
-            setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells)
-        )
+        units = Units.of_groups(problem.labels, setting, (groups, task_groups), cells)
+        held_out = self._held_out(setting, units)
         warn_of_unpredicted(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
@@ -1012,7 +1009,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         self = self._snapshot()
-        coefficients = self._side.uncentred(self._expansion().folded)
+        coefficients = self._side.uncentred(self._expansion().absorbed)
         if self._task_side is not None:
             coefficients = self._task_side.uncentred(coefficients.T).T
         if self._side.spec.constant is None:
@@ -1064,8 +1061,8 @@ class PairwiseRidge(PairModel, stored=False):
             form=now._form,
             estimator=now,
             settings=now._settings,
-            posed=now._fitted_problem,
-            closed=now._closed_problem,
+            training_problem=now._fitted_problem,
+            completed_problem=now._closed_problem,
             sides=tuple(now._sides()),
             coefficients=now._coefficients,
         )
@@ -1084,7 +1081,7 @@ class PairwiseRidge(PairModel, stored=False):
         self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
     ) -> None:
         """Raise if the model does not support the setting, or these groups in it."""
-        check_request(self._problem().pairing, setting, groups, task_groups, cells)
+        check_request(self._problem().pairing, setting, (groups, task_groups), cells)
 
     def _problem(self) -> Problem:
         """Return the last solved problem."""

@@ -258,13 +258,13 @@ class Fitted(Predicting):
         method : {"exact", "folds"}, default=None
             Method to use, as in `dyadlearn.holdout.plan`; stored predictions are not returned then.
         """
-        groups = groups if setting.new_instance else None
-        task_groups = task_groups if setting.new_task else None
+        groups = groups if 0 in setting.new else None
+        task_groups = task_groups if 1 in setting.new else None
         held_out: HeldOut = self.estimator._hold_out(
             setting, cv, groups, task_groups, nested, exact, method
         )
         if cv is None:
-            together = Units.of_groups(self.labels, setting, groups, task_groups)
+            together = Units.of_groups(self.labels, setting, (groups, task_groups))
             warn_of_merged_groups(together, held_out.units, setting, stacklevel=4)
         return held_out
 
@@ -286,9 +286,9 @@ class FittedRidge(Fitted):
     Attributes
     ----------
     labels, form, estimator, settings : as in `Fitted`
-    posed : Problem
+    training_problem : Problem
         Pairing with the training labels.
-    closed : Problem
+    completed_problem : Problem
         The same pairing with completed labels, which has a closed form.
     sides : tuple of Side
         Decomposed instances and, if the model has a task side, tasks.
@@ -306,8 +306,8 @@ class FittedRidge(Fitted):
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
-    posed: Problem
-    closed: Problem
+    training_problem: Problem
+    completed_problem: Problem
     sides: tuple[Side, ...]
     coefficients: Array
 
@@ -325,7 +325,7 @@ class FittedRidge(Fitted):
                     ".",
                 )
             )
-        return self.posed
+        return self.training_problem
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model does not support the setting."""
@@ -334,7 +334,7 @@ class FittedRidge(Fitted):
     @property
     def pairing(self) -> Pairing:
         """Pairing: the model of pairs."""
-        return self.posed.pairing
+        return self.training_problem.pairing
 
     @property
     def solution(self) -> Solution:
@@ -344,7 +344,7 @@ class FittedRidge(Fitted):
     @property
     def completed(self) -> Array:
         """Labels (m, q), with predictions in place of missing labels."""
-        return super().completed if self.labels.grid is None else self.closed.Y
+        return super().completed if self.labels.grid is None else self.completed_problem.Y
 
     @property
     def symmetry(self) -> int:
@@ -365,7 +365,7 @@ class FittedRidge(Fitted):
         """
         setting = as_setting(setting)
         units = Units() if units is None else units
-        check_request(self.pairing, setting, units.instances, units.tasks, units.cells)
+        check_request(self.pairing, setting, units.sides, units.cells)
         return leave_out(self.problem, setting, units)
 
 
@@ -436,7 +436,7 @@ def interval_grids(
     if setting is not None:
         chosen = as_setting(setting)
         fitted.check(chosen)
-        is_new_side = (chosen.new_instance, chosen.new_task)
+        is_new_side = (0 in chosen.new, 1 in chosen.new)
     sides = zip(
         asked,
         fitted.labels.shape,
@@ -492,8 +492,7 @@ def _flat_bounds(
 
 def _inside(setting: Setting, places: Places) -> list[np.ndarray]:
     """Return masks of the rows and of the columns of a setting, given their training positions, -1 for new ones."""
-    sides = zip(places, (setting.new_instance, setting.new_task), strict=True)
-    return [(known < 0) == is_new for known, is_new in sides]
+    return [(known < 0) == (axis in setting.new) for axis, known in enumerate(places)]
 
 
 def _warn_of_infinite(

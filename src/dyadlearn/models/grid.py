@@ -253,8 +253,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances: features, or their kernel with the training instances. None means the
             training instances. With `identity` or `per_instance`, only None includes the individual
             effects of instances.

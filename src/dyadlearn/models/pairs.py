@@ -257,14 +257,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     ----------
     model : TwoStepRidge, or any other model of a grid, with or without a search
         The model to fit; it is cloned. Its parameters are ``model__alpha`` and so on.
-    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel;
-    or Descriptions
+    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
         Features of all instances to be used in training or prediction, or the kernel between them.
         Their ids are the index of a pandas frame, the first column of any other frame if it is
         text, or the row positions of an array. A model that accepts several descriptions of a side,
         such as `LearnedKernelRidge`, takes a mapping or a list of such tables too.
-    tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed
-    kernel, default=None
+    tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
         The same for the tasks. Without this table the model has no task side, and only training
         tasks can be predicted.
     unknown : {"error", "baseline"}, default="error"
@@ -420,7 +418,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64
             )
         shape = (len(unique.instances), len(unique.tasks))
-        labels = Labels(unique.rows, unique.columns, values, shape)
+        labels = Labels((unique.rows, unique.columns), values, shape)
         weights = None if sample_weight is None else labels.to_sparse(unique.weights)
         return unique, (instances, tasks), (X, labels, T, weights)
 

@@ -250,7 +250,7 @@ class TwoStepRegressor(Predictor, stored=False):
         check_is_fitted(self)
         setting = as_setting(setting)
         form = self._form
-        check_groups(setting, groups, task_groups, cells)
+        check_groups(setting, (groups, task_groups), cells)
         groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
         cells = reading.cells_of(self._data.labels, form, cells)
         held_out = self._plan(setting, groups, task_groups, cells, cv).held_out()
@@ -327,7 +327,7 @@ class TwoStepRegressor(Predictor, stored=False):
             predicted = reading.fold_predictions(self._learn(left).grid(*asked), fold)
             return np.asarray(predicted, dtype=np.float64)
 
-        together = Units.of_groups(labels, setting, groups, task_groups, cells)
+        together = Units.of_groups(labels, setting, (groups, task_groups), cells)
         return plan_fits(labels, setting, together, cv, predict=predict)
 
     def _learn(self, data: reading.Training) -> _TwoSteps:
@@ -388,7 +388,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """Training labels and supported settings of the model, which has no closed form."""
         check_is_fitted(self)
         settings = tuple(
-            setting for setting in Setting if self._data.tasks is not None or not setting.new_task
+            setting for setting in Setting if self._data.tasks is not None or 1 not in setting.new
         )
         return Fitted(self._form, self, self._data.labels, settings)
 

@@ -25,7 +25,7 @@ labels) and `coefficients`. All else is in other classes and modules:
 two sides `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost,
 jackknife, weights of labels `dyadlearn.pairing.incomplete`  functions for missing or weighted
 labels: completion, hold-out `dyadlearn.pairing.weighing`    weights of labels in a prediction, for
-all forms of labels `dyadlearn.pairing.folding`     predictions for new rows from a few of their
+all forms of labels `dyadlearn.pairing.new_labels`     predictions for new rows from a few of their
 labels `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 
@@ -49,7 +49,7 @@ from dyadlearn._messages import Argument, Message
 from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
-from dyadlearn.settings import Setting, check_groups
+from dyadlearn.settings import Groups, Setting, check_groups
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import sandwich
@@ -101,10 +101,9 @@ class Pairing(ABC):
         """Numbers of eigenvectors of the sides."""
         return [int(spectrum.values.shape[0]) for spectrum in self.spectra]
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
-        values = {"alpha": alpha, "task_alpha": task_alpha}
-        changed = {name: values[name] for name in self.alphas if values[name] is not None}
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with other regularisations, in the order of `alphas`; those not given are unchanged."""
+        changed = dict(zip(self.alphas, alphas, strict=False))
         return replace(self, **changed)  # type: ignore[type-var]
 
     @abstractmethod
@@ -125,19 +124,17 @@ class Pairing(ABC):
     @property
     def transposed(self) -> Pairing:
         """Model of the transposed labels, in which tasks are the instances, for models with task features."""
-        return Transposed(working(self))
+        return Transposed(operators_of(self))
 
 
 def settings_of(model: Pairing) -> tuple[Setting, ...]:
     """Return the settings that a model supports."""
-    return tuple(setting for setting in Setting if model.knows_tasks or not setting.new_task)
+    return tuple(setting for setting in Setting if model.knows_tasks or 1 not in setting.new)
 
 
-def check_request(
-    model: Pairing, setting: Setting, groups: Any, task_groups: Any, cells: Any
-) -> None:
+def check_request(model: Pairing, setting: Setting, groups: Groups, cells: Any = None) -> None:
     """Raise if a model does not support a setting, or does not support groups or cells in it."""
-    if setting.new_task and not model.knows_tasks:
+    if 1 in setting.new and not model.knows_tasks:
         raise ValueError(
             Message(
                 f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: "
@@ -146,8 +143,8 @@ def check_request(
                 ", or ask for setting A or B.",
             )
         )
-    check_groups(setting, groups, task_groups, cells)
-    if model.symmetry and not (groups is None and task_groups is None and cells is None):
+    check_groups(setting, groups, cells)
+    if model.symmetry and any(codes is not None for codes in (*groups, cells)):
         raise ValueError(
             "A network leaves out one edge or vertex at a time: groups and cells are not supported."
         )
@@ -180,7 +177,7 @@ def mean_eigenvalues(model: Pairing) -> dict[str, float]:
     """
     if len(model.alphas) == len(model.spectra):
         return {name: side.mean for name, side in zip(model.alphas, model.spectra, strict=True)}
-    operators = working(model)
+    operators = operators_of(model)
     values = operators.kernel_values
     return dict.fromkeys(model.alphas, float(namespace(values).sum(values)) / operators.n_cells)
 
@@ -247,8 +244,8 @@ def check_regularisation(model: Pairing) -> None:
                 warnings.warn(message, PrecisionWarning, stacklevel=3)
 
 
-def working(model: Pairing) -> Coupled:
-    """Return a copy of a model; arrays of all pairs are cached on the copy and freed with it."""
+def operators_of(model: Pairing) -> Coupled:
+    """Return the grid operators of a model: a copy, with which the arrays of all pairs are cached and freed."""
     return replace(cast(Coupled, model))
 
 
@@ -291,7 +288,7 @@ class Coupled(Pairing, GridOperators):
             raise NotImplementedError(
                 f"{type(self).__name__} must define dual for alpha=0, which leaves no residual."
             )
-        return working(self).residual(Y) / self.ridge
+        return operators_of(self).residual(Y) / self.ridge
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._rounding import ratio
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.pairing.base import Pairing, side_ridges, working
+from dyadlearn.pairing.base import Pairing, operators_of, side_ridges
 from dyadlearn.spectrum import Spectrum
 
 # Largest number of cells for which the pairwise kernel is a dense matrix; above, only its products
@@ -161,7 +161,7 @@ def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
 
     By default the fit uses the pairwise kernel.
     """
-    operators = working(model)
+    operators = operators_of(model)
     left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
     return fitted_without(
         (left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean

@@ -15,7 +15,7 @@ inaccurate. Along directions of small eigenvalues :math:`\varphi` grows to :math
 the small kernel rows compensate. The product has entries of up to :math:`1/(\lambda_d\lambda_t)`
 and a relative rounding error of :math:`\varepsilon` in *every* direction, also where kernel rows
 are large: an error of
-:math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side folded and the other left out,
+:math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side absorbed and the other left out,
 
 ==============  ===========================================================================================
 coefficients    :math:`\mathbf{P} =
@@ -27,11 +27,11 @@ s\,\varphi(s)`
 
 (or its mirror image), both factors have the size of predictions. Their errors are
 :math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`, and they add instead of
-multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le
+multiplying. In the primal, absorbed weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le
 1/(2\sqrt\lambda)`, and the errors are :math:`\varepsilon\sqrt{\|\mathbf{K}\|/\lambda_d}` and
-:math:`\varepsilon\sqrt{\|\mathbf{G}\|/\lambda_t}`. With both sides folded, they multiply. Both are
-folded only where their product is small. Kronecker coefficients are at most :math:`1/\lambda`, and
-are always folded.
+:math:`\varepsilon\sqrt{\|\mathbf{G}\|/\lambda_t}`. With both sides absorbed, they multiply. Both are
+absorbed only where their product is small. Kronecker coefficients are at most :math:`1/\lambda`, and
+are always absorbed.
 
 Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`. The weight :math:`w_{ij}`
 is the change of the prediction if label :math:`(i, j)` grows by one and the model is fitted again.
@@ -116,7 +116,7 @@ class Part:
     ----------
     spectrum : Spectrum
     side : Smoother or None
-        None if the side is folded: the coefficients contain its spectral weights. Otherwise rows
+        None if the side is absorbed: the coefficients contain its spectral weights. Otherwise rows
         are multiplied by the spectral weights of this smoother.
     """
 
@@ -132,7 +132,7 @@ class Part:
 
     @property
     def width(self) -> int:
-        """Number of values computed from each row; 0 for a folded side."""
+        """Number of values computed from each row; 0 for a absorbed side."""
         return 0 if self.side is None else self.size
 
     @property
@@ -146,7 +146,7 @@ class Part:
         r"""Return the factor of the coefficients for kernel or feature rows.
 
         It is :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or the rows
-        of a folded side.
+        of a absorbed side.
         """
         if self.side is None:
             return block
@@ -154,7 +154,7 @@ class Part:
         rows *= self.side.phi
         return rows
 
-    def folded(self, coefficients: Array) -> Array:
+    def absorbed(self, coefficients: Array) -> Array:
         """Return coefficients (size, p) multiplied by the spectral weights."""
         if self.side is None:
             return coefficients
@@ -286,13 +286,13 @@ class Expansion:
         return None
 
     @property
-    def folded(self) -> Array:
+    def absorbed(self) -> Array:
         """Coefficients with the spectral weights of both sides, to be multiplied by kernel or feature rows."""
         if self.instances is None:
             values = self.values
         else:
-            values = self.instances.folded(self.values)
-        return values if self.tasks is None else self.tasks.folded(values.T).T
+            values = self.instances.absorbed(self.values)
+        return values if self.tasks is None else self.tasks.absorbed(values.T).T
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.
@@ -546,7 +546,7 @@ class PairExpansion(Expansion):
         )
 
     @property
-    def folded(self) -> Array:
+    def absorbed(self) -> Array:
         """Coefficients of the shared function."""
         if self.is_shared:
             return self.values
@@ -597,7 +597,7 @@ class PairExpansion(Expansion):
         """Yield the predictions of `grid` in blocks, as `Expansion` does."""
         if tasks is None or rows.places is not None or tasks.places is not None:
             return super().blocks(rows, tasks)
-        return Expansion(self.folded, self.instances, self.tasks).blocks(rows, tasks)
+        return Expansion(self.absorbed, self.instances, self.tasks).blocks(rows, tasks)
 
     def at(
         self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]
@@ -721,7 +721,7 @@ def weights_of_observed(
     if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
         return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
-    if weights is None or operators.vanishing:
+    if weights is None or operators.hat_is_identity:
         right = xp.where(observed, none, completed_weights)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels")

@@ -16,7 +16,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, zeros
 from dyadlearn._memory import holdout_numbers
-from dyadlearn.pairing.base import Pairing, working
+from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.expansion import Asked
 from dyadlearn.settings import Setting
@@ -32,7 +32,7 @@ _DIRECT_CELLS = 4096
 @singledispatch
 def holdout_grids(model: Pairing) -> tuple[float, float]:
     """Return the memory of `hold_out`: the largest numbers of grids (m, q), and of grids rotated by one side."""
-    return 4.0 * working(model).n_cells, 0.0
+    return 4.0 * operators_of(model).n_cells, 0.0
 
 
 def check_memory(
@@ -75,7 +75,7 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
         If a cell, row or column has leverage 1: the model fits its labels exactly, whatever they
         are.
     """
-    operators = working(model)
+    operators = operators_of(model)
     n, m, q = stack.shape
     members, task_members = groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
@@ -131,7 +131,9 @@ def leave_cells_out(model: Pairing, Y: Array) -> Array:
     iteration takes a few matrix products of the size of the grid.
     """
     tol = 100 * epsilon(Y)
-    completion = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
+    completion = complete(
+        operators_of(model), Y, route="missing", max_direct=_DIRECT_CELLS, tol=tol
+    )
     warn_unless_converged(completion.solution, tol, " in a fold of cells")
     return completion.labels
 
@@ -145,7 +147,7 @@ def jackknife(model: Pairing, Y: Array, members: Members = None) -> Jackknife | 
 @singledispatch
 def cell_slack(model: Pairing) -> Array:
     """Return the diagonal of the residual operator, shape (m, q), or (m, 1) if it is the same for all tasks."""
-    operators = working(model)
+    operators = operators_of(model)
     rows, columns = operators.grid_spectra
     weights = operators.shrinkage if operators.is_truncated else operators.remainder
     diagonal = columns.diagonal(rows.diagonal(weights).T).T
@@ -159,7 +161,7 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     Predictions are linear in the labels: the weight of a label is the prediction where it is one
     and all others are zero.
     """
-    operators = working(model)
+    operators = operators_of(model)
     sides = (row, column)
     spectra = operators.grid_spectra
     weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
@@ -206,8 +208,8 @@ class Sweep:
     def _groups(self, setting: Setting) -> tuple[Members, Members]:
         """Return the groups that a setting leaves out."""
         return (
-            self.members if setting.new_instance else None,
-            self.task_members if setting.new_task else None,
+            self.members if 0 in setting.new else None,
+            self.task_members if 1 in setting.new else None,
         )
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, placed
+from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Pairing, working
+from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
@@ -63,7 +63,7 @@ def complete_labels(
 @singledispatch
 def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) -> Completion:
     """Return the completion of `complete_labels` without its warning; same arguments."""
-    return complete_grid(working(model), Y, weights, **options)
+    return complete_grid(operators_of(model), Y, weights, **options)
 
 
 @singledispatch
@@ -75,7 +75,7 @@ def has_formula(model: Pairing, labels: Labels, setting: Setting) -> bool:
     """
     if setting is not Setting.A or model.symmetry:
         return False
-    return suit_directions(working(model), labels.size, labels.largest_weight)
+    return suit_directions(operators_of(model), labels.size, labels.largest_weight)
 
 
 @singledispatch
@@ -93,7 +93,7 @@ def leave_one_out(
         Function that returns the completed labels, shape (m, q), which contain the predictions of
         missing labels.
     """
-    operators = working(model)
+    operators = operators_of(model)
     listed = labels.listed()
     rows, columns = labels.places
     check_mean_of_others(model, labels)
@@ -101,23 +101,23 @@ def leave_one_out(
     xp = namespace(y)
     shift = operators.shift_of(y)
     root = xp.ones_like(y) if listed.weights is None else listed.weights**0.5
-    held_out = CellsFit(operators, rows, columns, y - shift, root).leave_one_out() + shift
-    if labels.grid is None:
+    fit = CellsFit(operators, rows, columns, y - shift, root)
+    held_out = labels.shaped(fit.leave_one_out() + shift)
+    if not labels.has_missing:
         return held_out
-    grid = placed([held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
-    return xp.where(xp.isnan(labels.grid), completed(), xp.reshape(grid, labels.shape))
+    return xp.where(as_array_of(labels.observed, held_out), held_out, completed())
 
 
 def check_mean_of_others(model: Pairing, labels: Labels) -> None:
     """Raise if only one pair is observed and the model has an unpenalised mean, which it determines alone."""
     rows, columns = labels.places
     n_pairs = np.count_nonzero(rows <= columns) if model.symmetry else labels.size
-    if working(model).free_mean and n_pairs < 2:
+    if operators_of(model).free_mean and n_pairs < 2:
         raise nothing_left()
 
 
 @singledispatch
-def takes_apart(model: Pairing, setting: Setting) -> bool:
+def rows_leave_kernels(model: Pairing, setting: Setting) -> bool:
     """Return whether held-out rows must also leave the kernels (two-step), not only lose their labels."""
     return False
 
@@ -129,7 +129,7 @@ def part_of(model: Pairing, axes: Axes, spectra: Any, sides: Any = None) -> Pair
     Parameters
     ----------
     model : Pairing
-        Model for which `takes_apart` is True.
+        Model for which `rows_leave_kernels` is True.
     axes : (integer array, integer array)
         Positions of the rows and columns to keep.
     spectra : dict
@@ -159,7 +159,7 @@ def expansion_of_fold(model: Pairing, axes: Axes | None, completed: Array) -> Ex
     ----------
     model : Pairing
     axes : (integer array, integer array) or None
-        Positions of the training rows and columns, if `takes_apart` is True for the model.
+        Positions of the training rows and columns, if `rows_leave_kernels` is True for the model.
     completed : array
         Completed labels of the fold.
     """
@@ -173,7 +173,7 @@ def without_unlabelled(model: Pairing, rows: np.ndarray, columns: np.ndarray) ->
 
 
 @singledispatch
-def beside_labelled(
+def hold_out_unlabelled(
     model: Pairing,
     whole: Pairing,
     Y: Array,

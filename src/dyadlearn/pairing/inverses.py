@@ -35,8 +35,8 @@ from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_
 from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Coupled, Pairing, working
-from dyadlearn.pairing.incomplete import takes_apart
+from dyadlearn.pairing.base import Coupled, Pairing, operators_of
+from dyadlearn.pairing.incomplete import rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.fixed import FixedPart
@@ -102,9 +102,9 @@ def routes(
     n_alphas : int, default=1
         Number of regularisations that are held out.
     """
-    if not isinstance(model, Coupled) or takes_apart(model, setting):
+    if not isinstance(model, Coupled) or rows_leave_kernels(model, setting):
         return []
-    operators = working(model)
+    operators = operators_of(model)
     n = labels.size
     if suit_directions(operators, n, labels.largest_weight):
         return []  # an inverse would lose digits, which refits by directions keep
@@ -249,7 +249,7 @@ def inverse_of(
     LeverageError
         If the system is singular.
     """
-    operators = working(model)
+    operators = operators_of(model)
     rows, columns = labels.places
     if operators.interpolates and operators.shares is not None and name != "missing":
         name = "spectrum"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dyadlearn._array import (
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.pairing import full
 from dyadlearn.pairing.full import Sweep
-from dyadlearn.pairing.two_step import TwoStep, slack_of_cells, vanishing_pairs
+from dyadlearn.pairing.two_step import TwoStep, pairs_without_ridge, slack_of_cells
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
@@ -69,15 +69,15 @@ class Network(TwoStep):
         """Smoother of the nodes."""
         return (self.rows,)
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+    def at(self, *alphas: Any) -> Self:
         """Return the same model with another regularisation."""
-        nodes = self.rows.at(alpha)
+        nodes = self.rows.at(alphas[0])
         return replace(self, rows=nodes, columns=nodes)
 
     def coefficients(self, Y: Array) -> Array:
         """Return the coefficients, exactly symmetric if they contain both sides."""
         coefficients = super().coefficients(Y)
-        if all(self._folded):
+        if all(self._absorbed):
             return (coefficients + self.symmetry * coefficients.T) / 2
         return coefficients
 
@@ -100,7 +100,7 @@ def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
     side = model.rows
     if setting is Setting.A:
         return _new_edges(model, Y)
-    if side.contrast is None:
+    if side.remainder_limit is None:
         side.check_slack()
     if setting is Setting.D:
         if Y.shape[0] == 2:
@@ -114,7 +114,9 @@ def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
 def _cell_slack(model: Network) -> Array:
     """Return the diagonal of the residual operator on edges, shape (n, n)."""
     # For λ = 0, the entries between an edge and its transpose vanish faster than the diagonal.
-    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _links(model))
+    return slack_of_cells(model) - (
+        0.0 if model.rows.remainder_limit is not None else _links(model)
+    )
 
 
 def _links(model: Network) -> Array:
@@ -124,8 +126,8 @@ def _links(model: Network) -> Array:
 
 def _new_edges(model: Network, Y: Array) -> Array:
     side = model.rows
-    if side.contrast is not None:
-        return vanishing_pairs(side, side, Y)
+    if side.remainder_limit is not None:
+        return pairs_without_ridge(side, side, Y)
     links = _links(model)
     slack = slack_of_cells(model) - links
     check_cells(slack, side.slack_floor)
@@ -154,7 +156,7 @@ def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
 def _new_vertices(side: Smoother, Y: Array) -> Array:
     left = side.leave_one_out(Y)
     if (
-        side.contrast is not None
+        side.remainder_limit is not None
     ):  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
         return left
     # A vertex is not among its own tasks: it would add two terms that cancel, and that are large

@@ -60,7 +60,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
-from dyadlearn.labels import Labels
+from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
@@ -76,7 +76,6 @@ from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
-    Cells,
     SideProduct,
     between,
     common_floor,
@@ -208,7 +207,7 @@ class TwoStepSweep(Sweep):
         """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
         if Setting.A in settings:
             yield from self._pairs(sides)
-        if any(setting.new_instance for setting in settings):
+        if any(0 in setting.new for setting in settings):
             new = self._stack(self._left_out, sides)
         else:
             new = None
@@ -218,8 +217,8 @@ class TwoStepSweep(Sweep):
             known = None
         for index, side in enumerate(self._columns):
             for setting in [setting for setting in settings if setting is not Setting.A]:
-                operator = _task_operator(side, setting.new_task, self.task_members)
-                yield index, setting, _product(new if setting.new_instance else known, operator)
+                operator = _task_operator(side, 1 in setting.new, self.task_members)
+                yield index, setting, _product(new if 0 in setting.new else known, operator)
 
     def _pairs(self, sides: Sequence[Smoother]) -> _Stacks:
         """Yield setting A alone, from the off-diagonal hats."""
@@ -350,7 +349,7 @@ class TwoStepSweep(Sweep):
 
 def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
     """Replace H°_k Y H_g by the predictions of setting A, in place; `others` is Y H°_g."""
-    if rows.contrast is not None and columns.contrast is not None:
+    if rows.remainder_limit is not None and columns.remainder_limit is not None:
         return  # both regularisations are zero, which `walk` computes separately
     h = rows.leverage[:, None]
     slack = rows.slack[:, None] + h * columns.slack
@@ -367,9 +366,9 @@ def _product(stack: Array, operator: Array) -> Array:
     return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
 
 
-def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
+def _task_operator(side: Smoother, is_new: bool, members: Members) -> Array:
     """Return the dense operator that acts on the tasks from the right, shape (q, q)."""
-    if not new_task:
+    if not is_new:
         return side.hat()
     if members is None:
         side = side.scaled()
@@ -421,10 +420,11 @@ class TwoStep(Coupled):
         """Operators of instances and tasks."""
         return self.rows, self.columns
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
-        columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
-        return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with another regularisation of the instances, or of both sides."""
+        rows = self.rows.at(alphas[0])
+        columns = self.columns.at(alphas[1]) if len(alphas) > 1 else self.columns
+        return replace(self, rows=rows, columns=columns, shared=None)
 
     @property
     def transposed(self) -> TwoStep:
@@ -434,21 +434,21 @@ class TwoStep(Coupled):
     # --- operators ----------------------------------------------------------------------------------
 
     @cached_property
-    def vanishing(self) -> bool:
+    def hat_is_identity(self) -> bool:
         """Whether λ = 0 at full rank on both sides: hat matrices are identities, and residuals defined up to scale."""
-        return self.rows.contrast is not None and self.columns.contrast is not None
+        return self.rows.remainder_limit is not None and self.columns.remainder_limit is not None
 
     @cached_property
     def scaled(self) -> tuple[Smoother, Smoother]:
         """Smoothers of both sides, with scaled residuals that do not vanish."""
-        if self.vanishing:
+        if self.hat_is_identity:
             return (self.rows.scaled(), self.columns.scaled())
         return (self.rows, self.columns)
 
     @property
     def ridge(self) -> float:
-        """The ridge: 1, or 0 if `vanishing`."""
-        return 0.0 if self.vanishing else 1.0
+        """The ridge: 1, or 0 if `hat_is_identity`."""
+        return 0.0 if self.hat_is_identity else 1.0
 
     @property
     def prefers_residual(self) -> bool:
@@ -475,20 +475,20 @@ class TwoStep(Coupled):
     def remainder(self) -> Array:
         r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
         rows, columns = self.scaled
-        kept = 1.0 if self.vanishing else rows.shrinkage[:, None]
+        kept = 1.0 if self.hat_is_identity else rows.shrinkage[:, None]
         return rows.remainder[:, None] + kept * columns.remainder[None, :]
 
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
         """Products with the smaller of hat and residual of each side."""
-        if self.shared is not None and not self.vanishing:
+        if self.shared is not None and not self.hat_is_identity:
             return self.shared
         rows, columns = self.scaled
         return _smaller(rows), _smaller(columns)
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
-        if self.vanishing:
+        if self.hat_is_identity:
             return grid
         return self.rows.smooth(self.columns.smooth(grid.T).T)
 
@@ -502,7 +502,7 @@ class TwoStep(Coupled):
             rest, kept = (product, difference)
         else:
             rest, kept = (difference, product)
-        kept = grid if self.vanishing else kept
+        kept = grid if self.hat_is_identity else kept
         image = left.left(kept)
         if not rows.prefers_residual:
             image *= -1.0
@@ -515,7 +515,7 @@ class TwoStep(Coupled):
         side, task_side = self.scaled
         residual = between(side.residual_block, rows)
         same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
-        if self.vanishing:
+        if self.hat_is_identity:
             hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
             hat = between(partial(side.spectrum.block, side.shrinkage), rows)
@@ -529,10 +529,10 @@ class TwoStep(Coupled):
             residual = side.residual()
             xp = namespace(residual)
             eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
-            pairs.append((eye if self.vanishing else side.hat(), residual))
+            pairs.append((eye if self.hat_is_identity else side.hat(), residual))
         return pairs
 
-    def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
+    def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
         (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
         (row_hat, row_residual), (column_hat, column_residual) = self._matrices
@@ -577,7 +577,7 @@ class TwoStep(Coupled):
     # --- complete labels ----------------------------------------------------------------------------
 
     @cached_property
-    def _folded(self) -> tuple[bool, bool]:
+    def _absorbed(self) -> tuple[bool, bool]:
         """Whether the coefficients contain the spectral weights of instances and of tasks.
 
         If a side is in the dual, or coefficients of both would lose digits, they do not contain
@@ -591,13 +591,14 @@ class TwoStep(Coupled):
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
-        sides = zip((self.rows, self.columns), self._folded, strict=True)
+        sides = zip((self.rows, self.columns), self._absorbed, strict=True)
         return Expansion(
-            coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides)
+            coefficients,
+            *(Part(side.spectrum, None if absorbed else side) for side, absorbed in sides),
         )
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients, with the spectral weights of folded sides only.
+        r"""Return the coefficients, with the spectral weights of absorbed sides only.
 
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
@@ -606,21 +607,21 @@ class TwoStep(Coupled):
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
-        working = replace(self)
-        values = spectral * working.kernel_values**0.5
+        copy = replace(self)
+        values = spectral * copy.kernel_values**0.5
         if self.free_mean:
             values[-1, -1] = mean * math.sqrt(self.n_cells)
         # Rotated labels of which the function is the fit.
-        return self._of_rotated(ratio(values, working.shrinkage))
+        return self._of_rotated(ratio(values, copy.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
         """Return coefficients from rotated labels, which may be overwritten."""
         rows = self.rows
         columns = self.columns
-        if self._folded[0]:
+        if self._absorbed[0]:
             rotated *= rows.phi[:, None]
             rotated = rows.spectrum.lift(rotated)
-        if self._folded[1]:
+        if self._absorbed[1]:
             rotated *= columns.phi[None, :]
             rotated = columns.spectrum.lift(rotated.T).T
         return rotated
@@ -641,8 +642,8 @@ full.sweep.register(TwoStep, TwoStepSweep)
 @full.hold_out_stack.register(TwoStep)
 def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return hold-out predictions; grids are concatenated along the tasks for the instances, and the reverse."""
-    if setting is Setting.A and model.vanishing:
-        return full.each_grid(partial(vanishing_pairs, model.rows, model.columns), stack)
+    if setting is Setting.A and model.hat_is_identity:
+        return full.each_grid(partial(pairs_without_ridge, model.rows, model.columns), stack)
     (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
     members, task_members = groups or (None, None)
 
@@ -659,9 +660,9 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
         check_cells(slack, model.floor)
     else:
         half = side_by_side(
-            leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+            leave_out(columns, below, task_members) if 1 in setting.new else columns.smooth(below)
         )
-        if setting.new_instance:
+        if 0 in setting.new:
             held_out = leave_out(rows, half, members)
         else:
             held_out = rows.smooth(half)
@@ -681,7 +682,7 @@ def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife |
 def slack_of_cells(model: TwoStep) -> Array:
     """Return the diagonal of the residual operator, shape (m, q)."""
     rows, columns = model.scaled
-    leverage = 1.0 if model.vanishing else rows.leverage[:, None]
+    leverage = 1.0 if model.hat_is_identity else rows.leverage[:, None]
     return rows.slack[:, None] + leverage * columns.slack[None, :]
 
 
@@ -745,8 +746,8 @@ def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> 
     return _missing_block(labels.grid, labels.weights)
 
 
-@incomplete.takes_apart.register(TwoStep)
-def _takes_apart(model: TwoStep, setting: Setting) -> bool:
+@incomplete.rows_leave_kernels.register(TwoStep)
+def _rows_leave_kernels(model: TwoStep, setting: Setting) -> bool:
     if model.symmetry and setting is not Setting.A:
         raise ValueError(
             f"Setting {setting.value} of a network with missing labels is not supported: leave out "
@@ -867,7 +868,7 @@ def _smaller(side: Smoother) -> SideProduct:
     return SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
 
 
-def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
+def pairs_without_ridge(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     """Return setting A in the limit of both regularisations to 0 at full rank, where hat matrices are identities."""
     rows = rows.scaled()
     columns = columns.scaled()

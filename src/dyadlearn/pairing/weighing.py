@@ -17,7 +17,7 @@ from functools import cache, partial, singledispatch
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._memory import solve_numbers
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Pairing, working
+from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.expansion import Asked, weights_of_observed
 from dyadlearn.pairing.full import closed_weights
 from dyadlearn.pairing.remembering import last_inverse
@@ -67,7 +67,7 @@ def label_weigher(
     problem : object, default=None
         Owner of inverses that are remembered; see `dyadlearn.pairing.remembering`.
     """
-    operators = working(model)
+    operators = operators_of(model)
     known = None if operators.interpolates else last_inverse.known(problem, "missing")
     if known is not None:
         return Weigher(partial(_of_missing, model, labels, known[1]))
@@ -85,27 +85,14 @@ def label_weigher(
             dense = grid()
             scales = dense.weights if is_weighted else None
             found = weights_of_observed(operators, found, dense.values, scales, tol, max_iter)
-        return at_labels(labels, found)
+        return labels.of(found)
 
-    numbers = 0.0 if labels.grid is not None else 8.0 * math.prod(labels.shape)
+    numbers = labels.dense_numbers
     if not is_complete:
         numbers += solve_numbers(
             labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted
         )
     return Weigher(weights, numbers)
-
-
-def at_labels(labels: Labels, grid: Array) -> Array:
-    """Return the values of a grid (m, q) in the shape of the values of labels."""
-    if labels.grid is not None:
-        return grid
-    rows, columns = labels.places
-    return take_rows(namespace(grid).reshape(grid, (-1,)), rows * labels.shape[1] + columns)
-
-
-def spread(labels: Labels, listed: Array) -> Array:
-    """Return values (n,) of the observed labels in the shape of their values, with zeros for missing labels."""
-    return listed if labels.grid is None else labels.listed().spread(listed, 0.0)
 
 
 def _of_missing(
@@ -118,4 +105,4 @@ def _of_missing(
         take_rows(flat, rows * labels.shape[1] + columns)
         for rows, columns in (inverse.observed, inverse.missing)
     )
-    return spread(labels, inverse.label_weights(observed, missing))
+    return labels.shaped(inverse.label_weights(observed, missing), 0.0)

@@ -35,7 +35,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, placed, take_rows
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.inverses import fixed_values
@@ -107,7 +107,7 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     name : {"features", "cells", "spectrum", "missing", "labelled"}
         Name of the route; "labelled" is the closed form of the rows and columns with labels.
     """
-    operators = working(model)
+    operators = operators_of(model)
     m, q = labels.shape
     k, r = operators.ranks
     n = float(labels.size)
@@ -139,7 +139,7 @@ def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> J
         Inverse of the system of the observed labels.
     left : UnitsLeftOut
     """
-    operators = working(model)
+    operators = operators_of(model)
     if isinstance(inverse, MissingInverse):
         grids = inverse.completed_without(*left.given)
         models = [model.expansion(model.coefficients(grid + left.shift)) for grid in grids]
@@ -170,7 +170,7 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
         Dual coefficients of the observed labels.
     left : UnitsLeftOut
     """
-    operators = working(model)
+    operators = operators_of(model)
     listed = left.labels.listed()
     xp = namespace(duals)
     means = fixed_values(operators, listed, left.changed, duals) + left.shift

@@ -73,20 +73,17 @@ def axes_of(
 ) -> list[Any]:
     """Return axes for panels side by side: `ax`, or those of a new figure of this size."""
     if ax is None:
-        shape: dict[str, Any] = {
-            "ncols": n_panels,
-            "squeeze": False,
-            "sharex": True,
-            "sharey": True,
-        }
-        return list(matplotlib().subplots(figsize=size, layout=layout, **shape)[1][0])
+        _, panels = matplotlib().subplots(
+            ncols=n_panels, squeeze=False, sharex=True, sharey=True, figsize=size, layout=layout
+        )
+        return list(panels[0])
     axes = np.ravel(np.array(ax, dtype=object)).tolist()
     if len(axes) != n_panels:
         raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(axes)}.")
-    for each in axes:
-        if not isinstance(each, matplotlib("axes").Axes):
+    for panel in axes:
+        if not isinstance(panel, matplotlib("axes").Axes):
             raise TypeError(
-                f"ax must be the axes of a matplotlib figure, found {type(each).__name__}."
+                f"ax must be the axes of a matplotlib figure, found {type(panel).__name__}."
             )
     return axes
 
@@ -249,7 +246,8 @@ class HoldoutDisplay(Display):
         """
         view = self.view
         n_panels = len(view.curves) if view.kind == "scatter" else 1
-        panels = axes_of(ax, n_panels, (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6))
+        size = (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6)
+        panels = axes_of(ax, n_panels, size)
         self.lines_ = []
         self.scatters_ = []
         if view.kind == "scatter":
@@ -261,6 +259,7 @@ class HoldoutDisplay(Display):
         return self
 
     def _draw_curves(self, ax: Any) -> None:
+        """Draw the curves of all settings, and the line of a constant prediction."""
         is_roc = self.view.kind == "roc"
         short = "AUC" if is_roc else "AP"
         sides = self.names or SideNames()
@@ -275,8 +274,9 @@ class HoldoutDisplay(Display):
                 "color": COLOURS[place % len(COLOURS)],
                 "linestyle": STYLES[place % len(STYLES)],
                 "linewidth": 1.8,
+                "drawstyle": "default" if is_roc else "steps-pre",
+                "clip_on": False,
             }
-            look |= {"drawstyle": "default" if is_roc else "steps-pre", "clip_on": False}
             words = f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}"
             self.lines_ += ax.plot(curve.x, curve.y, label=words, **look)
         if is_roc:
@@ -294,11 +294,13 @@ class HoldoutDisplay(Display):
 
     def _words(self, name: str) -> str:
         """Return the name of a curve in the legend; a setting is written with the names of the sides."""
-        return next(
-            (self._setting(setting) for setting in Setting if setting.in_words == name), name
-        )
+        for setting in Setting:
+            if setting.in_words == name:
+                return self._setting(setting)
+        return name
 
     def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
+        """Draw the predictions of each setting against the labels, in a panel of its own."""
         clouds = self.view.curves
         everything = np.concatenate([np.append(cloud.x, cloud.y) for cloud in clouds.values()])
         low = float(everything.min())
@@ -307,11 +309,11 @@ class HoldoutDisplay(Display):
         ends = (low - margin, high + margin)
         n_cells = next(iter(clouds.values())).x.size
         drawn = some_of(n_cells, max_points, seed)
-        notes = [
-            self.view.note,
-            f"{max_points:,} of {n_cells:,} labels drawn" if n_cells > max_points else "",
-        ]
-        note = "".join(f"\n{text}" for text in notes if text)
+        note = ""
+        if self.view.note:
+            note += f"\n{self.view.note}"
+        if n_cells > max_points:
+            note += f"\n{max_points:,} of {n_cells:,} labels drawn"
         # More points are drawn with less opacity, so that their density is visible.
         opacity = float(np.clip(600 / len(drawn), 0.25, 0.9))
         for index, (panel, (name, cloud)) in enumerate(zip(panels, clouds.items(), strict=True)):
@@ -470,7 +472,8 @@ class LandscapeDisplay(Display):
             )
         (self.ax_,) = axes_of(ax, 1, (6.0, 4.5), "constrained")
         self.figure_ = self.ax_.figure
-        self.map_ = self.colorbar_ = None
+        self.map_ = None
+        self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:
             self._draw_map(drawn.edges, drawn.loss, levels, cmap)
@@ -518,14 +521,18 @@ class LandscapeDisplay(Display):
         return self.ax_.plot([x], [y], clip_on=False, zorder=5, **look)[0]
 
     def _title(self) -> str:
+        """Return the setting, the best score and its regularisation, and what is not drawn."""
         view = self.view
-        first = "" if view.setting is None else f"{self._setting(view.setting)}, "
-        at = f"alpha {view.alpha:.3g}" + (
-            "" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}"
-        )
-        note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
-        note += f"\n{view.evaluated}" if view.evaluated else ""
-        return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"
+        title = f"best {view.scoring} {view.best_score:.4g}\nat alpha {view.alpha:.3g}"
+        if view.setting is not None:
+            title = f"{self._setting(view.setting)}, {title}"
+        if view.task_alpha is not None:
+            title += f", task_alpha {view.task_alpha:.3g}"
+        if view.zeros:
+            title += f" ({' and '.join(view.zeros)} 0 not drawn)"
+        if view.evaluated:
+            title += f"\n{view.evaluated}"
+        return title
 
 
 def _power_ticks(axis: Any) -> None:

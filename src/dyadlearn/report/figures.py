@@ -20,9 +20,10 @@ import numpy as np
 from dyadlearn._text import number, power, superscript
 from dyadlearn.selection.evaluate import best_baseline, in_words
 from dyadlearn.sides import SideNames
-from dyadlearn.views.grid import GridView, some_of
+from dyadlearn.views.grid import GridView, Pixels, some_of
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView
-from dyadlearn.views.summary import SideSpectrum, Summary, called
+from dyadlearn.views.spectrum import SideSpectrum, called
+from dyadlearn.views.summary import Summary
 
 _WIDTH = 400.0
 _LEFT = 52.0
@@ -73,8 +74,10 @@ def shortened(text: str, width: float) -> str:
     """
     if text_width(text) <= width:
         return text
-    n_letters = next((n for n in range(len(text), 0, -1) if text_width(text[:n] + "…") <= width), 0)
-    return text[:n_letters].rstrip() + "…"
+    for n_letters in range(len(text), 0, -1):
+        if text_width(text[:n_letters] + "…") <= width:
+            return text[:n_letters].rstrip() + "…"
+    return "…"
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def linear_axis(low: float, high: float, label: str) -> Axis:
     # Enough digits that all ticks differ.
     places = 1 - math.floor(math.log10(step))
     values = [round(k * step, places) + 0.0 for k in range(first, last + 1)]
-    digits = max(4, places + math.floor(math.log10(max(map(abs, values), default=0.0) or 1.0)))
+    largest = max(map(abs, values), default=0.0) or 1.0
+    digits = max(4, places + math.floor(math.log10(largest)))
     return Axis(low, high, label, [(value, number(value, digits)) for value in values])
 
 
@@ -144,21 +148,28 @@ def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()
         low, high = low - 0.5, low + 0.5
     inside = list(range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1))
     if len(inside) > 3:
-        every = -(-len(inside) // 7)
-        plain = inside[0] >= 0 and inside[-1] <= 5
-        shown = [k for k in inside if k % every == 0]
-        return Axis(
-            low,
-            high,
-            label,
-            [(k, f"{10**k:,}" if plain or k == 0 else f"10{superscript(k)}") for k in shown],
-        )
-    steps = [
-        digit * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for digit in (1, 2, 5)
-    ]
-    steps = [step for step in steps if low - 1e-9 <= math.log10(step) <= high + 1e-9]
+        return Axis(low, high, label, _whole_powers(inside))
+    steps = []
+    for exponent in range(math.floor(low), math.ceil(high) + 1):
+        for digit in (1, 2, 5):
+            step = digit * 10.0**exponent
+            if low - 1e-9 <= math.log10(step) <= high + 1e-9:
+                steps.append(step)
     chosen = steps if len(steps) > 1 else list(values)[:7]
     return Axis(low, high, label, [(math.log10(value), power(value)) for value in chosen])
+
+
+def _whole_powers(exponents: list[int]) -> list[tuple[float, str]]:
+    """Return at most about seven of consecutive powers of ten as ticks."""
+    step = -(-len(exponents) // 7)
+    is_plain = exponents[0] >= 0 and exponents[-1] <= 5
+    ticks: list[tuple[float, str]] = []
+    for exponent in exponents:
+        if exponent % step == 0:
+            is_number = is_plain or exponent == 0
+            text = f"{10**exponent:,}" if is_number else f"10{superscript(exponent)}"
+            ticks.append((exponent, text))
+    return ticks
 
 
 def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
@@ -170,8 +181,9 @@ def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
     >>> path([(0, 0), (1.26, 2), (1.26, 2)], closed=True)
     'M0 0L1.3 2Z'
     """
-    texts = (text for text, _ in groupby(f"{round(x, 1):g} {round(y, 1):g}" for x, y in points))
-    return "M" + "L".join(texts) + ("Z" if closed else "")
+    corners = (f"{round(x, 1):g} {round(y, 1):g}" for x, y in points)
+    distinct = (text for text, _ in groupby(corners))
+    return "M" + "L".join(distinct) + ("Z" if closed else "")
 
 
 @dataclass(eq=False)
@@ -198,13 +210,13 @@ class Chart:
     def left(self) -> float:
         """Left edge of the frame, which leaves space for the numbers and the label of the axis."""
         widest = max((text_width(text) for _, text in self.y.ticks), default=0.0)
-        return max(_LEFT, widest + 7 + (1.8 * _TICK if self.y.label else 4))
+        label = 1.8 * _TICK if self.y.label else 4
+        return max(_LEFT, widest + 7 + label)
 
     def across(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return the horizontal positions of values."""
-        return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * (
-            _WIDTH - self.left - _RIGHT
-        )
+        width = _WIDTH - self.left - _RIGHT
+        return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * width
 
     def up(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return the vertical positions of values, counted from the top."""
@@ -232,12 +244,12 @@ class Chart:
         paths: dict[str, list[str]] = {}
         for i, row in enumerate(kinds):
             for j, kind in enumerate(row):
-                if kind is not None:
-                    corners = [
-                        (across[j + right], up[i + top])
-                        for right, top in ((0, 0), (1, 0), (1, 1), (0, 1))
-                    ]
-                    paths.setdefault(kind, []).append(path(corners, closed=True))
+                if kind is None:
+                    continue
+                left, right = across[j : j + 2]
+                bottom, top = up[i : i + 2]
+                corners = [(left, bottom), (right, bottom), (right, top), (left, top)]
+                paths.setdefault(kind, []).append(path(corners, closed=True))
         self._inside += [
             f'<path class="cell {kind}" d="{"".join(parts)}"/>' for kind, parts in paths.items()
         ]
@@ -250,10 +262,10 @@ class Chart:
         tops = self.up(heights)
         for start, end, top in zip(left.tolist(), right.tolist(), tops.tolist(), strict=True):
             if top < foot:
-                place = (
-                    f'x="{start + 0.5:.1f}" y="{top:.1f}" width="{max(end - start - 1, 0.5):.1f}"'
-                )
-                self._inside.append(f'<rect class="{kind}" {place} height="{foot - top:.1f}"/>')
+                width = max(end - start - 1, 0.5)
+                place = f'x="{start + 0.5:.1f}" y="{top:.1f}"'
+                size = f'width="{width:.1f}" height="{foot - top:.1f}"'
+                self._inside.append(f'<rect class="{kind}" {place} {size}/>')
 
     def dots(self, x: np.ndarray, y: np.ndarray, kind: str) -> None:
         """Draw many small dots, in groups so that dense regions are darker."""
@@ -288,36 +300,8 @@ class Chart:
         left = self.left
         foot = self.height - _BOTTOM
         right = _WIDTH - _RIGHT
-        lines = []
-        texts = []
-        ticks = self._far_apart()
-        for place, (_, text) in zip(self.across([at for at, _ in ticks]), ticks, strict=True):
-            # Numbers at the ends must stay within the picture.
-            half = text_width(text) / 2
-            at = min(max(float(place), half), _WIDTH - half)
-            lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
-            texts.append(
-                f'<text x="{at:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>'
-            )
-        for place, (_, text) in zip(
-            self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True
-        ):
-            lines.append(f"M{left:g} {place:.1f}H{right:g}")
-            texts.append(
-                f'<text x="{left - 7:g}" y="{place + 4:.1f}" '
-                f'text-anchor="end">{escape(text)}</text>'
-            )
-        middle = (left + right) / 2
-        centre = (_TOP + foot) / 2
-        across = marked_up(shortened(self.x.label, 2 * (_WIDTH - middle)), _LOWERED)
-        up = marked_up(shortened(self.y.label, 2 * centre), _LOWERED)
-        texts.append(
-            f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>'
-        )
-        texts.append(
-            f'<text transform="translate(13 {centre:g}) rotate(-90)" '
-            f'text-anchor="middle">{up}</text>'
-        )
+        lines, texts = self._ticks()
+        texts += self._labels()
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
         box = f'x="{left:g}" y="{_TOP:g}" width="{right - left:g}" height="{foot - _TOP:g}"'
         role = 'role="application" tabindex="0"' if interactive else 'role="img"'
@@ -331,23 +315,63 @@ class Chart:
             f"<g class='ticks'>{''.join(texts)}</g>{''.join(self._over)}{marker}</svg>"
         )
 
+    def _ticks(self) -> tuple[list[str], list[str]]:
+        """Return the grid lines, as data of a path, and the numbers of both axes."""
+        foot = self.height - _BOTTOM
+        right = _WIDTH - _RIGHT
+        left = self.left
+        lines = []
+        texts = []
+        ticks = self._far_apart()
+        places = self.across([value for value, _ in ticks])
+        for place, (_, text) in zip(places, ticks, strict=True):
+            # Numbers at the ends must stay within the picture.
+            half = text_width(text) / 2
+            centre = min(max(float(place), half), _WIDTH - half)
+            lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
+            position = f'x="{centre:.1f}" y="{foot + 16:g}"'
+            texts.append(f'<text {position} text-anchor="middle">{escape(text)}</text>')
+        ticks = self.y.ticks
+        places = self.up([value for value, _ in ticks])
+        for place, (_, text) in zip(places, ticks, strict=True):
+            lines.append(f"M{left:g} {place:.1f}H{right:g}")
+            position = f'x="{left - 7:g}" y="{place + 4:.1f}"'
+            texts.append(f'<text {position} text-anchor="end">{escape(text)}</text>')
+        return lines, texts
+
+    def _labels(self) -> list[str]:
+        """Return the labels of both axes, shortened to their space."""
+        middle = (self.left + _WIDTH - _RIGHT) / 2
+        centre = (_TOP + self.height - _BOTTOM) / 2
+        across = marked_up(shortened(self.x.label, 2 * (_WIDTH - middle)), _LOWERED)
+        up = marked_up(shortened(self.y.label, 2 * centre), _LOWERED)
+        below = f'x="{middle:g}" y="{self.height - 6:g}"'
+        beside = f'transform="translate(13 {centre:g}) rotate(-90)"'
+        return [
+            f'<text {below} text-anchor="middle">{across}</text>',
+            f'<text {beside} text-anchor="middle">{up}</text>',
+        ]
+
     def _far_apart(self) -> list[tuple[float, str]]:
         """Return the ticks below the frame that fit: all, every second, every third and so on."""
-        every = 1
+        step = 1
         ticks = self.x.ticks
-        while len(ticks) > 2:
-            places = self.across([at for at, _ in ticks]).tolist()
-            ends = [
-                (place, text_width(text) / 2)
-                for place, (_, text) in zip(places, ticks, strict=True)
-            ]
-            if all(a + half + 6 <= b - other for (a, half), (b, other) in pairwise(ends)):
-                break
-            every += 1
+        while len(ticks) > 2 and not self._fit(ticks):
+            step += 1
             # A tick at zero is always shown.
-            first = next((k for k, (_, text) in enumerate(self.x.ticks) if text == "0"), 0) % every
-            ticks = self.x.ticks[first::every]
+            zeros = [place for place, (_, text) in enumerate(self.x.ticks) if text == "0"]
+            first = zeros[0] % step if zeros else 0
+            ticks = self.x.ticks[first::step]
         return ticks
+
+    def _fit(self, ticks: list[tuple[float, str]]) -> bool:
+        """Return whether the numbers of ticks below the frame do not touch each other."""
+        places = self.across([value for value, _ in ticks]).tolist()
+        halves = [text_width(text) / 2 for _, text in ticks]
+        for (left, half), (right, other) in pairwise(zip(places, halves, strict=True)):
+            if left + half + 6 > right - other:
+                return False
+        return True
 
 
 def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
@@ -382,12 +406,14 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     }
     body = b"\x89PNG\r\n\x1a\n"
     for kind, data in chunks.items():
-        body += (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
+        length = struct.pack(">I", len(data))
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        body += length + kind + data + checksum
     return "data:image/png;base64," + base64.b64encode(body).decode("ascii")
 
 
+#: What follows the name of the setting of a search.
+CHOSEN_HERE = ' <span class="own">chosen here</span>'
 #: Maximum number of points in a scatter plot.
 MOST_POINTS = 3000
 _MOST_PIXELS = 480
@@ -426,58 +452,70 @@ def table(
     head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
     body = ""
     for look, name, texts in rows:
-        body += f"<tr class='{look}'><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+        cells = "".join(f"<td>{text}</td>" for text in texts)
+        body += f"<tr class='{look}'><th scope='row'>{name}</th>{cells}</tr>"
     return f"<table class='{kind}'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def grid(labels: GridView) -> str:
     """Draw the labels as an image; binary and missing labels are sorted by degree."""
-    by_degree = labels.is_binary or labels.n_missing > 0
-    pixels = (labels.by_degree if by_degree else labels).pixels(_MOST_PIXELS)
-    low, high = pixels.ends
-    scale = (pixels.values - low) / ((high - low) or 1.0)
-    missing = np.isnan(pixels.values)
-    places = np.where(
-        missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1))
-    )
-    source = png(places.astype(np.uint8), _palette(labels.is_binary))
+    is_sorted = labels.is_binary or labels.n_missing > 0
+    pixels = (labels.by_degree if is_sorted else labels).pixels(_MOST_PIXELS)
+    indices = _colour_indices(pixels)
+    source = png(indices, _palette(labels.is_binary))
     m, q = labels.values.shape
-    order = f"those with the most {labels.counted} labels first" if by_degree else ""
-    if labels.is_binary:
-        share = " (stronger: more of them)" if pixels.note else ""
-        keys = [
-            ("ink", f"label {number(labels.distinct[1])}{share}"),
-            ("blank", f"label {number(labels.distinct[0])}"),
-        ]
-    else:
-        keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
-    if labels.n_missing:
-        keys.append(("missing" if labels.is_binary else "blank", "not observed"))
-    swatches = legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
     words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
     # Long grids are stretched.
     look = f'style="aspect-ratio: {min(max(q / m, 0.6), 2.2):.3f}"'
-    kind = "pixels sharp" if max(places.shape) <= 300 else "pixels"
+    kind = "pixels sharp" if max(indices.shape) <= 300 else "pixels"
     picture = (
         f'<img class="{kind}" {look} src="{source}" alt="The grid of labels: {escape(words)}">'
     )
-    body = f'{picture}<p class="key">{escape(words)}</p>{swatches}'
-    return figure(
-        body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note]))
-    )
+    body = f'{picture}<p class="key">{escape(words)}</p>{_grid_legend(labels, pixels)}'
+    notes = []
+    if is_sorted:
+        notes.append(f"those with the most {labels.counted} labels first")
+    if pixels.note:
+        notes.append(pixels.note)
+    return figure(body, "Grid", kind="grid-picture", note="; ".join(notes))
+
+
+def _colour_indices(pixels: Pixels) -> np.ndarray:
+    """Return the index of the colour of each pixel in the palette."""
+    low, high = pixels.ends
+    missing = np.isnan(pixels.values)
+    share = (pixels.values - low) / ((high - low) or 1.0)
+    share = np.clip(np.where(missing, 0, share), 0, 1)
+    indices = np.where(missing, _STEPS, np.rint(share * (_STEPS - 1)))
+    return indices.astype(np.uint8)
+
+
+def _grid_legend(labels: GridView, pixels: Pixels) -> str:
+    """Return the legend of the image of a grid."""
+    if labels.is_binary:
+        low, high = (number(value) for value in labels.distinct)
+        share = " (stronger: more of them)" if pixels.note else ""
+        keys = [("ink", f"label {high}{share}"), ("blank", f"label {low}")]
+    else:
+        low, high = (number(value) for value in pixels.ends)
+        keys = [("ramp", f"{low} to {high}, 1 % at each end beyond")]
+    if labels.n_missing:
+        keys.append(("missing" if labels.is_binary else "blank", "not observed"))
+    return legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
 
 
 def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
-    share = np.linspace(0.0, 1.0, _STEPS)
+    """Return the colours of the labels in ascending order, and that of missing ones."""
+    shares = np.linspace(0.0, 1.0, _STEPS)
     if is_binary:
         # The square root makes single labels of a large block visible.
-        return [*((*_INK, int(255 * value**0.5)) for value in share), _MISSING]
-    colours = [
-        np.interp(share, np.linspace(0, 1, len(_STOPS)), _STOPS[:, part]) for part in range(3)
-    ]
-    ramp = [
-        (int(red), int(green), int(blue), 255) for red, green, blue in zip(*colours, strict=True)
-    ]
+        inks = [(*_INK, int(255 * share**0.5)) for share in shares]
+        return [*inks, _MISSING]
+    stops = np.linspace(0, 1, len(_STOPS))
+    reds, greens, blues = (np.interp(shares, stops, colour) for colour in _STOPS.T)
+    ramp = []
+    for red, green, blue in zip(reds, greens, blues, strict=True):
+        ramp.append((int(red), int(green), int(blue), 255))
     return [*ramp, (0, 0, 0, 0)]
 
 
@@ -511,48 +549,45 @@ def values(labels: GridView) -> str:
 
 def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     """Draw the eigenvalues of both sides, and the regularisation they are compared with."""
-    drawn = [
-        (name, side, side.values[: side.rank])
-        for name, side in sides.items()
-        if name != "pairs" and side.rank
-    ]
+    drawn = {name: side for name, side in sides.items() if name != "pairs" and side.rank}
     if not drawn:
         return ""
-    highest = float(max(values[0] for *_, values in drawn))
-    lowest = max(float(min(values[-1] for *_, values in drawn)), 1e-10 * highest)
-    longest = max(side.rank for _, side, _ in drawn)
+    highest = max(float(side.values[0]) for side in drawn.values())
+    lowest = min(float(side.values[side.rank - 1]) for side in drawn.values())
+    lowest = max(lowest, 1e-10 * highest)
+    longest = max(side.rank for side in drawn.values())
     x = power_axis(0, max(np.log10(longest), 0.3), "rank of the eigenvalue", [1, longest])
-    y = power_axis(
-        np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest]
-    )
+    bottom = np.log10(lowest) - 0.1
+    top = np.log10(highest) + 0.1
+    y = power_axis(bottom, top, "eigenvalue σ", [lowest, highest])
     chart = Chart(x, y, "Eigenvalues of the kernels in descending order")
-    for index, (_, side, values) in enumerate(drawn):
+    entries = []
+    for index, (name, side) in enumerate(drawn.items()):
+        kind = f"side-{index}"
         ranks = np.unique(np.rint(np.geomspace(1, side.rank, 200)).astype(int))
-        chart.line(np.log10(ranks), np.log10(values[ranks - 1]), f"side-{index}")
+        chart.line(np.log10(ranks), np.log10(side.values[ranks - 1]), kind)
         if side.alpha is not None and lowest <= side.alpha <= highest:
             level = np.log10(side.alpha)
-            chart.line([0, chart.x.high], [level, level], f"side-{index} level")
-    entries = [
-        (stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)
-    ]
-    has_alpha = any(side.alpha is not None for _, side, _ in drawn)
-    if has_alpha:
+            chart.line([0, chart.x.high], [level, level], f"{kind} level")
+        entries.append((stroke(kind), called(name, names)))
+    note = ""
+    if any(side.alpha is not None for side in drawn.values()):
         note = "Directions above their λ (dashed) are kept, those below it fade."
-    else:
-        note = ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
 def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     """Return a table of both kernels, and of the pairs that a model filters together."""
-    dimensions = [side.effective_dimension for side in sides.values()]
-    rows = {
-        "size": [f"{side.n_rows:,}" for side in sides.values()],
-        "rank": [f"{side.rank:,}" for side in sides.values()],
-        "λ": ["–" if side.alpha is None else power(side.alpha) for side in sides.values()],
-        "effective dimension": ["–" if math.isnan(each) else f"{each:,.1f}" for each in dimensions],
-        "kernel": [escape(side.kernel) for side in sides.values()],
+    rows: dict[str, list[str]] = {
+        name: [] for name in ("size", "rank", "λ", "effective dimension", "kernel")
     }
+    for side in sides.values():
+        dimension = side.effective_dimension
+        rows["size"].append(f"{side.n_rows:,}")
+        rows["rank"].append(f"{side.rank:,}")
+        rows["λ"].append("–" if side.alpha is None else power(side.alpha))
+        rows["effective dimension"].append("–" if math.isnan(dimension) else f"{dimension:,.1f}")
+        rows["kernel"].append(escape(side.kernel))
     heads = [escape(called(name, names)) for name in sides]
     note = "The effective dimension counts the directions that are used, each weighted by its filter value."
     if any(side.has_constant for side in sides.values()):
@@ -563,42 +598,41 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
 
 def curves(kind: str, summary: Summary) -> str:
     """Draw the ROC or precision–recall curves of all settings."""
-    is_roc = kind == "roc"
-    if is_roc:
-        labels = ("false positive rate", "true positive rate")
-    else:
-        labels = ("recall", "precision")
-    if is_roc:
-        name, short = ("ROC curves", "area")
-    else:
-        name, short = ("Precision–recall curves", "average precision")
-    chart = Chart(
-        linear_axis(0, 1, labels[0]),
-        linear_axis(0, 1, labels[1]),
-        f"{name} of the settings",
-        height=356,
-    )
     share = summary.grid.share_positive
-    chart.line([0, 1], [0, 1] if is_roc else [share, share], "beside")
+    if kind == "roc":
+        name, scoring, short = ("ROC curves", "roc_auc", "area")
+        x = linear_axis(0, 1, "false positive rate")
+        y = linear_axis(0, 1, "true positive rate")
+        by_chance = [0.0, 1.0]
+        chance = "any order at random"
+    else:
+        name, scoring, short = (
+            "Precision–recall curves",
+            "average_precision",
+            "average precision",
+        )
+        x = linear_axis(0, 1, "recall")
+        y = linear_axis(0, 1, "precision")
+        by_chance = [share, share]
+        chance = f"share of positive labels, {share:.3g}"
+    chart = Chart(x, y, f"{name} of the settings", height=356)
+    chart.line([0, 1], by_chance, "beside")
     # Baselines are known only for the score of the page.
-    is_judged = summary.scoring == ("roc_auc" if is_roc else "average_precision")
-    means = {each.setting: each.baselines for each in summary.results if is_judged}
+    baselines = {}
+    if summary.scoring == scoring:
+        baselines = {result.setting: result.baselines for result in summary.results}
     entries = []
     for setting, curve in summary.points(kind).items():
-        x, y = curve.thinned()
-        chart.line(*((x, y) if is_roc else _steps(x, y)), f"setting-{setting.value}")
+        line = curve.thinned()
+        chart.line(*(line if kind == "roc" else _steps(*line)), f"setting-{setting.value}")
         words = f"{summary.apart.in_words(setting)}, {short} {curve.score:.3f}"
         if curve.average != "micro":
             words += f", mean per {getattr(summary.apart, curve.average)}"
-        if (reached := best_baseline(means.get(setting, {}))) is not None:
+        reached = best_baseline(baselines.get(setting, {}))
+        if reached is not None:
             words += f"; {in_words(reached[0], summary.apart)} {reached[1]:.3f}"
         entries.append((stroke(f"setting-{setting.value}"), words))
-    entries.append(
-        (
-            stroke("beside"),
-            "any order at random" if is_roc else f"share of positive labels, {share:.3g}",
-        )
-    )
+    entries.append((stroke("beside"), chance))
     return figure(chart.render(kind) + legend(entries), name)
 
 
@@ -609,9 +643,8 @@ def points(summary: Summary) -> str:
         return ""
     labels = next(iter(clouds.values())).x
     # A few extreme predictions must not determine the axes.
-    low, high = np.quantile(
-        np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999]
-    )
+    drawn = np.concatenate([labels, *(cloud.y for cloud in clouds.values())])
+    low, high = np.quantile(drawn, [0.001, 0.999])
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
     sample = some_of(labels.size, MOST_POINTS)
@@ -633,48 +666,71 @@ def points(summary: Summary) -> str:
 def landscape(
     view: LandscapeView,
     levels: Sequence[float],
-    means: Mapping[str, float],
+    baselines: Mapping[str, float],
     names: SideNames,
     *,
-    is_own: bool = False,
+    is_chosen: bool = False,
 ) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one, and the best baseline.
 
     The script of the page reads the position and the texts of each point from JSON.
+
+    Parameters
+    ----------
+    view : LandscapeView
+    levels : sequence of float
+        Levels of the loss that all maps share.
+    baselines : mapping of str to float
+        Scores of the baselines by their names.
+    names : SideNames
+    is_chosen : bool, default=False
+        Whether the regularisation was chosen in this setting.
     """
     drawn = view.drawn
     setting = view.setting
     if drawn is None or setting is None:
         return ""
-    if view.task_alphas is None:
-        letters = {"alpha": "λ"}
-    else:
+    letters = {"alpha": "λ"}
+    if view.task_alphas is not None:
         letters = {"alpha": "λ_d", "task_alpha": "λ_t"}
-    score, *best = view.best
-    at = ", ".join(
-        f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True)
-    )
-    zeros = "λ = 0 is not drawn" if view.zeros else ""
-    reached = best_baseline(means)
-    if reached is None:
-        baseline = ""
-    else:
-        baseline = f"{in_words(reached[0], names)}: {number(reached[1])}"
-    note = "; ".join(
-        filter(None, [f"best {number(score)} at {at}", zeros, view.evaluated, baseline])
-    )
+    reached = best_baseline(baselines)
     shown = [letters[name] for name in drawn.names]
     title = names.in_words(setting)
     if len(shown) == 2:
         chart, places = _map(view, drawn, title, levels, names)
     else:
-        chart, places = _line(view, drawn, title, shown[0], None if reached is None else reached[1])
+        baseline = None if reached is None else reached[1]
+        chart, places = _line(view, drawn, title, shown[0], baseline)
     data = {"names": [view.scoring, *shown], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    own = ' <span class="own">chosen here</span>' if is_own else ""
     stage = f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
     body = f'{stage}<script type="application/json">{script}</script>'
-    return figure(body, escape(title) + own, kind="landscape", note=note)
+    caption = escape(title)
+    if is_chosen:
+        caption += CHOSEN_HERE
+    note = _landscape_note(view, letters, reached, names)
+    return figure(body, caption, kind="landscape", note=note)
+
+
+def _landscape_note(
+    view: LandscapeView,
+    letters: Mapping[str, str],
+    reached: tuple[str, float] | None,
+    names: SideNames,
+) -> str:
+    """Return the best score, its regularisation and the best baseline in words."""
+    score, *best = view.best
+    regularisation = []
+    for letter, value in zip(letters.values(), best, strict=True):
+        regularisation.append(f"{letter} {power(value)}")
+    parts = [f"best {number(score)} at {', '.join(regularisation)}"]
+    if view.zeros:
+        parts.append("λ = 0 is not drawn")
+    if view.evaluated:
+        parts.append(view.evaluated)
+    if reached is not None:
+        parts.append(f"{in_words(reached[0], names)}: {number(reached[1])}")
+    return "; ".join(parts)
 
 
 def _map(
@@ -684,38 +740,35 @@ def _map(
     levels: Sequence[float],
     names: SideNames,
 ) -> tuple[str, list[list[Any]]]:
+    """Return the map of a landscape, and the position and the texts of each of its points."""
     alphas, task_alphas = drawn.values
     y, x = drawn.powers
     up, across = drawn.edges
-    right = power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas)
-    left = power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas)
     chart = Chart(
-        right,
-        left,
+        power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas),
+        power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas),
         f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.",
         356,
     )
     steps = np.asarray(levels[1:])
-    chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
+    bands = []
+    for row in drawn.loss.tolist():
+        bands.append([_band(loss, steps) for loss in row])
+    chart.cells(across, up, bands)
     if view.alpha and view.task_alpha:
         chart.star(view.power("task_alpha"), view.power("alpha"))
-    places = [
-        [
-            round(left, 1),
-            round(top, 1),
-            number(drawn.scores[i, j]),
-            power(alphas[i]),
-            power(task_alphas[j]),
-        ]
-        for i, top in enumerate(chart.up(y).tolist())
-        for j, left in enumerate(chart.across(x).tolist())
-    ]
+    places = []
+    for i, top in enumerate(chart.up(y).tolist()):
+        for j, left in enumerate(chart.across(x).tolist()):
+            texts = [number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
+            places.append([round(left, 1), round(top, 1), *texts])
     return chart.render(f"map-{title[0]}", interactive=True, grid=False), places
 
 
 def _line(
-    view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, reached: float | None
+    view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, baseline: float | None
 ) -> tuple[str, list[list[Any]]]:
+    """Return the line of a landscape, and the position and the texts of each of its points."""
     (alphas,) = drawn.values
     (x,) = drawn.powers
     scores = drawn.scores
@@ -723,29 +776,25 @@ def _line(
     # Far from the best, scores may be arbitrarily low: only the range near the best is drawn.
     lowest = max(float(np.nanmin(scores)), highest - 3 * (highest - float(np.nanmedian(scores))))
     margin = 0.06 * (highest - lowest)
-    axes = power_axis(x[0], x[-1], name, alphas), linear_axis(lowest - margin, highest + margin, "")
     chart = Chart(
-        *axes, f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points."
+        power_axis(x[0], x[-1], name, alphas),
+        linear_axis(lowest - margin, highest + margin, ""),
+        f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.",
     )
-    if reached is not None and chart.y.low < reached < chart.y.high:
-        chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
+    if baseline is not None and chart.y.low < baseline < chart.y.high:
+        chart.line([chart.x.low, chart.x.high], [baseline] * 2, "beside")
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{title[0]}")
     chosen = view.power(drawn.names[0])
     if not math.isnan(chosen):
         chart.star(chosen, float(np.interp(chosen, x[known], scores[known])))
-    places = [
-        [
-            round(left, 1),
-            round(min(max(top, 10.0), 256.0), 1),
-            number(float(score)),
-            power(float(alpha)),
-        ]
-        for left, top, score, alpha in zip(
-            chart.across(x), chart.up(scores), scores, alphas, strict=True
-        )
-        if not np.isnan(score)
-    ]
+    places = []
+    points = zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
+    for left, top, score, alpha in points:
+        if not np.isnan(score):
+            height = round(min(max(top, 10.0), 256.0), 1)
+            texts = [number(float(score)), power(float(alpha))]
+            places.append([round(left, 1), height, *texts])
     return chart.render(f"line-{title[0]}", interactive=True), places
 
 
@@ -753,18 +802,16 @@ def _band(loss: float, steps: np.ndarray) -> str | None:
     """Return the colour of a cell, None without a score; few steps also use the full range of colours."""
     if math.isnan(loss):
         return None
-    return (
-        f"band-{round(int(np.searchsorted(steps, loss)) * (_BANDS - 1) / max(steps.size - 1, 1))}"
-    )
+    step = int(np.searchsorted(steps, loss))
+    return f"band-{round(step * (_BANDS - 1) / max(steps.size - 1, 1))}"
 
 
 def levels_legend(levels: Sequence[float]) -> str:
     """Return the legend of the colours of the maps."""
     words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
-    bands = (_band(level, np.asarray(levels[1:])) for level in levels[1:])
-    look = 'width="22" height="12"/></svg>'
-    marks = (
-        f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{band}" {look}' for band in bands
-    )
+    marks = []
+    for level in levels[1:]:
+        box = f'<rect class="{_band(level, np.asarray(levels[1:]))}" width="22" height="12"/>'
+        marks.append(f'<svg viewBox="0 0 22 12" aria-hidden="true">{box}</svg>')
     entries = legend(zip(marks, words, strict=True), "legend levels")
     return f'<p class="key">Lost against the best of each setting:</p>{entries}'

@@ -8,7 +8,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from functools import cache
 from html import escape
@@ -24,10 +23,12 @@ from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
-from dyadlearn.report.figures import figure, marked_up, table
+from dyadlearn.report.figures import CHOSEN_HERE, figure, marked_up, table
 from dyadlearn.selection.evaluate import Interval, SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import Summary, called, percent, summary_of
+from dyadlearn.views.spectrum import called
+from dyadlearn.views.summary import Summary, SummaryOptions, summary_of
+from dyadlearn.views.weights import percent
 
 # Longer words are broken anywhere.
 _LONGEST_WORD = 24
@@ -36,8 +37,9 @@ _LONGEST_WORD = 24
 @cache
 def _fragments() -> dict[str, Template]:
     """Return the templates of parts of a page, by their names."""
-    found = re.findall(r"<!-- (\w+) -->\n(.*?)\n(?=<!-- |$)", _read("fragments.html"), re.DOTALL)
-    return {name: Template(text.replace("\n", " ")) for name, text in found}
+    pattern = r"<!-- (\w+) -->\n(.*?)\n(?=<!-- |$)"
+    parts = re.findall(pattern, _read("fragments.html"), re.DOTALL)
+    return {name: Template(text.replace("\n", " ")) for name, text in parts}
 
 
 def fill(part: str, /, **gaps: str) -> str:
@@ -61,15 +63,18 @@ def identity(name: Hashable, names: Mapping[str, str] | None = None) -> str:
     '<bdi>MAP_<wbr>kinase&lt;2&gt;</bdi>'
     """
     text = str(name)
-    text += f" ({names[text]})" if names and text in names else ""
-    longest = max(map(len, re.split(r"\s+|(?<=[_\-/.:;,|+])", text)))
+    if names and text in names:
+        text += f" ({names[text]})"
+    words = re.split(r"\s+|(?<=[_\-/.:;,|+])", text)
+    longest = max(len(word) for word in words)
     kind = ' class="long"' if longest > _LONGEST_WORD else ""
     return f"<bdi{kind}>{_breaking(text)}</bdi>"
 
 
 def _breaking(text: str) -> str:
     """Return a text as safe markup that may break after dashes and underscores."""
-    return "<wbr>".join(map(escape, re.split(r"(?<=[_\-/.:;,|+])(?=[^\W\d])", text)))
+    parts = re.split(r"(?<=[_\-/.:;,|+])(?=[^\W\d])", text)
+    return "<wbr>".join(escape(part) for part in parts)
 
 
 # Scores -----------------------------------------------------------------------------------------------
@@ -91,60 +96,59 @@ def in_between(interval: Interval | None) -> str:
 
 def settings(summary: Summary) -> str:
     """Return the table of scores in each setting, with baselines and intervals."""
-    found = summary.results
     names = summary.apart
-    own = ' <span class="own">chosen here</span>'
-    heads = [
-        f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}"
-        for each in found
-    ]
-    rows = [
-        (kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)
-    ]
+    heads = []
+    items = []
     words = {key: escape(word) for key, word in _words(summary).items()}
-    items = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
-    scores = table(heads, rows, "plain scores")
+    for result in summary.results:
+        head = escape(names.in_words(result.setting))
+        if result.setting is summary.searched:
+            head += CHOSEN_HERE
+        heads.append(head)
+        items.append(fill(f"new_{result.setting.value}", **words))
+    rows = []
+    for kind, name, texts in _score_rows(summary):
+        rows.append((kind, _breaking(name), [escape(text) for text in texts]))
     return fill(
-        "settings", **words, table=scores, said=items, comparison=escape(_comparison(summary))
+        "settings",
+        **words,
+        table=table(heads, rows, "plain scores"),
+        said="".join(items),
+        comparison=escape(_comparison(summary)),
     )
 
 
 def _words(summary: Summary) -> dict[str, str]:
     """Return the names of both sides for templates, in the singular and the plural."""
-    return dict(
-        zip(
-            ("first", "second", "instances", "tasks"),
-            (*summary.apart, *summary.names.both),
-            strict=True,
-        )
-    )
+    first, second = summary.apart
+    instances, tasks = summary.names.both
+    return {"first": first, "second": second, "instances": instances, "tasks": tasks}
 
 
 def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     """Return the class, the name and the texts of each row that has any, with a text for each setting."""
-    found = summary.results
-    within = summary.within()
+    results = summary.results
+    scores = [number(result.score) for result in results]
+    intervals = [in_between(summary.intervals.get(result.setting)) for result in results]
+    nulls = [number(result.null) for result in results]
     rows = [
-        ("main", summary.scoring, [number(each.score) for each in found]),
-        ("", "95 % interval", [in_between(summary.intervals.get(each.setting)) for each in found]),
-        ("", "permuted labels", [number(each.null) for each in found]),
+        ("main", summary.scoring, scores),
+        ("", "95 % interval", intervals),
+        ("", "permuted labels", nulls),
     ]
     for name in BASELINES:
-        rows.append(
-            (
-                "",
-                in_words(name, summary.apart),
-                [number(each.baselines.get(name)) for each in found],
-            )
-        )
-    for name in dict.fromkeys(each.judge.name for each in summary.others):
-        rows.append(
-            ("", name, [number(each.score) for each in summary.others if each.judge.name == name])
-        )
-    rows += [
-        ("", "90 % of labels within ±", [number(within[each.setting], 3) for each in found]),
-        ("words", "held out by", [each.reason or each.method for each in found]),
-    ]
+        baselines = [number(result.baselines.get(name)) for result in results]
+        rows.append(("", in_words(name, summary.apart), baselines))
+    further: dict[str, list[str]] = {}
+    for result in summary.others:
+        further.setdefault(result.judge.name, []).append(number(result.score))
+    for name, texts in further.items():
+        rows.append(("", name, texts))
+    within = summary.within()
+    widths = [number(within[result.setting], 3) for result in results]
+    methods = [result.reason or result.method for result in results]
+    rows.append(("", "90 % of labels within ±", widths))
+    rows.append(("words", "held out by", methods))
     return [row for row in rows if row[0] == "main" or any(text != "–" for text in row[2])]
 
 
@@ -152,16 +156,11 @@ def _comparison(summary: Summary) -> str:
     """Return an explanation of the baselines, permuted labels and intervals."""
     words = _words(summary)
     sentences = [fill("means", **words)]
-    if not all(math.isnan(each.null) for each in summary.results):
+    if not all(math.isnan(result.null) for result in summary.results):
         sentences.append(fill("permuted"))
     if summary.intervals:
-        sentences.append(
-            fill(
-                "intervals",
-                count=f"{next(iter(summary.intervals.values())).n_resamples:,}",
-                **words,
-            )
-        )
+        interval = next(iter(summary.intervals.values()))
+        sentences.append(fill("intervals", count=f"{interval.n_resamples:,}", **words))
     return " ".join(sentences)
 
 
@@ -170,24 +169,24 @@ def _comparison(summary: Summary) -> str:
 
 def contradicting(summary: Summary) -> str:
     """Return the labels that held-out predictions contradict most."""
-    found = summary.contradicting
+    screening = summary.contradicting
     grid = summary.grid
-    if not found:
+    if not screening:
         return ""
     rows = zip(
-        found.instances,
-        found.tasks,
-        found.labels,
-        found.predictions,
-        found.contradictions,
+        screening.instances,
+        screening.tasks,
+        screening.labels,
+        screening.predictions,
+        screening.contradictions,
         strict=True,
     )
     heads = {"label": 3, "held out": 3, "contradiction": 4}
     return fill(
         "contradicting",
-        count=f"{len(found):,}",
+        count=f"{len(screening):,}",
         all=f"{grid.n_observed:,}",
-        setting=escape(summary.apart.in_words(Setting(found.setting))),
+        setting=escape(summary.apart.in_words(Setting(screening.setting))),
         meaning=fill("binary" if grid.is_binary else "distance"),
         listing=_listing("cell-table", "Contradicting labels", summary, heads, rows),
     )
@@ -195,22 +194,22 @@ def contradicting(summary: Summary) -> str:
 
 def likeliest(summary: Summary) -> str:
     """Return the unobserved pairs with the highest predictions."""
-    found = summary.likeliest
-    if not found:
+    pairs = summary.likeliest
+    if not pairs:
         return ""
-    zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool(
-        (found.labels == 0).any()
-    )
-    rows = zip(found.instances, found.tasks, found.scores, strict=True)
+    zeros = ""
+    if (pairs.labels == 0).any():
+        zeros = " A label of 0 counts as not observed, and is predicted without itself."
+    rows = zip(pairs.instances, pairs.tasks, pairs.scores, strict=True)
     listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
-    meaning = fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real")
-    words = {
-        "count": f"{len(found):,}",
-        "method": escape(found.method),
-        "zeros": zeros,
-        "meaning": meaning,
-    }
-    return fill("likeliest", **words, listing=listing)
+    return fill(
+        "likeliest",
+        count=f"{len(pairs):,}",
+        method=escape(pairs.method),
+        zeros=zeros,
+        meaning=fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real"),
+        listing=listing,
+    )
 
 
 def _listing(
@@ -237,7 +236,7 @@ def _listing(
     )
     lines = []
     for instance, task, *values in rows:
-        cells = [f"<td>{identity(each, summary.id_names)}</td>" for each in (instance, task)]
+        cells = [f"<td>{identity(label, summary.id_names)}</td>" for label in (instance, task)]
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -258,49 +257,57 @@ def explanations(summary: Summary) -> str:
     """Return the explanations of the first of the likeliest pairs."""
     if not summary.explanations:
         return ""
-    items = "".join(
-        _explanation(each, summary, is_first=place == 0)
-        for place, each in enumerate(summary.explanations)
-    )
+    items = []
+    for place, explanation in enumerate(summary.explanations):
+        items.append(_explanation(explanation, summary, is_first=place == 0))
     names = summary.names
     return fill(
-        "explanations", instance=escape(names.instance), task=escape(names.task), said=items
+        "explanations",
+        instance=escape(names.instance),
+        task=escape(names.task),
+        said="".join(items),
     )
 
 
-def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str:
+def _explanation(explanation: Explanation, summary: Summary, *, is_first: bool) -> str:
+    """Return the contributions to one prediction as tables, which are open for the first pair."""
     first, second = summary.apart
-    lists = [([first], found.instances), ([second], found.tasks), ([first, second], found.pairs)]
-    if found.is_network:  # both sides have the same list
-        lists[:2] = [([summary.names.instance], found.instances)]
     names = summary.id_names
-    body = "".join(_contributions(heads, each, found.prediction, names) for heads, each in lists)
-    pair = {"instance": identity(found.instance, names), "task": identity(found.task, names)}
-    opened = " open" if is_first else ""
+    if explanation.is_network:  # both sides have the same list
+        lists = [([summary.names.instance], explanation.instances)]
+    else:
+        lists = [([first], explanation.instances), ([second], explanation.tasks)]
+    lists.append(([first, second], explanation.pairs))
+    panels = []
+    for heads, contributions in lists:
+        panels.append(_contributions(heads, contributions, explanation.prediction, names))
     return fill(
-        "explanation", **pair, open=opened, prediction=number(found.prediction), panels=body
+        "explanation",
+        instance=identity(explanation.instance, names),
+        task=identity(explanation.task, names),
+        open=" open" if is_first else "",
+        prediction=number(explanation.prediction),
+        panels="".join(panels),
     )
 
 
 def _contributions(
-    heads: list[str], found: Contributions, prediction: float, names: Mapping[str, str]
+    heads: list[str], contributions: Contributions, prediction: float, names: Mapping[str, str]
 ) -> str:
     """Return the largest contributions, all others in one row, and their sum."""
+    are_pairs = len(heads) > 1
     blank = [""] * len(heads)
     rows = []
-    for each in found:
-        ids = each.id if len(heads) > 1 else (each.id,)
-        cells = [*(identity(label, names) for label in ids), number(each.label, 3)]
-        rows.append((cells, each.contribution, number(each.contribution, 3)))
-    if found.n_rest:
-        rows.append(
-            ([f"{found.n_rest:,} others together", *blank], found.rest, number(found.rest, 3))
-        )
+    for item in contributions:
+        ids = item.id if are_pairs else (item.id,)
+        cells = [*(identity(label, names) for label in ids), number(item.label, 3)]
+        rows.append((cells, item.contribution, number(item.contribution, 3)))
+    if contributions.n_rest:
+        cells = [f"{contributions.n_rest:,} others together", *blank]
+        rows.append((cells, contributions.rest, number(contributions.rest, 3)))
     rows.append((["prediction", *blank], 0.0, number(prediction)))
-    if len(heads) > 1:
-        title, label = ("By pair", "label")
-    else:
-        title, label = (f"By {heads[0]}", "mean label")
+    title = "By pair" if are_pairs else f"By {heads[0]}"
+    label = "label" if are_pairs else "mean label"
     return _bars(title, [*heads, label, "brings"], rows)
 
 
@@ -312,21 +319,20 @@ def learned_kernels(summary: Summary) -> str:
     panels = []
     for side, values in weights.weights.items():
         exponents = weights.exponents[side]
-        rows = [
-            ([identity(name), number(exponents.get(name), 3)], weight, percent(weight))
-            for name, weight in values.items()
-        ]
+        rows = []
+        for name, weight in values.items():
+            cells = [identity(name), number(exponents.get(name), 3)]
+            rows.append((cells, weight, percent(weight)))
         title = f"Weights of the {called(side, summary.apart)}"
         panels.append(_bars(title, ["description", "exponent", "weighs"], rows))
-    stages = [
-        ([str(stage), "this model" if stage == weights.n_stages else ""], error, number(error))
-        for stage, error in enumerate(weights.stage_errors, 1)
-    ]
+    stages = []
+    for stage, error in enumerate(weights.stage_errors, 1):
+        cells = [str(stage), "this model" if stage == weights.n_stages else ""]
+        stages.append((cells, error, number(error)))
     note = "Held-out mean squared error, which was minimised and so is optimistic."
     panels.append(_bars("Stages", ["stage", "", "error"], stages, note))
-    if weights.shares is None:
-        shares = ""
-    else:
+    shares = ""
+    if weights.shares is not None:
         shares = f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
     return f'<p>{escape(shares)}</p><div class="panels">{"".join(panels)}</div>'
 
@@ -345,9 +351,9 @@ def _bars(
     note : str, default=""
     """
     most = max(abs(value) for _, value, _ in rows) or 1.0
-    columns = "".join(
-        f"<th scope='col'>{escape(head)}</th>" if head else "<td></td>" for head in heads
-    )
+    columns = ""
+    for head in heads:
+        columns += f"<th scope='col'>{escape(head)}</th>" if head else "<td></td>"
     body = ""
     for cells, value, text in rows:
         sign = "minus" if value < 0 else "plus"
@@ -455,18 +461,23 @@ def write_report(
     target = Path(path)
     check_place(target)  # before anything is computed
     check_whole(n, "n")
-    asked: dict[str, Any] = {
-        "wanted": setting,
-        "scoring": scoring,
-        "alphas": alphas,
-        "task_alphas": task_alphas,
-    }
-    asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
-    asked |= {"n_permutations": n_permutations, "progress": progress}
-    summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
-    summary = replace(
-        summary, id_names={str(label): str(name) for label, name in (names or {}).items()}
+    options = SummaryOptions(
+        title=title,
+        setting=setting,
+        scoring=scoring,
+        alphas=alphas,
+        task_alphas=task_alphas,
+        groups=groups,
+        task_groups=task_groups,
+        cv=cv,
+        n_permutations=n_permutations,
+        n=n,
+        notes=notes,
+        sides=sides,
+        names=names,
+        progress=progress,
     )
+    summary = summary_of(model, options)
     # An id may contain a surrogate, which UTF-8 cannot encode.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -490,7 +501,12 @@ def render(summary: Summary) -> str:
         ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
-    shown = [(name, title, body) for name, title, body in sections if body]
+    contents = ""
+    body = ""
+    for name, title, text in sections:
+        if text:
+            contents += f'<li><a href="#{name}">{title}</a></li>'
+            body += f'<section id="{name}"><h2>{title}</h2>{text}</section>'
     return Template(template).substitute(
         policy=escape(policy),
         version=escape(__version__),
@@ -498,47 +514,47 @@ def render(summary: Summary) -> str:
         style=style,
         facts=_facts(summary.facts),
         tiles=_tiles(summary),
-        contents="".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown),
+        contents=contents,
         warnings=_warnings(summary.warnings),
-        body="".join(
-            f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown
-        ),
+        body=body,
         date=date.today().isoformat(),
         script=script,
     )
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{marked_up(value)}</dd></div>" for name, value in facts
-    )
+    rows = ""
+    for name, value in facts:
+        rows += f"<div><dt>{escape(name)}</dt><dd>{marked_up(value)}</dd></div>"
     return f'<dl class="facts">{rows}</dl>'
 
 
 def _tiles(summary: Summary) -> str:
+    """Return a tile for each setting: its score and what stands beside it."""
     tiles = ""
-    for each in summary.results:
-        letter = each.setting.value
-        words = escape(summary.apart.in_words(each.setting)[3:])
-        look = {
-            "kind": "own" if each.setting is summary.own else "",
-            "beside": _beside(each, summary),
-        }
-        tiles += fill("tile", letter=letter, score=number(each.score), words=words, **look)
+    for result in summary.results:
+        tiles += fill(
+            "tile",
+            letter=result.setting.value,
+            score=number(result.score),
+            words=escape(summary.apart.in_words(result.setting)[3:]),
+            kind="own" if result.setting is summary.searched else "",
+            beside=_beside(result, summary),
+        )
     words = f"{escape(summary.scoring)} of held-out predictions in each setting, with its interval and baselines"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
-def _beside(each: SettingScore, summary: Summary) -> str:
+def _beside(result: SettingScore, summary: Summary) -> str:
     """Return the interval, the best baseline and the score of permuted labels beside a score."""
     lines = []
-    interval = summary.intervals.get(each.setting)
+    interval = summary.intervals.get(result.setting)
     if interval is not None:
         lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))
-    if each.baselines:
-        lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
-    if not math.isnan(each.null):
-        lines.append(("null", "permuted", number(each.null)))
+    if result.baselines:
+        lines.append(("means", "means", best_in_words(result.baselines, summary.apart)))
+    if not math.isnan(result.null):
+        lines.append(("null", "permuted", number(result.null)))
     return "".join(
         fill("beside", name=name, kind=kind, text=escape(text)) for kind, name, text in lines
     )
@@ -553,9 +569,10 @@ def _warnings(warnings: Sequence[str]) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    if texts:
-        return f"<ul class='notes'>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
-    return ""
+    if not texts:
+        return ""
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f"<ul class='notes'>{items}</ul>"
 
 
 def _data(summary: Summary) -> str:
@@ -574,15 +591,15 @@ def _data(summary: Summary) -> str:
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
-    means: dict[Setting | None, dict[str, float]] = {
-        each.setting: each.baselines for each in summary.results
-    }
-    panels = "".join(
-        figures.landscape(
-            each, levels, means[each.setting], summary.apart, is_own=each.setting is summary.own
+    baselines: dict[Setting | None, dict[str, float]] = {}
+    for result in summary.results:
+        baselines[result.setting] = result.baselines
+    panels = ""
+    for view in summary.landscapes:
+        is_chosen = view.setting is summary.searched
+        panels += figures.landscape(
+            view, levels, baselines[view.setting], summary.apart, is_chosen=is_chosen
         )
-        for each in summary.landscapes
-    )
     if not panels:
         return ""
     legend = figures.levels_legend(levels) if levels else ""
@@ -590,7 +607,7 @@ def _landscapes(summary: Summary) -> str:
 
 
 def _held_out(summary: Summary) -> str:
-    if all(each.predictions is None for each in summary.results):
+    if all(result.predictions is None for result in summary.results):
         return ""
     if summary.grid.is_binary:
         panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)
@@ -599,8 +616,7 @@ def _held_out(summary: Summary) -> str:
         panels = figures.points(summary)
         n_labels = summary.grid.n_observed
         most = figures.MOST_POINTS
+        note = ""
         if n_labels > most:
             note = f"{most:,} of {n_labels:,} labels are drawn, chosen at random."
-        else:
-            note = ""
     return f'<p>{note}</p><div class="panels">{panels}</div>'

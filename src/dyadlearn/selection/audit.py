@@ -268,11 +268,11 @@ def audit(
         is_leak = instance_seen & task_seen
         is_harder = ~(instance_seen | task_seen)
     elif claimed is not None:
-        is_harder = (~instance_seen & (not claimed.new_instance)) | (
-            ~task_seen & (not claimed.new_task)
-        )
+        seen = (instance_seen, task_seen)
+        known = [~seen[axis] for axis in (0, 1) if axis not in claimed.new]
+        is_harder = np.logical_or.reduce([is_harder, *known])
         if claimed is not Setting.A:
-            is_leak = (instance_seen & claimed.new_instance) | (task_seen & claimed.new_task)
+            is_leak = np.logical_or.reduce([seen[axis] for axis in claimed.new])
     return Audit(
         n_train=len(rows),
         n_test=len(test_rows),

@@ -300,7 +300,7 @@ class _Listed:
         if not cells.nnz:
             return scores
         at = cells.data - 1
-        labels = Labels(cells.row, cells.col, self.values[at], cells.shape)
+        labels = Labels((cells.row, cells.col), self.values[at], cells.shape)
         with suppress(ValueError):  # the score is undefined
             prepared = prepared_score(labels, self.judge, self.setting)
             scores[:] = [float(prepared(F[at])) for F in self.predictions]
@@ -801,8 +801,8 @@ def permuted_scores(
     m, q = Y.shape
     size = int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
     groups = (
-        group_members(units.instances, m, "groups"),
-        group_members(units.tasks, q, "task_groups"),
+        group_members(units.sides[0], m, "groups"),
+        group_members(units.sides[1], q, "task_groups"),
     )
     while some := list(islice(draws, size)):
         sizes = {"largest_group": largest_group(*groups), "n_stacked": len(some)}
@@ -1017,8 +1017,7 @@ def _setting_scores(
     held_out = None
     results = []
     same: dict[str, Any] = {"is_network": fitted.is_network}
-    m, q = fitted.labels.shape
-    is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
+    is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:
         if error_score == "raise":

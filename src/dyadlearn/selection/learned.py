@@ -66,7 +66,7 @@ from dyadlearn.pairing import Independent, PairKernel
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.selection.search import KeptHoldout, Refits, code_groups
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.cells import Cells
+from dyadlearn.solve.cells import CellSet
 from dyadlearn.solve.leaving import in_order
 
 # In the method of the hold-out, before the folds of the error.
@@ -145,7 +145,7 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     if constant is not None:
         centre = first if are_equal else float(xp.sum(share * Y))
     size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5 or 1.0
-    cells = Cells.of(data.labels.observed, Y)
+    cells = CellSet.of(data.labels.observed, Y)
     values, observed = (
         cells.take(grid[None, ...])[0, ...]
         for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))
@@ -735,7 +735,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         has_tasks = data.tasks is not None
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
-        if setting.new_task and not has_tasks:
+        if 1 in setting.new and not has_tasks:
             raise ValueError(
                 Message(
                     f"Setting {setting.value} predicts new tasks, which need features: give ",
@@ -743,7 +743,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                     ".",
                 )
             )
-        check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
+        check_enough_left(data.labels, setting, (groups, task_groups), knows_tasks=has_tasks)
         if self.scoring is not None:
             prepared_score(data.labels, self.scoring, setting)  # raises if it is undefined
         labels, centre, size, unit = standardised(data, self.fit_intercept)
@@ -761,9 +761,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         else:
             units = splitter.units(data.labels, groups=groups, task_groups=task_groups)
         if (
-            setting is Setting.A and units.instances is not None
+            setting is Setting.A and units.sides[0] is not None
         ):  # a fold of instances is one of their cells
-            units = Units(cells=data.labels.at(units.instances, 0))
+            units = Units(cells=data.labels.at(units.sides[0], 0))
         if exact:
             folds = []
         else:
@@ -776,8 +776,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             self._is_whole = n_used == len(folds)
             folds = folds[:n_used]
         profiled = (
-            n_stages > 1 and not setting.new_instance,
-            n_stages > 1 and not setting.new_task,
+            n_stages > 1 and 0 not in setting.new,
+            n_stages > 1 and 1 not in setting.new,
         )
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -790,7 +790,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             self.holdout_method_ = "exact leave-one-out"
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
-            together = Units.of_groups(data.labels, setting, groups, task_groups)
+            together = Units.of_groups(data.labels, setting, (groups, task_groups))
             self.holdout_method_ = f"{folds_in_words(splitter, setting, together)}, not nested"
             if not self._is_whole:
                 first = "first fold" if len(folds) == 1 else f"first {len(folds)} folds"
@@ -953,7 +953,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             used_groups = (groups, task_groups)
         else:
             used_groups = together
-        used = Units.of_groups(self._labels, setting, *used_groups)
+        used = Units.of_groups(self._labels, setting, used_groups)
         method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
         refits = Refits(self, self._training(), together, setting)
         how = plan_fits(
@@ -999,9 +999,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if self.describes_by_labels and any(
             given is not None for given in (cv, groups, task_groups)
         ):
-            return self._own_holdout(
-                setting, Units.of_groups(self._labels, setting, groups, task_groups), cv
-            )
+            units = Units.of_groups(self._labels, setting, (groups, task_groups))
+            return self._own_holdout(setting, units, cv)
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
@@ -1066,13 +1065,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _profiled_side(self, setting: Setting) -> str:
         """Return the side that is new in a setting and described by its labels; an empty string if there is none."""
-        sides = zip(
-            ("instances", "tasks"),
-            self._sides(),
-            (setting.new_instance, setting.new_task),
-            strict=False,
-        )
-        return next((name for name, side, is_new in sides if is_new and _is_profiled(side)), "")
+        sides = self._sides()
+        for axis in setting.new:
+            if axis < len(sides) and _is_profiled(sides[axis]):
+                return ("instances", "tasks")[axis]
+        return ""
 
     def _own_holdout(self, setting: Setting, units: Units | None = None, cv: Any = None) -> HeldOut:
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold.
@@ -1103,7 +1100,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         # The λ of the stages belongs to weights in this unit.
         unit = self.alpha_ / math.exp(self._path[-1][-1])
         labels, centre, size, _ = standardised(data, self.fit_intercept, unit)
-        profiled = (not searched.new_instance, not searched.new_task)
+        profiled = (0 not in searched.new, 1 not in searched.new)
         labels, sides = _economical(labels, self._mixtures(data))
 
         def predict(fold: Fold) -> Array:
@@ -1142,9 +1139,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         inner: Self = clone(self).set_params(**{**params, "progress": False})
         searched = as_setting(params["setting"])
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
-        if (setting.new_instance and not searched.new_instance) or (
-            setting.new_task and not searched.new_task
-        ):
+        if not set(setting.new) <= set(searched.new):
             inner.stages = 1  # later stages would describe new rows by their labels
         inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
@@ -1203,10 +1198,10 @@ def _weights(side: Side) -> dict[str, float]:
 
 def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
     """Return the maximum number of folds in a setting, at least two."""
-    sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
-    counts = [
-        size if codes is None else len(np.unique(codes)) for size, codes, is_new in sides if is_new
-    ]
+    counts = []
+    for axis in setting.new:
+        codes = groups[axis]
+        counts.append(shape[axis] if codes is None else len(np.unique(codes)))
     return max(2, min(counts or [shape[0] * shape[1]]))
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
@@ -189,7 +189,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
             super()._fits()
             and is_shaped(self._predictions, *labels.values.shape)
             and self._units.match(labels)
-            and Units(self._groups, self._task_groups).match(labels)
+            and Units((self._groups, self._task_groups)).match(labels)
         )
 
     @property
@@ -225,9 +225,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         is_stored = setting is self._searched_setting and method is None
         is_stored &= cv is None and groups is None and task_groups is None
         if not is_stored and not isinstance(cv, list | tuple):
-            groups = self._groups if groups is None and setting.new_instance else groups
+            groups = self._groups if groups is None and 0 in setting.new else groups
             task_groups = (
-                self._task_groups if task_groups is None and setting.new_task else task_groups
+                self._task_groups if task_groups is None and 1 in setting.new else task_groups
             )
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
@@ -433,7 +433,7 @@ def nested_score(
             "A network has no folds of one side: nested_score is for grids of instances and tasks."
         )
     setting = as_setting(search.setting)
-    if setting.new_task and tasks is None:
+    if 1 in setting.new and tasks is None:
         raise ValueError(
             Message(
                 f"Setting {setting.value} leaves out tasks: give ",
@@ -447,7 +447,7 @@ def nested_score(
     groups, task_groups = code_groups(whole, *groups_in_order(data, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
     used = Units.of_groups(
-        whole, setting if search.learns_kernels else Setting.D, groups, task_groups
+        whole, setting if search.learns_kernels else Setting.D, (groups, task_groups)
     )
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
     refits = Refits(reader, data, (groups, task_groups), setting)
@@ -474,21 +474,18 @@ def nested_score(
 
 def code_groups(labels: Labels, groups: Any, task_groups: Any) -> Groups:
     """Return the groups of instances and of tasks as integers."""
-    units = Units.of_groups(labels, Setting.D, groups, task_groups)
-    return units.instances, units.tasks
+    rows, columns = Units.of_groups(labels, Setting.D, (groups, task_groups)).sides
+    return rows, columns
 
 
 def _score_of(
     judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting
 ) -> float:
     """Return the score of one fold, NaN if it is undefined."""
-    part = replace(labels, values=targets, weights=None).hide(~fold.masks[1])
+    hidden = ~fold.masks[1]
+    part = replace(labels, values=targets, weights=None).hide(hidden)
     try:
-        return float(
-            prepared_score(part, judge, setting)(
-                F if part.grid is not None else take_rows(F, fold.test)
-            )
-        )
+        return float(prepared_score(part, judge, setting)(labels.kept(F, hidden)))
     except (ValueError, ArithmeticError):
         return math.nan
 
@@ -768,7 +765,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         if self.n_evaluated_ == stack.size:
             self._warn_of_undefined(stack, grids)
         # Grids of different kernels are in the same order.
-        place = best_point(stack, *grids[0])
+        place = best_point(stack, *(values for values in grids[0] if values is not None))
         alphas, task_alphas = grids[place[0]]
         n_sides = (len(sides), len(sides[0]))
         n_forms = len(stack) // (len(sides) * len(sides[0]))
@@ -807,7 +804,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.holdout_setting_ = how.setting.value
         self._units = how.units
         if self.cv is None:
-            used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
+            groups = (self._groups, self._task_groups)
+            used = Units.of_groups(self._labels, how.setting, groups)
             warn_of_merged_groups(used, how.units, how.setting, stacklevel=6)
         return scored_labels(
             self._labels, self._predictions, how.setting, stacklevel=6
@@ -852,7 +850,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"{judge.name} is undefined for every task, so no alpha can be chosen."
             )
         if interrupts.heard is None:
-            warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
+            warn_of_undefined(scores[:, ~undefined].T, (alphas, None), setting.value, 5)
         # A task without a score gets the value that is best for the other tasks together.
         filled = np.where(undefined, scores[:, ~undefined].mean(axis=1, keepdims=True), scores)
         best = [best_point(task_scores, alphas)[0] for task_scores in filled.T]
@@ -895,7 +893,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             task_alphas = list(DEFAULT_ALPHAS)
             names[1] = "relative task_alpha"
         warn_of_undefined(
-            stack, alphas, task_alphas, as_setting(self.setting).value, 7, names=names
+            stack, (alphas, task_alphas), as_setting(self.setting).value, 7, names=names
         )
 
     def _scored(
@@ -1090,8 +1088,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     alphas_, task_alphas_ : arrays of shape (n_alphas,) and (n_task_alphas,)
         The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is
         None where `task_alpha_` is.
-    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network
-    (n_alphas,)
+    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
         first. After a coarse-to-fine search, points that were not evaluated are NaN and the scores
         are approximate: see `dyadlearn.selection.landscape`.
@@ -1190,11 +1187,11 @@ def best_kernel(search: Search) -> np.ndarray:
     """
     if np.ndim(search.alpha_):
         return np.asarray(np.nanmean(search.landscape_, axis=1))
-    alphas = search.alphas_
-    task_alphas = search.task_alphas_
-    last = (alphas.size,) if task_alphas is None else (alphas.size, task_alphas.size)
-    scores = search.landscape_.reshape(-1, *last)
-    return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
+    grids = [search.alphas_]
+    if search.task_alphas_ is not None:
+        grids.append(search.task_alphas_)
+    scores = search.landscape_.reshape(-1, *(values.size for values in grids))
+    return np.asarray(scores[best_point(scores, *grids)[0]])
 
 
 def _only_label(search: Search) -> float | None:

@@ -56,7 +56,7 @@ _CHEAP = 1e9
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CellSet:
     """Cells of a grid, among them all observed ones, with products of grids that are zero elsewhere.
 
     A stack of f grids is an array (f, n) of their values at the cells. Matrices are the same for
@@ -78,12 +78,12 @@ class Cells:
     like: Array
 
     @classmethod
-    def of(cls, observed: np.ndarray, like: Array) -> Cells:
+    def of(cls, observed: np.ndarray, like: Array) -> CellSet:
         """Return the cells of a mask (m, q), or all cells if most of them are observed."""
         return cls.only(observed if observed.mean() < _DENSE else np.ones_like(observed), like)
 
     @classmethod
-    def only(cls, mask: np.ndarray, like: Array) -> Cells:
+    def only(cls, mask: np.ndarray, like: Array) -> CellSet:
         """Return the cells of a mask (m, q)."""
         rows, columns = np.nonzero(mask)
         return cls(rows, columns, (mask.shape[0], mask.shape[1]), like)
@@ -226,12 +226,12 @@ class CellOperator:
         all grids or one per grid.
     shares : (float, float, float)
         Shares a > 0, b and c of the kernel between pairs.
-    cells : Cells
+    cells : CellSet
     """
 
     kernels: list[Array]
     shares: tuple[float, float, float]
-    cells: Cells
+    cells: CellSet
 
     def __call__(self, values: Array) -> Array:
         """Apply the kernel to values (f, n) at the cells."""

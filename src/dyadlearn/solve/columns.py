@@ -134,7 +134,9 @@ def complete_block(
     >>> round(float((side.hat() @ full @ side.hat())[1, 1]), 4)
     0.6667
     """
-    if rows.contrast is not None and columns.contrast is not None:  # residuals that do not vanish
+    if (
+        rows.remainder_limit is not None and columns.remainder_limit is not None
+    ):  # residuals that do not vanish
         rows = rows.scaled()
         columns = columns.scaled()
     M = np.asarray(missing_rows)
@@ -316,7 +318,7 @@ def leave_one_out_beside_block(
     task_residual = _residual(columns)
     p, W = eigh(take_block(residual, missing_rows, missing_rows))
     e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
-    leverages = xp.ones_like(p) if operators.vanishing else 1.0 - p
+    leverages = xp.ones_like(p) if operators.hat_is_identity else 1.0 - p
     weights = 1.0 / (p[:, None] + leverages[:, None] * e[None, :])
     # Identity and residual operators between all rows and those of the block, in the eigenvectors
     # of the block.
@@ -324,7 +326,7 @@ def leave_one_out_beside_block(
     B = _columns(_identity(task_residual), missing_columns) @ Z
     A_residual = _columns(residual, missing_rows) @ W
     B_residual = _columns(task_residual, missing_columns) @ Z
-    if operators.vanishing:
+    if operators.hat_is_identity:
         shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
         total = rows.slack[:, None] + columns.slack[None, :]
     else:
@@ -339,7 +341,7 @@ def leave_one_out_beside_block(
         check_cells(
             slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * total, 0.0
         )
-    if operators.prefers_residual or operators.vanishing:
+    if operators.prefers_residual or operators.hat_is_identity:
         held_out = completed - operators.residual(completed) / slack
     else:  # for strong shrinkage, the hat matrix is more accurate
         leverage = rows.leverage[:, None] * columns.leverage[None, :]
@@ -397,26 +399,26 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
            [1.]])
     """
     # For λ = 0 at full rank the model interpolates, and weights and ridge have no effect.
-    vanishing, side = side.contrast is not None, side.scaled()
-    weights = None if vanishing else weights
-    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+    hat_is_identity, side = side.remainder_limit is not None, side.scaled()
+    weights = None if hat_is_identity else weights
+    matrices = _Matrices(side, 0.0 if hat_is_identity else 1.0)
 
     def solve(column: _Column) -> Array:
-        if _loses_digits(side, column) and not vanishing:
+        if _loses_digits(side, column) and not hat_is_identity:
             return _complete_accurately(side, column)
         # If there are as many, the system of the directions is regular for any kernel.
         sizes = {"directions": int(side.spectrum.values.shape[0]), "observed": column.rows.size}
-        if vanishing:
+        if hat_is_identity:
             del sizes["directions"]
         if side.slack_floor > 0:
             # An unpenalised direction has no finite value in the kernel.
             del sizes["observed"]
         if weights is None:
             sizes["missing"] = column.missing.size
-        form = min(sizes, key=lambda name: sizes[name])
-        if form == "missing":
+        route = min(sizes, key=lambda name: sizes[name])
+        if route == "missing":
             return column.join(column.labels, _missing_rows(side, matrices, column))
-        directions = _directions(side, column) if form == "directions" else None
+        directions = _directions(side, column) if route == "directions" else None
         if directions is not None:
             fitted = side.spectrum.vectors @ directions[0]
             dual = column.scale * (column.labels - take_rows(fitted, column.rows))
@@ -448,8 +450,8 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
     -------
     array of shape (m, q)
     """
-    vanishing, side = side.contrast is not None, side.scaled()
-    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+    hat_is_identity, side = side.remainder_limit is not None, side.scaled()
+    matrices = _Matrices(side, 0.0 if hat_is_identity else 1.0)
 
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
@@ -460,7 +462,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             return column.join(
                 xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing)
             )
-        if _loses_digits(side, column) and not vanishing:
+        if _loses_digits(side, column) and not hat_is_identity:
             system = _least_squares(side, column)
             held_out = system.leave_one_out(column.labels)
             return column.join(held_out, take_rows(_fitted(side, system, column), column.missing))
@@ -476,7 +478,11 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
                 mean = constant.coefficients(column.labels)
                 inverse = constant.project_in_place(inverse)
             slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
-            if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
+            if (
+                matrices.has_constant
+                and not hat_is_identity
+                and -largest(-slack) < 1.0 - _FAR_FROM_ONE
+            ):
                 # The border is subtracted from the inverse, which loses digits here.
                 system = _least_squares(side, column)
                 fitted = _fitted(side, system, column)

@@ -50,7 +50,7 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._messages import Argument, Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
-from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
+from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
     Deflation,
     Solution,
@@ -91,7 +91,7 @@ class Completion(Stored):
     labels : array of shape (m, q)
         Completed labels, on which the closed form equals the fit on the observed cells. Without
         weights, they are the observed labels, and the predictions of the model for missing ones.
-    form : {"missing", "observed", "columns", "block", "pairs"}
+    route : {"missing", "observed", "columns", "block", "pairs"}
         System that was solved.
     solution : Solution
         Solution of the system, with zeros for cells that are not unknowns; for "pairs", in the
@@ -99,13 +99,13 @@ class Completion(Stored):
     """
 
     labels: Array
-    form: str
+    route: str
     solution: Solution
 
     _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q"}
 
     def _fits(self) -> bool:
-        return self.form == "pairs" or self.solution.values.shape == self.labels.shape
+        return self.route == "pairs" or self.solution.values.shape == self.labels.shape
 
 
 def complete(
@@ -113,7 +113,7 @@ def complete(
     Y: Array,
     weights: Array | None = None,
     *,
-    form: str | None = None,
+    route: str | None = None,
     rank: int | None = None,
     start: Completion | None = None,
     max_direct: int = _DIRECT_CELLS,
@@ -130,7 +130,7 @@ def complete(
         Labels; NaN where missing.
     weights : array of shape (m, q), default=None
         Positive weight of each observed cell in the squared loss.
-    form : {"missing", "observed"}, default=None
+    route : {"missing", "observed"}, default=None
         System to solve; None is the one with less work.
     rank : int, default=None
         Number of leading directions to deflate; None minimises the estimated work.
@@ -150,7 +150,7 @@ def complete(
     xp = namespace(Y)
     observed = ~xp.isnan(Y)
     # For λ = 0 at full rank the model interpolates, and weights have no effect.
-    weights = None if operators.vanishing else weights
+    weights = None if operators.hat_is_identity else weights
     n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
     n_missing = math.prod(Y.shape) - n_observed
     if weights is None and n_missing == 0:
@@ -158,28 +158,30 @@ def complete(
     if operators.free_mean and n_observed == 0:
         raise nothing_observed()
     tol = max(tol, 50 * epsilon(Y))
-    if weights is not None and (operators.interpolates or form == "missing"):
+    if weights is not None and (operators.interpolates or route == "missing"):
         raise ValueError(
             "sample_weight has no effect on a model that interpolates the labels: use a larger "
             "alpha (and filters that "
             "regularise), or leave sample_weight out."
         )
     top = 1.0 if weights is None else largest(_where(observed, weights))
-    by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
-    may_be_direct = form != "missing" and rank is None and max_direct > 0
+    by_directions = route is None and rank is None and suit_directions(operators, n_observed, top)
+    may_be_direct = route != "missing" and rank is None and max_direct > 0
     is_direct = may_be_direct and _is_direct(
-        operators, n_observed, max_direct, Y, is_given=form is not None
+        operators, n_observed, max_direct, Y, is_given=route is not None
     )
-    if form is None:
-        form = "observed"
+    if route is None:
+        route = "observed"
         if weights is None:
-            form = _cheaper_form(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
+            route = _cheaper_route(
+                operators, n_observed, n_missing, max_direct, is_direct=is_direct
+            )
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
-    begin = start.solution.values if start is not None and start.form == form else None
+    begin = start.solution.values if start is not None and start.route == route else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
     if by_directions:
         completion = _ObservedCells(operators, labels, observed, weights).completed_by_directions()
-    elif form == "missing":
+    elif route == "missing":
         known = _where(observed, labels)
         if operators.prefers_residual:
             right = -operators.residual(known)
@@ -188,7 +190,7 @@ def complete(
         right = _where(~observed, right)
         del known  # as large as the grid
         solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
-        completion = Completion(solution.values, form, solution)
+        completion = Completion(solution.values, route, solution)
     elif (
         weights is None
         and rank is None
@@ -255,7 +257,7 @@ def _is_direct(
     return not is_given and suits_direct(operators, n_observed, operators.kernel_cost, Y)
 
 
-def _cheaper_form(
+def _cheaper_route(
     operators: GridOperators, n_observed: int, n_missing: int, max_direct: int, *, is_direct: bool
 ) -> str:
     """Return the system of labels without weights that takes less work."""
@@ -326,7 +328,7 @@ def solve_missing(
 
 def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
     """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
-    cells = Cells.only(mask, right)
+    cells = CellSet.only(mask, right)
     system = operators.residual_block(cells.rows, cells.columns)
     refusal = partial(leverage_error, np.flatnonzero(mask), mask.size, "cells form a set that")
     known = cells.take(right[None, ...]).T
@@ -396,7 +398,7 @@ def _missing_preconditioner(
         return None
     bounded = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
+    deflate = Deflation(operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
@@ -459,7 +461,7 @@ def _completed_by_cells(
 ) -> Completion:
     """Return the completed grid of a pair kernel without weights, with one unknown for each observed cell."""
     assert operators.shares is not None
-    cells = Cells.of(to_numpy(observed), Y)
+    cells = CellSet.of(to_numpy(observed), Y)
     kernels = [side.matrix(side.values) for side in operators.grid_spectra]
     values = cells.take(Y[None, ...])
     constant = "grand" if operators.free_mean else None
@@ -492,7 +494,7 @@ class _ObservedCells:
     ) -> None:
         self.operators = operators
         self.is_weighted = weights is not None
-        self.cells = Cells.only(to_numpy(observed), Y)
+        self.cells = CellSet.only(to_numpy(observed), Y)
         labels = self._at(Y)
         if weights is None:
             self.root = namespace(Y).ones_like(labels)
@@ -628,9 +630,7 @@ class _ObservedCells:
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
         weights = self._grid(root**2 / scale)
-        deflate = Deflation(
-            *operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights
-        )
+        deflate = Deflation(operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
         factor = root / scale
 
         def inverse(values: Array) -> Array:

@@ -57,7 +57,8 @@ from dyadlearn._array import (
 from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
-from dyadlearn.solve.operators import Cells, GridOperators
+from dyadlearn.labels import Places
+from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 
 # Most bytes of a block of rows, which should stay in the cache.
@@ -129,7 +130,7 @@ def blocks_work(
 
 
 def lines_left_out(
-    operators: GridOperators, observed: Cells, units: Sequence[np.ndarray]
+    operators: GridOperators, observed: Places, units: Sequence[np.ndarray]
 ) -> tuple[int, ...] | None:
     """Return which lines of a grid units leave out one by one, if they have a closed form.
 
@@ -194,12 +195,12 @@ class NearlyComplete:
     weights: Array
     slack: Array
     sign: float
-    missing: Cells
+    missing: Places
     block: Array
     constant: Array | None
 
     @classmethod
-    def of(cls, operators: GridOperators, missing: Cells, axis: int = 0) -> NearlyComplete:
+    def of(cls, operators: GridOperators, missing: Places, axis: int = 0) -> NearlyComplete:
         """Return it for the operators of a model on the complete grid; axis 1 exchanges rows and columns."""
         is_hat = operators.prefers_hat
         weights = operators.shrinkage if is_hat else operators.remainder
@@ -327,7 +328,7 @@ class NearlyComplete:
         return border, system
 
     def predict_row(
-        self, row: int, labels: Array, change: Array, cells: Cells, filled: Array
+        self, row: int, labels: Array, change: Array, cells: Places, filled: Array
     ) -> Array:
         r"""Return the prediction (q, p) for each column of a row from completed labels of the other rows.
 
@@ -444,7 +445,7 @@ class _Given:
         return own, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
 
 
-def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -> Array:
+def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) -> Array:
     """Return the prediction of each pair by the model without the labels of its row and of its column.
 
     Parameters

@@ -247,7 +247,7 @@ class ObservedSystem:
         >>> from dyadlearn.pairing import Kronecker
         >>> from dyadlearn.spectrum import Spectrum
         >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
-        >>> pairs = Labels(np.array([0]), np.array([0]), np.array([3.0]), (2, 2))
+        >>> pairs = Labels((np.array([0]), np.array([0])), np.array([3.0]), (2, 2))
         >>> system = ObservedSystem.of(Kronecker(*sides, 1.0), pairs)
         >>> system.fitted(system.solve())  # a kernel of 1, a ridge of 1
         array([1.5])
@@ -562,7 +562,7 @@ def complete_by_pairs(
     k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
     system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, (k, r)))
     known = None
-    if start is not None and start.form == "pairs":
+    if start is not None and start.route == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
     solution = system.solve(known, **options)
     left, right = (side.vectors for side in operators.grid_spectra)

@@ -68,16 +68,14 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
+from dyadlearn.labels import Places
 from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
 
-#: Rows and columns of some cells.
-Cells = tuple[np.ndarray, np.ndarray]
 
-
-def _at(grid: Array, cells: Cells) -> Array:
+def _at(grid: Array, cells: Places) -> Array:
     """Return the values (n,) of a grid at some cells."""
     rows, columns = cells
     return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
@@ -172,7 +170,7 @@ class GridOperators(ABC):
         return False
 
     @property
-    def vanishing(self) -> bool:
+    def hat_is_identity(self) -> bool:
         """Whether λ = 0 at full rank: hat matrices are identities, and residuals are defined up to scale."""
         return False
 
@@ -199,7 +197,7 @@ class GridOperators(ABC):
     @property
     def prefers_hat(self) -> bool:
         """Whether the hat is smaller than the residual operator, and defined."""
-        return not self.prefers_residual and not self.vanishing
+        return not self.prefers_residual and not self.hat_is_identity
 
     @property
     def residual_cost(self) -> int:
@@ -228,7 +226,7 @@ class GridOperators(ABC):
     @property
     @abstractmethod
     def remainder(self) -> Array:
-        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale if `vanishing`."""
+        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale if `hat_is_identity`."""
 
     @cached_property
     def kernel_values(self) -> Array:
@@ -274,7 +272,7 @@ class GridOperators(ABC):
         """Return the operator with these weights (k, l) in the rotated labels between some cells, shape (n, n)."""
         return self._between(weights, (rows, columns), (rows, columns))
 
-    def _between(self, weights: Array, first: Cells, second: Cells) -> Array:
+    def _between(self, weights: Array, first: Places, second: Places) -> Array:
         """Return the operator with weights (k, l) between some cells and others, shape (s, n)."""
         rows, columns = self.grid_spectra
         left = rows.vectors
@@ -302,7 +300,7 @@ class GridOperators(ABC):
             members.append(here)
         return in_order(pieces, members)
 
-    def _between_grid(self, weights: Array, first: Cells, second: Cells) -> Array:
+    def _between_grid(self, weights: Array, first: Places, second: Places) -> Array:
         """Return the same where the other cells are most of the grid, by an image of the grid for each cell."""
         left, right = (side.vectors for side in self.grid_spectra)
         xp = namespace(left)
@@ -328,7 +326,7 @@ class GridOperators(ABC):
     #: without one.
     mean_part: tuple[Array, float] | None = None
 
-    def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
+    def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n).
 
         The residual operator of a truncated spectrum must not be asked for: the hat is smaller.
@@ -375,7 +373,7 @@ class GridOperators(ABC):
         """Return the pairwise kernel between some cells, shape (n, n)."""
         return self.block(self.kernel_values, rows, columns)
 
-    def kernel_between(self, first: Cells, second: Cells) -> Array:
+    def kernel_between(self, first: Places, second: Places) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         return self._between(self.kernel_values, first, second)
 
@@ -464,7 +462,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     if weights is None and rows.size == side.spectrum.n_rows:
         return side
     xp = namespace(side.shrinkage)
-    vanishing = side.contrast is not None
+    hat_is_identity = side.remainder_limit is not None
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
     is_whole = _whole(side)
@@ -492,7 +490,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     values = roots**2
     last = xp.zeros_like(vectors[0, :first])
     free = xp.ones_like(vectors[0, first:r])
-    if vanishing:
+    if hat_is_identity:
         filter = Tabulated(xp.ones_like(values), xp.zeros_like(values), 1.0 / values)
     else:
         shrinkage = values / (1.0 + values)

@@ -137,9 +137,8 @@ class GridView:
     @property
     def size(self) -> str:
         """Size of the grid, in words."""
-        return " × ".join(
-            f"{n:,} {name}" for n, name in zip(self.values.shape, self.names.both, strict=True)
-        )
+        m, q = self.values.shape
+        return f"{m:,} {self.names.instances} × {q:,} {self.names.tasks}"
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the degrees of instances (m,) and tasks (q,)."""
@@ -151,8 +150,10 @@ class GridView:
 
         A distribution has degrees, and the share of the side with at least this degree.
         """
+        # Both sides of a network have one name, and so one curve.
+        degrees_by_name = dict(zip(self.names.both, self.degrees(), strict=True))
         curves = {}
-        for name, degrees in dict(zip(self.names.both, self.degrees(), strict=True)).items():
+        for name, degrees in degrees_by_name.items():
             levels, count = np.unique(degrees, return_counts=True)
             share = np.cumsum(count[::-1])[::-1] / degrees.size
             words = (
@@ -175,24 +176,25 @@ class GridView:
         elif self.n_observed:
             low, high = np.quantile(values[self.observed], [0.01, 0.99])
             ends = (float(low), float(high))
-        height, width = (-(-length // most) for length in values.shape)
-        beyond = [
-            (0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)
-        ]
-        whole = np.ma.masked_invalid(np.pad(values, beyond, constant_values=np.nan))
-        means = whole.reshape(whole.shape[0] // height, height, -1, width).mean(axis=(1, 3))
-        return Pixels(np.asarray(means.filled(np.nan)), (height, width), ends)
+        m, q = values.shape
+        height = -(-m // most)
+        width = -(-q // most)
+        # The grid is padded to whole blocks.
+        padding = [(0, -m % height), (0, -q % width)]
+        whole = np.ma.masked_invalid(np.pad(values, padding, constant_values=np.nan))
+        blocks = whole.reshape(whole.shape[0] // height, height, -1, width)
+        means = blocks.mean(axis=(1, 3)).filled(np.nan)
+        return Pixels(np.asarray(means), (height, width), ends)
 
     @property
     def by_degree(self) -> GridView:
         """The grid sorted by decreasing degree, and by decreasing mean label for equal degrees."""
-        rows, columns = (
-            np.lexsort(
-                (-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees)
-            )
-            for axis, degrees in enumerate(self.degrees())
-        )
-        return replace(self, values=self.values[np.ix_(rows, columns)])
+        known = np.ma.masked_invalid(self.values)
+        orders = []
+        for axis, degrees in enumerate(self.degrees()):
+            means = known.mean(axis=1 - axis).filled(0.0)
+            orders.append(np.lexsort((-means, -degrees)))
+        return replace(self, values=self.values[np.ix_(*orders)])
 
 
 def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> GridView:
@@ -232,10 +234,10 @@ class Points:
         """Return at most about `most` points of a curve, evenly spaced along it, since good curves rise steeply."""
         if self.x.size <= most:
             return self.x, self.y
-        lengths = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
-        chosen = np.unique(
-            np.searchsorted(lengths, np.linspace(0.0, lengths[-1], most)).clip(max=self.x.size - 1)
-        )
+        steps = np.hypot(np.diff(self.x), np.diff(self.y))
+        lengths = np.concatenate([[0.0], np.cumsum(steps)])
+        stations = np.linspace(0.0, lengths[-1], most)
+        chosen = np.unique(np.searchsorted(lengths, stations).clip(max=self.x.size - 1))
         return self.x[chosen], self.y[chosen]
 
 
@@ -262,17 +264,17 @@ class HoldoutView:
     @property
     def points(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Coordinates of each curve or scatter plot."""
-        return {name: (each.x, each.y) for name, each in self.curves.items()}
+        return {name: (curve.x, curve.y) for name, curve in self.curves.items()}
 
     @property
     def scores(self) -> dict[str, float]:
         """Area under each ROC curve, average precision of each precision–recall curve, or R² of each scatter plot."""
-        return {name: each.score for name, each in self.curves.items()}
+        return {name: curve.score for name, curve in self.curves.items()}
 
     @property
     def averages(self) -> dict[str, str]:
         """Average of each curve: over all cells, instances or tasks."""
-        return {name: each.average for name, each in self.curves.items()}
+        return {name: curve.average for name, curve in self.curves.items()}
 
 
 def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None = None) -> Points:
@@ -296,15 +298,16 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
     >>> import numpy as np
     >>> from dyadlearn.views.grid import points_of
     >>> Y, F = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
-    >>> found = points_of("roc", Y, F)
-    >>> found.score, found.x, found.y
+    >>> curve = points_of("roc", Y, F)
+    >>> curve.score, curve.x, curve.y
     (0.75, array([0. , 0. , 0.5, 0.5, 1. ]), array([0. , 0.5, 0.5, 1. , 1. ]))
     """
     observed = ~np.isnan(Y)
     if kind == "scatter":
         varies = distinct_labels(Y).size > 1
+        score = float(r2(Y, F)) if varies else float("nan")
         predicted = np.asarray(F[observed], dtype=np.float64)
-        return Points(Y[observed], predicted, float(r2(Y, F)) if varies else float("nan"), "micro")
+        return Points(Y[observed], predicted, score, "micro")
     metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
     average = as_average(None, setting)
     score = float(metric(F))
@@ -318,8 +321,10 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
     mean = np.zeros_like(_STATIONS)
     for row in metric.rows:
         x, y = _curve(kind, positive[row, observed[row]], F[row, observed[row]])
-        # A precision is valid up to its recall.
-        mean += np.interp(_STATIONS, x, y) if kind == "roc" else y[np.searchsorted(x, _STATIONS)]
+        if kind == "roc":
+            mean += np.interp(_STATIONS, x, y)
+        else:  # a precision is valid up to its recall
+            mean += y[np.searchsorted(x, _STATIONS)]
     mean /= len(metric.rows)
     if kind == "roc":  # the curve rises vertically at 0
         return Points(np.append(0.0, _STATIONS), np.append(0.0, mean), score, average)
@@ -351,12 +356,13 @@ def holdout_of_model(
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
     fitted = fitted_of(model, remedy)
     chosen = as_settings(settings)
-    wanted = (
-        known_settings(fitted, chosen) or chosen
-    )  # if none is known, the model raises an error that explains why
+    # If the model knows none of the settings, it raises an error that explains why.
+    wanted = known_settings(fitted, chosen) or chosen
     if kind == "auto":
         searched = scorer(scoring_of(fitted)).metric
-        kind = next((name for name, metric in _RANKS.items() if metric is searched), kind)
+        for name, metric in _RANKS.items():
+            if metric is searched:
+                kind = name
     whole = fitted.labels.dense()
     predictions = []
     methods: dict[str, list[str]] = {}
@@ -382,8 +388,8 @@ def holdout_of_predictions(
     if not named:
         raise ValueError("F is an empty dict: give at least one grid of predictions.")
     predictions = []
-    for name, given in named.items():
-        stack, shape = read_stack(given, grid)
+    for name, values in named.items():
+        stack, shape = read_stack(values, grid)
         if shape:
             raise ValueError(
                 f"F must be one grid of predictions, or a dict of them, found a stack {shape}."
@@ -407,8 +413,8 @@ def _compared(
     if kind == "auto":
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
-    for name, given, F, setting in predictions:
-        scored = np.asarray(to_numpy(given), dtype=np.float64)
+    for name, scored_values, F, setting in predictions:
+        scored = np.asarray(to_numpy(scored_values), dtype=np.float64)
         if np.isnan(F[~np.isnan(scored)]).any():
             raise ValueError(
                 f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."

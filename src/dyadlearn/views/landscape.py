@@ -52,7 +52,7 @@ class DrawnLandscape:
     @property
     def powers(self) -> list[np.ndarray]:
         """Logarithms of the values to base 10."""
-        return [np.log10(each) for each in self.values]
+        return [np.log10(values) for values in self.values]
 
     @property
     def edges(self) -> list[np.ndarray]:
@@ -60,9 +60,9 @@ class DrawnLandscape:
         edges = []
         for powers in self.powers:
             middle = (powers[1:] + powers[:-1]) / 2
-            edges.append(
-                np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]])
-            )
+            first = 2 * powers[0] - middle[0]
+            last = 2 * powers[-1] - middle[-1]
+            edges.append(np.concatenate([[first], middle, [last]]))
         return edges
 
 
@@ -115,14 +115,14 @@ class LandscapeView:
     @property
     def grids(self) -> dict[str, np.ndarray]:
         """The values of the one or two regularisations, by their names."""
-        return {"alpha": self.alphas} | (
-            {} if self.task_alphas is None else {"task_alpha": self.task_alphas}
-        )
+        if self.task_alphas is None:
+            return {"alpha": self.alphas}
+        return {"alpha": self.alphas, "task_alpha": self.task_alphas}
 
     @property
     def best(self) -> tuple[float, ...]:
         """Best score of the grid, and its one or two regularisations."""
-        place = best_point(self.scores, self.alphas, self.task_alphas)
+        place = best_point(self.scores, *self.grids.values())
         alphas = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
         return float(self.scores[place]), *alphas
 
@@ -148,9 +148,8 @@ class LandscapeView:
         if len(names) < len(places):  # a single value of one of them leaves a line over the other
             scores = scores.ravel()
         values = [grids[name][places[name]] for name in names]
-        return DrawnLandscape(
-            names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0)
-        )
+        loss = np.maximum(np.nanmax(self.scores) - scores, 0.0)
+        return DrawnLandscape(names, values, scores, loss)
 
 
 def landscape_of_search(model: Any) -> LandscapeView:
@@ -162,8 +161,10 @@ def landscape_of_search(model: Any) -> LandscapeView:
     fitted = model.fitted_ if isinstance(model, PairRegressor) else model
     search = fitted.estimator if isinstance(fitted, Fitted) else fitted
     if not getattr(search, "searches", False):
-        found = f"found {type(search).__name__}: for a model without search {_FROM_SCORES}"
-        raise TypeError(f"model must be a {listed(searches=True)}, {found}.")
+        raise TypeError(
+            f"model must be a {listed(searches=True)}, found {type(search).__name__}: for a model "
+            f"without search {_FROM_SCORES}."
+        )
     check_is_fitted(search)
     if search.learns_kernels:
         kind = type(search).__name__
@@ -171,8 +172,13 @@ def landscape_of_search(model: Any) -> LandscapeView:
             f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these "
             f"kernels."
         )
-    how = {"setting": search.holdout_setting_, "scoring": search.scoring}
-    view = landscape_of_scores(best_kernel(search), search.alphas_, search.task_alphas_, **how)
+    view = landscape_of_scores(
+        best_kernel(search),
+        search.alphas_,
+        search.task_alphas_,
+        setting=search.holdout_setting_,
+        scoring=search.scoring,
+    )
     if np.ndim(search.alpha_):
         return view
     return replace(
@@ -197,15 +203,16 @@ def landscape_of_scores(
         )
     values = np.asarray(scores, dtype=np.float64)
     rows = np.asarray(check_alphas(alphas, "alphas"))
+    columns = None
+    expected: tuple[int, ...] = (len(rows),)
+    names = "alphas"
     if values.ndim == 2:
         columns = np.asarray(check_alphas(task_alphas, "task_alphas"))
-    else:
-        columns = None
-    expected = (len(rows),) if columns is None else (len(rows), len(columns))
+        expected = (len(rows), len(columns))
+        names = "alphas and task_alphas"
     if values.shape != expected:
-        found = "alphas" if columns is None else "alphas and task_alphas"
         raise ValueError(
-            f"scores must have shape {expected} for these {found}, found shape {values.shape}."
+            f"scores must have shape {expected} for these {names}, found shape {values.shape}."
         )
     if np.isnan(values).all():
         raise ValueError("scores are all NaN: there is no best one.")
@@ -213,9 +220,8 @@ def landscape_of_scores(
     name = "score" if scoring is None else scorer(scoring).name
     view = LandscapeView(values, rows, columns, setting=chosen, scoring=name)
     best_score, alpha, *others = view.best
-    return replace(
-        view, alpha=alpha, task_alpha=others[0] if others else None, best_score=best_score
-    )
+    task_alpha = others[0] if others else None
+    return replace(view, alpha=alpha, task_alpha=task_alpha, best_score=best_score)
 
 
 def landscapes_of_model(
@@ -241,77 +247,109 @@ def landscapes_of_model(
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
     """
-    pairing = fitted.pairing
-    estimator = fitted.estimator
-    fixed = [side.filter for side in pairing.smoothers if not side.filter.uses_alpha()]
-    if fixed:
-        return [], [
-            f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."
-        ]
-    if estimator.learns_kernels:
-        return [], [
-            "There is no landscape of a search for kernels: use dyadlearn.landscape for the "
-            "learned kernels."
-        ]
+    obstacle = _obstacle(fitted)
+    if obstacle:
+        return [], [obstacle]
     views: dict[Setting, LandscapeView] = {}
     notes: list[str] = []
-    together = {
-        name: given for name, given in left_out.items() if name != "progress" and given is not None
-    }
     wanted = list(settings)
+    together = {
+        name: value for name, value in left_out.items() if name != "progress" and value is not None
+    }
     is_usual = alphas is None and task_alphas is None
     searched = fitted.searched_setting
-    is_stored = is_usual and not together and hasattr(estimator, "landscape_")
-    if searched in wanted and is_stored and scorer(scoring_of(fitted)) == judge:
+    if searched in wanted and is_usual and not together and _is_stored(fitted, judge):
         wanted.remove(searched)
         views[searched] = landscape_of_search(fitted)
+    slow = []
     if is_usual:
         slow = [setting for setting in wanted if _is_slow(fitted, setting, together)]
         wanted = [setting for setting in wanted if setting not in slow]
-        if slow:
-            letters = joined([setting.value for setting in slow])
-            notes.append(
-                f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= "
-                f"are given."
-            )
-    # The values of a search, unless others are given.
-    rows, columns = grids_of(
-        fitted.problem,
-        getattr(estimator, "alphas_", None) if alphas is None else alphas,
-        getattr(estimator, "task_alphas_", None) if task_alphas is None else task_alphas,
-    )
-    chosen: dict[str, Any] = {
-        name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")
-    }
-    if np.ndim(
-        chosen["alpha"]
-    ):  # each task has a regularisation, and the landscape has the best for all
-        chosen = {}
-
-    def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
-        try:
-            return landscape(
-                fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out
-            )
-        except LeverageError as error:
-            if len(some) > 1:
-                return {
-                    letter: scores for each in some for letter, scores in scored([each]).items()
-                }
-            notes.append(f"There is no landscape of setting {some[0].value}. {error}")
-            return {}
-
-    for letter, scores in (scored(wanted) if wanted else {}).items():
-        if not np.isnan(scores).all():
-            view = landscape_of_scores(scores, rows, columns, setting=letter, scoring=judge)
+    if slow:
+        letters = joined([setting.value for setting in slow])
+        notes.append(
+            f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= "
+            f"are given."
+        )
+    rows, columns = _grids(fitted, alphas, task_alphas)
+    options = {"alphas": rows, "task_alphas": columns, "scoring": judge, **left_out}
+    scores, refused = _scores(fitted, wanted, options)
+    chosen = _chosen(fitted)
+    for letter, values in scores.items():
+        if not np.isnan(values).all():
+            view = landscape_of_scores(values, rows, columns, setting=letter, scoring=judge)
             views[Setting(letter)] = replace(view, **chosen)
-    return [views[setting] for setting in settings if setting in views], notes
+    in_order = [views[setting] for setting in settings if setting in views]
+    return in_order, notes + refused
+
+
+def _obstacle(fitted: FittedRidge) -> str:
+    """Return why a model has no landscape, or an empty text."""
+    fixed = [side.filter for side in fitted.pairing.smoothers if not side.filter.uses_alpha()]
+    if fixed:
+        return (
+            f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."
+        )
+    if fitted.estimator.learns_kernels:
+        return (
+            "There is no landscape of a search for kernels: use dyadlearn.landscape for the "
+            "learned kernels."
+        )
+    return ""
+
+
+def _is_stored(fitted: FittedRidge, judge: Scorer) -> bool:
+    """Return whether a search stored its landscape, with the score that is asked for."""
+    return hasattr(fitted.estimator, "landscape_") and scorer(scoring_of(fitted)) == judge
 
 
 def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
     """Return whether every regularisation needs a separate solve."""
     how = plan(fitted.problem, setting, **together)
     return how.swept is None and (how.n_solves > 0 or how.problem.pairing.knows_tasks)
+
+
+def _grids(
+    fitted: FittedRidge, alphas: Iterable[float] | None, task_alphas: Iterable[float] | None
+) -> tuple[Any, Any]:
+    """Return the regularisations of a landscape: those of a search, unless others are given."""
+    estimator = fitted.estimator
+    if alphas is None:
+        alphas = getattr(estimator, "alphas_", None)
+    if task_alphas is None:
+        task_alphas = getattr(estimator, "task_alphas_", None)
+    return grids_of(fitted.problem, alphas, task_alphas)
+
+
+def _scores(
+    fitted: FittedRidge, settings: Sequence[Setting], options: dict[str, Any]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Return the scores of each setting by its letter, and notes about settings without scores."""
+    if not settings:
+        return {}, []
+    try:
+        return landscape(fitted, setting=settings, **options), []
+    except LeverageError as error:
+        if len(settings) == 1:
+            return {}, [f"There is no landscape of setting {settings[0].value}. {error}"]
+    # At least one of the settings has no landscape: each is computed on its own.
+    scores: dict[str, np.ndarray] = {}
+    notes: list[str] = []
+    for setting in settings:
+        scores_of_one, notes_of_one = _scores(fitted, [setting], options)
+        scores |= scores_of_one
+        notes += notes_of_one
+    return scores, notes
+
+
+def _chosen(fitted: FittedRidge) -> dict[str, Any]:
+    """Return the regularisation of a model, to mark in a landscape."""
+    alphas = fitted.training_problem.alphas
+    chosen: dict[str, Any] = {name: alphas.get(name) for name in ("alpha", "task_alpha")}
+    if np.ndim(chosen["alpha"]):
+        # Each task has a regularisation: the landscape marks the best for all.
+        return {}
+    return chosen
 
 
 def loss_levels(losses: np.ndarray) -> list[float]:

@@ -1,4 +1,4 @@
-r"""Fold-in: predictions for a new row from a few of its labels, as if the model were fitted again with them.
+r"""Labels of new rows: predictions for a new row from a few of its labels, as if the model were fitted again with them.
 
 Without these labels, the model gives the labels of a new row a mean :math:`\mathbf{f}` and a
 covariance
@@ -27,7 +27,7 @@ the row is added to the spectrum of the instances, and the grid is solved once f
 same holds for a pair kernel if that is cheaper, or more accurate, than one inverse over all
 observed labels (`dyadlearn.pairing.cells_process`).
 
-New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do
+New tasks are the rows of the transposed model. Each new row is added by itself: its labels do
 not change the predictions for other new rows.
 """
 
@@ -44,7 +44,7 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._messages import Argument, Message, Parameter
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.cells_process import inverse_bytes, process_of
 from dyadlearn.pairing.certainty import Novelty, outside_span
 from dyadlearn.pairing.expansion import NewRows
@@ -63,7 +63,7 @@ _Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, A
 _ITERATIONS = 50
 
 
-def check_fold_in(model: Pairing) -> None:
+def check_takes_labels(model: Pairing) -> None:
     """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
     if not model.knows_tasks:
         raise ValueError(
@@ -80,7 +80,7 @@ def check_fold_in(model: Pairing) -> None:
         raise ValueError("A network takes no labels of new nodes: fit it again with the nodes.")
 
 
-def fold_in(
+def predict_with_labels(
     model: Pairing,
     labels: Labels,
     rows: NewRows,
@@ -96,7 +96,7 @@ def fold_in(
     Parameters
     ----------
     model : Pairing
-        Model that `check_fold_in` accepts.
+        Model that `check_takes_labels` accepts.
     labels : Labels
         Training labels.
     rows : NewRows
@@ -120,10 +120,12 @@ def fold_in(
     """
     if axis:
         turned = (model.transposed, labels.transposed)
-        return fold_in(*turned, rows, diagonal, predictions.T, few.T, weight=weight, **options).T
+        return predict_with_labels(
+            *turned, rows, diagonal, predictions.T, few.T, weight=weight, **options
+        ).T
     known_labels = ~np.isnan(to_numpy(few))
     posterior = _posterior(model, labels, int(known_labels.any(axis=1).sum()))
-    ridge = working(model).ridge / weight
+    ridge = operators_of(model).ridge / weight
     result = namespace(predictions).asarray(predictions, copy=True)
     for place, is_known in enumerate(known_labels):
         if is_known.any():
@@ -131,7 +133,7 @@ def fold_in(
             own = None if diagonal is None else diagonal[place : place + 1]
             if posterior is None:
                 given = (labels.dense(), row, own, few[place, :], weight)
-                result[place, :] = _solved_again(working(model), *given, **options)
+                result[place, :] = _solved_again(operators_of(model), *given, **options)
             else:
                 found = posterior(row, own, predictions[place, :], np.flatnonzero(is_known))
                 result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), ridge)
@@ -172,14 +174,16 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
 
 
 def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
-    """Return whether the covariance of a Gaussian process is the way to fold in some new rows.
+    """Return whether the covariance of a Gaussian process is the way to add some new rows.
 
     If labels are missing or weighted, the inverse over all of them must be cheaper than to solve
     the grid for each new row, fit into memory and lose few digits.
     """
     if model.alpha == 0 or labels.is_full:
         return model.alpha > 0
-    size = model._value(largest(model.spectrum.values), largest(model.task_spectrum.values))
+    size = model.terms.eigenvalues(
+        largest(model.spectrum.values), largest(model.task_spectrum.values)
+    )
     is_stiff = size * labels.largest_weight > STIFF * model.alpha
     is_cheaper = float(labels.size) ** 3 <= float(n_rows) * _ITERATIONS * model.kernel_cost
     return is_cheaper and not is_stiff and fits_in_memory(inverse_bytes(labels), labels.values)
@@ -194,7 +198,7 @@ def _solved_again(
     weight: float,
     **options: Any,
 ) -> Array:
-    """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
+    """Solve the grid with one new row; return the fitted labels (q,) of the row."""
     spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own)
     xp = namespace(few)
     if isinstance(model, TwoStep):
@@ -209,7 +213,7 @@ def _solved_again(
     completed = complete_labels(
         model, xp.concat([labels.values, few[None, :]]), weights, **options
     ).labels
-    return working(model).hat(completed)[-1, :]
+    return operators_of(model).hat(completed)[-1, :]
 
 
 def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:

@@ -1,0 +1,165 @@
+"""Reading the pairs that are known besides the training labels, and are not recommended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import is_sparse, to_numpy
+from dyadlearn._codes import Column, distinct, lacks_id, table_columns
+from dyadlearn._tables import Ids, near_miss
+from dyadlearn.diagnostics.unobserved import unobserved, zeros_are_unobserved
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import read_labels, read_numbers
+from dyadlearn.models.reading import among, positions
+from dyadlearn.sides import SideNames
+
+__all__: list[str] = []
+
+
+def read_known(
+    known: Any,
+    ids: Sequence[Ids | None],
+    sizes: Sequence[int],
+    names: SideNames,
+    axis: int,
+    zeros: bool | None = None,
+) -> sparse.csr_array | None:
+    """Return which pairs are known; pairs with ids that are not in `ids` are ignored.
+
+    Parameters
+    ----------
+    known : sparse matrix, array, list of rows, frame or None
+        Labels of a grid (a, n), or a long table of pairs (p, 2) or (p, 3): an instance, a task and
+        optionally their label. NaN and cells that a sparse matrix does not store are not known.
+    ids : (Ids or None, Ids or None)
+        Ids of instances and tasks; without ids, positions are used. There may be more ids than a
+        grid has rows or columns.
+    sizes : (int, int)
+        Shape of a grid; its rows and columns are the first of `ids`.
+    names : SideNames
+    axis : int
+        Side that the rows of the result belong to: 0 for instances, 1 for tasks.
+    zeros : bool or None, default=None
+        Whether zeros count as not known; see `zeros_are_unobserved`.
+
+    Returns
+    -------
+    sparse boolean array, or None if `known` is None
+    """
+    if known is None:
+        return None
+    rows, columns, labels = _pairs(known, ids, sizes, names)
+    wanted = (rows >= 0) & (columns >= 0)
+    if labels is not None:
+        if zeros is None and len(labels) < math.prod(sizes):
+            zeros = False  # some pairs are missing, so that zeros are labels
+        wanted &= ~unobserved(labels, zeros_are_unobserved(labels, zeros))
+    n_ids = [0 if side_ids is None else len(side_ids) for side_ids in ids]
+    shape = (max(sizes[0], n_ids[0]), max(sizes[1], n_ids[1]))
+    cells = (rows[wanted], columns[wanted])
+    is_known = np.ones(len(cells[0]), dtype=bool)
+    grid = sparse.csr_array((is_known, cells), shape)
+    return sparse.csr_array(grid.T) if axis else grid
+
+
+def _pairs(
+    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the positions of the instances and of the tasks of pairs, -1 for other ids, and their labels or None."""
+    if is_sparse(known):
+        return _pairs_of_grid(known, ids, sizes, names)
+    if not hasattr(known, "__len__") or isinstance(known, str):
+        raise TypeError(
+            f"known must be a grid of labels or a long table of pairs, found "
+            f"{type(known).__name__}."
+        )
+    if len(known) == 0:
+        nothing = np.zeros(0, dtype=np.intp)
+        return nothing, nothing, None
+    n_columns = _columns_of_long(known, sizes)
+    if n_columns is None:
+        return _pairs_of_grid(known, ids, sizes, names)
+    return _pairs_of_long(known, n_columns, ids, sizes, names)
+
+
+def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
+    """Return the number of columns of a long table, or None for a grid."""
+    if isinstance(known, list | tuple):
+        n_columns = len(known[0]) if hasattr(known[0], "__len__") else 0
+        is_grid = False
+    else:
+        m, q = sizes
+        n_columns = int(known.shape[1]) if len(known.shape) == 2 else 0
+        # A frame may have its ids in a column, and not in an index.
+        has_id_column = hasattr(known, "columns") and n_columns == q + 1
+        is_grid = known.shape[0] == m and (n_columns == q or has_id_column)
+    return None if is_grid or n_columns not in (2, 3) else n_columns
+
+
+def _pairs_of_long(
+    known: Any,
+    n_columns: int,
+    ids: Sequence[Ids | None],
+    sizes: Sequence[int],
+    names: SideNames,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the positions and labels of a long table."""
+    instances, tasks, *values = table_columns(known, "known", n_columns)
+    absent = lacks_id(instances) | lacks_id(tasks)
+    if absent.any():
+        raise IdError(
+            f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in."
+        )
+    rows = _places(instances, ids[0], sizes[0], names.instances)
+    columns = _places(tasks, ids[1], sizes[1], names.tasks)
+    labels = read_numbers(values[0], "known", len(instances)) if values else None
+    return rows, columns, labels
+
+
+def _pairs_of_grid(
+    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the positions and labels of the cells of a grid that have a label."""
+    grid_ids: tuple[Ids | None, Ids | None] = (None, None)
+    if is_sparse(known):
+        shape = known.shape
+        cells = known.tocoo()
+        places = [cells.row, cells.col]
+        labels = np.asarray(cells.data)
+    else:
+        table = read_labels(known, "known")
+        grid_ids = (table.row_ids, table.column_ids)
+        grid = to_numpy(table.values)
+        shape = grid.shape
+        places = list(np.nonzero(grid == grid))
+        labels = grid[*places]
+    for axis in (0, 1):
+        labelled = grid_ids[axis]
+        if labelled is not None and ids[axis] is not None:
+            of_ids = _places(list(labelled.labels), ids[axis], sizes[axis], names.both[axis])
+            places[axis] = of_ids[places[axis]]
+        elif shape[axis] != sizes[axis]:
+            expected = f"a grid of {names.instances} × {names.tasks}, or a long table of pairs"
+            raise ValueError(
+                f"known has shape {tuple(shape)}, expected {tuple(sizes)}, {expected}."
+            )
+    return places[0], places[1], labels
+
+
+def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray:
+    """Return the positions of the ids of a column, -1 for other ids; without ids, check positions."""
+    if ids is None:
+        return positions(wanted, None, size, f"the {name}", "known")
+    codes, labels = distinct(wanted, "known")
+    places = among(labels, ids.labels)
+    # Ids of which nothing is known are no mistake, but ids that look alike are.
+    alike = near_miss(labels, ids.labels) if (places < 0).all() else None
+    if alike is not None:
+        ids_in_words = f"{alike[0]!r} in it and {alike[1]!r} differ in type or blanks only"
+        raise IdError(f"known has none of the {name}: {ids_in_words}: read both alike.")
+    return np.asarray(places[codes])

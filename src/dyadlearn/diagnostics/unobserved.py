@@ -1,0 +1,102 @@
+"""Which pairs count as unobserved, and predictions that were computed without the labels of their pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn._messages import Argument, Message
+from dyadlearn.diagnostics.fitted import held_out
+from dyadlearn.models.fitted import Fitted
+from dyadlearn.settings import Setting
+
+__all__: list[str] = []
+
+# Method of predictions of the model itself.
+FROM_ALL = "predicted from all observed labels"
+# Why a model predicts nothing for some pairs, as the end of an error.
+NO_CONSTANT = Message(
+    "whose tasks have no labels for an intercept: use ",
+    Argument("fit_intercept", False),
+    ", or a model that knows tasks.",
+)
+
+
+def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
+    """Return whether zero labels count as not observed: `zeros`, or by default whether every pair has the label 0 or 1.
+
+    Where labels are missing (NaN), pairs that are not observed are marked already, so that zeros
+    are labels.
+    """
+    if zeros is not None:
+        return bool(zeros)
+    return bool(((values == 0) | (values == 1)).all())
+
+
+def unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
+    """Return which labels are missing, or zero if zeros count as not observed."""
+    missing = np.asarray(np.isnan(labels))
+    return missing | (labels == 0) if zeros else missing
+
+
+def labels_of_pairs(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
+    """Return the labels of a grid, without missing ones of the nodes of a network with themselves."""
+    if not fitted.is_network:
+        return Y
+    is_self = np.eye(len(Y), dtype=bool)
+    return np.asarray(Y[~(is_self & np.isnan(Y))])
+
+
+def has_selves(Y: np.ndarray, zeros: bool) -> bool:
+    """Return whether a pair of a node of a network with itself is observed."""
+    return not bool(unobserved(np.diagonal(Y), zeros).all())
+
+
+def unused_predictions(
+    fitted: Fitted, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
+) -> tuple[np.ndarray, str]:
+    """Return predictions (m, q) that were computed without the labels of their pairs, and the name of the method.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    Y : array of shape (m, q)
+        Labels; NaN means missing.
+    setting : Setting
+    cv : int or None
+    has_zeros : bool
+        Whether zeros are among the cells that are not observed.
+
+    Raises
+    ------
+    ValueError
+        If a list of pairs is held out, of which each has a label.
+    """
+    labels = fitted.labels
+    is_list = labels.grid is None and not labels.is_full
+    if is_list and setting is not Setting.A and not has_zeros:
+        m, q = labels.shape
+        raise ValueError(
+            Message(
+                Argument("setting", setting.value, "'"),
+                " predicts each pair without labels of its rows, but hold-out of a list predicts "
+                f"only its {labels.size} observed pairs, which are not recommended: use ",
+                Argument("setting", "A", "'"),
+                f", or fit the model on a grid of {m} × {q} labels with NaN for missing ones.",
+            )
+        )
+    completed = to_numpy(fitted.completed)
+    if setting is Setting.A and not has_zeros:
+        # Missing labels were not used in training, so the model itself can predict them.
+        return completed, FROM_ALL
+    F, method = held_out(fitted, setting, cv)
+    if setting is Setting.A:
+        F = np.where(np.isnan(Y), completed, F)
+    return F, method
+
+
+def advice_on_zeros(zeros: bool) -> str:
+    """Return advice for the end of an error: zeros may count as not observed, unless they do so already."""
+    if zeros:
+        return ""
+    return Message("; use ", Argument("zeros", True), " if a zero means 'not observed'")
