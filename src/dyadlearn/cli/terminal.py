@@ -142,9 +142,8 @@ class Terminal:
     def __enter__(self) -> Self:
         self._warnings.__enter__()
         warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter(
-            "ignore", BaselineWarning
-        )  # commands compare with baselines themselves
+        # Commands compare with baselines themselves.
+        warnings.simplefilter("ignore", BaselineWarning)
         warnings.showwarning = lambda message, *rest, **more: self.note(message_of(message))
         self._line.__enter__()
         return self
@@ -250,7 +249,7 @@ def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
     whole: dict[str, list[Any]] = {name: [] for name in tables[0]}
     for table in tables:
         for name, column in whole.items():
-            column += table[name]
+            column.extend(table[name])
     return whole
 
 
@@ -320,9 +319,8 @@ class Commands(TyperGroup):
             if isinstance(error, OSError):
                 _drop_output()
             if getattr(error, "errno", None) == errno.EPIPE:
-                raise typer.Exit(
-                    0
-                ) from None  # the reader of the output, such as head, has read enough
+                # The reader of the output, such as head, has read enough.
+                raise typer.Exit(0) from None
             _stop(code, _about(error))
 
 
