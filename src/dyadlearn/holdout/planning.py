@@ -50,8 +50,9 @@ from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Groups, Setting, as_setting
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import group_members, largest_group
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import embedded
 from dyadlearn.spectrum import nothing_left
 

@@ -24,7 +24,8 @@ import numpy as np
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.inverses import fixed_values
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import GridOperators, Places
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.

@@ -39,14 +39,10 @@ from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.incomplete import rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.fixed import FixedPart
-from dyadlearn.solve.inverse import (
-    CellsInverse,
-    FactorInverse,
-    FeatureInverse,
-    Inverse,
-    MissingInverse,
-)
+from dyadlearn.solve.inverse import CellsInverse, Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
