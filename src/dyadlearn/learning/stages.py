@@ -342,8 +342,8 @@ class _Search(NamedTuple):
 
     def next_stage(
         self, number: int, error: FoldError, stage: Stage, sides: Sides, profiled: tuple[bool, bool]
-    ) -> tuple[Stage | None, FoldError | None, bool]:
-        """Return the stage after another one, its error, and whether learning was interrupted.
+    ) -> tuple[tuple[Stage, FoldError] | None, bool]:
+        """Return the stage after another one with its error, if it is better, and whether learning was interrupted.
 
         Parameters
         ----------
@@ -372,11 +372,11 @@ class _Search(NamedTuple):
             least_before = stage.reached * (1.0 - _worthwhile(first, start))
         following, interrupted = self.best_stage(number, first, whole, starts, least_before)
         if following is None:
-            return None, None, interrupted
+            return None, interrupted
         profiles = [
             side.grams[len(old.grams) :] for side, old in zip(whole().whole, sides, strict=True)
         ]
-        return replace(following, profiles=profiles), whole(), interrupted
+        return (replace(following, profiles=profiles), whole()), interrupted
 
 
 def _stage(error: HoldoutError, descended: Descended, judge: Judge) -> Stage:
@@ -453,16 +453,16 @@ def learn(
                 if interrupted or best < len(stages) - 1:
                     break
                 number = len(stages)
-                following, of_all, interrupted = search.next_stage(
+                following, interrupted = search.next_stage(
                     number, error, stages[-1], sides, profiled
                 )
                 if following is None:
                     break
-                error = of_all
-                stages.append(following)
-                if following.judged < stages[best].judged:
+                stage, error = following
+                stages.append(stage)
+                if stage.judged < stages[best].judged:
                     best = number
-                    held_out = error.assembled(following.predicted)
+                    held_out = error.assembled(stage.predicted)
     except KeyboardInterrupt as stop:
         interrupts.heed(stop)
         interrupted = True

@@ -166,7 +166,7 @@ def complete(
     method = _method_for(holes, route, rank, max_direct)
     wanted = "missing" if method == "missing" else "observed"
     begin = start.solution.values if start is not None and start.route == wanted else None
-    stopping = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
+    stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
     if method == "missing":
         right = _right_of_missing(operators, labels, observed)
         solution = solve_missing(
