@@ -19,7 +19,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._rounding import rounding_level, settle
-from dyadlearn.spectrum import leverage_error
+from dyadlearn.leverage import leverage_error
 
 # Most labels for which an inverse of another form is written as a matrix for this.
 _MOST_ROWS = 1024

@@ -74,6 +74,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
+from dyadlearn.leverage import check_cells, interpolation_error, leverage_error
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.inverse import CellsInverse
@@ -86,7 +87,7 @@ from dyadlearn.solve.operators import (
     reduced,
     without,
 )
-from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
+from dyadlearn.spectrum import Smoother
 
 
 def complete_block(

@@ -30,6 +30,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import settle, solve_block
+from dyadlearn.leverage import nothing_left
 from dyadlearn.solve.blocks import (
     Blocks,
     gathered,
@@ -37,7 +38,6 @@ from dyadlearn.solve.blocks import (
     singular_set,
 )
 from dyadlearn.solve.leaving import in_order, members_of
-from dyadlearn.spectrum import nothing_left
 
 # Most labels of a set that is gathered and solved as a whole, beside others of its size.
 _SMALL_SET = 64

@@ -25,13 +25,14 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import rounding_level, solve_block
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.blocks import (
     error_of_difference,
     identity,
 )
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import members_of
-from dyadlearn.spectrum import Smoother, leverage_error
+from dyadlearn.spectrum import Smoother
 
 
 @dataclass(frozen=True, eq=False)

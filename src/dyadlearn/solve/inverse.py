@@ -55,6 +55,7 @@ from dyadlearn._array import (
     with_diagonal,
 )
 from dyadlearn._rounding import rounding_level, solve_block
+from dyadlearn.leverage import nothing_left
 from dyadlearn.solve.blocks import (
     Blocks,
     singular_set,
@@ -62,7 +63,6 @@ from dyadlearn.solve.blocks import (
 from dyadlearn.solve.crossing import leave_crossed_out
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
-from dyadlearn.spectrum import nothing_left
 
 
 class Inverse(Blocks):

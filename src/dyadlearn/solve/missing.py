@@ -49,6 +49,7 @@ from dyadlearn._array import (
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
     Deflation,
@@ -60,7 +61,6 @@ from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.

@@ -29,6 +29,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import unit_sizes
 from dyadlearn._rounding import rounding_level, settle, solve_block
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.blocks import (
     LARGEST_ERROR,
     error_of_difference,
@@ -45,7 +46,6 @@ from dyadlearn.solve.nearly_complete import (
     lines_work,
 )
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import leverage_error
 
 
 @dataclass(frozen=True, eq=False)
