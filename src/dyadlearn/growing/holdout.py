@@ -75,8 +75,9 @@ from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
 from dyadlearn.growing.two_step import OnlineRidge, in_places
+from dyadlearn.leverage import check_cells, leverage_error, nothing_left
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
+from dyadlearn.spectrum import Smoother, Spectrum
 
 Values = Sequence[float]
 # Predictions of the first step with and without some rows, and the smoother of the rows.

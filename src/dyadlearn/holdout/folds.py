@@ -27,6 +27,7 @@ from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.incomplete import part_of, predict_outside, rows_leave_kernels
 from dyadlearn.settings import Setting
@@ -39,7 +40,7 @@ from dyadlearn.solve.observed import (
     PairProducts,
     solve_by_directions,
 )
-from dyadlearn.spectrum import Spectrum, nothing_left
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
 
 # Most solves of one hold-out.

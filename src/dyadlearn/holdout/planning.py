@@ -44,16 +44,17 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, check_request, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Groups, Setting, as_setting
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import group_members, largest_group
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import embedded
-from dyadlearn.spectrum import nothing_left
 
 #: Methods of hold-out that can be asked for.
 METHODS = ("exact", "folds")

@@ -774,7 +774,7 @@ class PairwiseRidge(PairModel, stored=False):
         for axis, values in enumerate(given):
             if values is not None:
                 own = self._given_prior(axis, form, rows[axis], values)
-                asked[axis] = replace(asked[axis], own=own)  # type: ignore[type-var]
+                asked[axis] = replace(asked[axis], diagonal=own)  # type: ignore[type-var]
         return asked
 
     def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:

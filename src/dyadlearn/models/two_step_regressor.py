@@ -25,13 +25,13 @@ from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
 from dyadlearn.solve.leaving import members_of
-from dyadlearn.spectrum import nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")

@@ -44,6 +44,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.planning import plan_units
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
@@ -52,7 +53,6 @@ from dyadlearn.pairing.full import check_memory, hold_out_stack
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
-from dyadlearn.spectrum import nothing_left
 
 
 @dataclass(frozen=True)
