@@ -474,7 +474,9 @@ def test_leverage_one_is_refused(data):
 
 @pytest.mark.usefixtures("threads")
 def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
-    refused(data, "keep_labels=True would gather all rows", model=OnlineTwoStepRidge(keep_labels=True))
+    refused(
+        data, "keep_labels=True would gather all rows", model=OnlineTwoStepRidge(keep_labels=True)
+    )
     refused(
         data,
         "Expected an OnlineTwoStepRidge, found IndependentTaskRidge",

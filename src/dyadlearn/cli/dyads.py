@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import (
-    Cells,
+    FileTable,
     TextColumnError,
     as_number,
     is_blank,
@@ -232,7 +232,7 @@ def read_labels(
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
+def _from_long(cells: FileTable, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
     cells, places = _long_columns(cells, options.columns)
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
@@ -271,7 +271,7 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     return Table(values, rows, columns)
 
 
-def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
+def _long_columns(cells: FileTable, columns: str | None) -> tuple[FileTable, list[int]]:
     """Return a long table and the positions of its columns of instance, task and value.
 
     `columns` has their names, or their numbers from 1. If the value in the first line is a number,
@@ -394,7 +394,7 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
-def shape_of(cells: Cells, known: Ids | None = None) -> str:
+def shape_of(cells: FileTable, known: Ids | None = None) -> str:
     """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
     A grid has a column of ids, which are all different, and numbers in all other columns. A long
@@ -434,7 +434,7 @@ def shape_of(cells: Cells, known: Ids | None = None) -> str:
     )
 
 
-def _could_be_long(cells: Cells) -> bool:
+def _could_be_long(cells: FileTable) -> bool:
     """Return whether a valid grid could also be a long table with each instance once and numbers as tasks."""
     if len(cells.headings) == 3:
         second = [id_text(line[1]) for line in cells.lines]
@@ -443,7 +443,7 @@ def _could_be_long(cells: Cells) -> bool:
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
 
 
-def _fault_of_grid(cells: Cells) -> str | None:
+def _fault_of_grid(cells: FileTable) -> str | None:
     """Return a description of the first error of a table that is read as a grid; None if it is a valid grid."""
     # Ids are in the first column or, as pandas writes them, in the last; texts in between are those
     # of a long table.
@@ -459,7 +459,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
     return next(filter(None, faults), None)
 
 
-def _is_surely_long(cells: Cells, known: Ids | None) -> bool:
+def _is_surely_long(cells: FileTable, known: Ids | None) -> bool:
     """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False

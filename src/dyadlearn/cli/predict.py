@@ -13,7 +13,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import Cells, as_number, read_cells, write_blocks, write_grid
+from dyadlearn._files.tables import FileTable, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
@@ -257,7 +257,7 @@ def _taken(side: Entities, rows: np.ndarray) -> Entities:
     return each_table(side, lambda table: table.take(rows))
 
 
-def _read_pairs(path: Path) -> Cells:
+def _read_pairs(path: Path) -> FileTable:
     """Read a table whose first two columns are an instance and a task."""
     cells = read_cells(path)
     if len(cells.headings) < 2:
@@ -278,7 +278,7 @@ def _scale(clip: str | None) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:
+def _means(loaded: Loaded, pairs: FileTable, sides: Sequence[Ids]) -> np.ndarray:
     """Return the means (1, n) of training labels that are predicted for pairs with unknown ids."""
     known = [given if ids is None else ids for ids, given in zip(loaded.ids, sides, strict=True)]
     places = [among(pairs.labels(place), ids.labels) for place, ids in enumerate(known)]
@@ -286,7 +286,7 @@ def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:
 
 
 def _places(
-    pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool
+    pairs: FileTable, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool
 ) -> np.ndarray:
     """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs; with `baseline` also -1."""
     labels = pairs.labels(place)
