@@ -118,11 +118,8 @@ def make_dyads(
     True
     """
     _check_counts(n_instances, n_tasks, n_features, n_task_features, rank)
-    _check_at_least_zero(noise, "noise")
-    _check_at_least_zero(main_effects, "main_effects")
-    _check_mean(mean, symmetry)
-    _check_probability(missing, "missing")
-    _check_kinds(labels, symmetry)
+    _check_sizes(noise, main_effects, mean, missing)
+    _check_kinds(labels, symmetry, mean)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     _check_size(n_instances, None if sign else n_tasks)
     side = _Side(kernel, kernel_params, n_features)
@@ -172,36 +169,28 @@ def _is_number(value: Any, least: float, below: float) -> bool:
     return is_real and bool(least <= value < below)
 
 
-def _check_at_least_zero(value: Any, name: str) -> None:
-    """Raise unless a value is a finite number of at least 0."""
-    if not _is_number(value, 0, np.inf):
-        raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
-
-
-def _check_mean(mean: Any, symmetry: str | None) -> None:
-    """Raise unless the mean is a finite number, and zero in an antisymmetric grid."""
-    largest = np.finfo(np.float64).max
-    if not _is_number(mean, -largest, np.inf):
+def _check_sizes(noise: Any, main_effects: Any, mean: Any, missing: Any) -> None:
+    """Raise unless all are finite numbers in their ranges."""
+    for name, value in (("noise", noise), ("main_effects", main_effects)):
+        if not _is_number(value, 0, np.inf):
+            raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
+    if not _is_number(mean, -np.finfo(np.float64).max, np.inf):
         raise ValueError(f"mean must be a finite number, found {mean!r}.")
+    if not _is_number(missing, 0, 1):
+        raise ValueError(
+            f"missing must be a probability of at least 0 and below 1, found {missing!r}."
+        )
+
+
+def _check_kinds(labels: str, symmetry: str | None, mean: float) -> None:
+    """Raise unless the kind of labels, the symmetry and the mean are known and go together."""
+    check_choice(labels, "labels", ("real", "binary"))
+    if symmetry is not None:
+        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
     if mean != 0 and symmetry == "antisymmetric":
         raise ValueError(
             f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}."
         )
-
-
-def _check_probability(value: Any, name: str) -> None:
-    """Raise unless a value is at least 0 and below 1."""
-    if not _is_number(value, 0, 1):
-        raise ValueError(
-            f"{name} must be a probability of at least 0 and below 1, found {value!r}."
-        )
-
-
-def _check_kinds(labels: str, symmetry: str | None) -> None:
-    """Raise unless the kind of labels and the symmetry are known and go together."""
-    check_choice(labels, "labels", ("real", "binary"))
-    if symmetry is not None:
-        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
     if labels == "binary" and symmetry == "antisymmetric":
         raise ValueError(
             "Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry."
