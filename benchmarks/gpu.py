@@ -30,6 +30,7 @@ from dyadlearn._array import on_device, to_numpy
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.spectrum import Spectrum
 from holdout import SHAPES, load
@@ -234,7 +235,7 @@ def kronecker_d(limits: Limits, folder: Path, scale: float) -> None:
     name = "e" if scale == 1 else "gpcr"
     K, G, Y = (on_device(np.asarray(part), limits.device) for part in load(name, folder)[:3])
     pairing = Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0)
-    found = clock(lambda: pairing.new_both(Y[None, ...], ALPHAS), limits.device)
+    found = clock(lambda: new_both(pairing, Y[None, ...], ALPHAS), limits.device)
     few, many = sorted(Y.shape)
     anew = few * limits.eigh(few - 1)
     below = {"products": limits.products(14 * 2 * few, many, few, many)}

@@ -55,8 +55,8 @@ FAULTS = (
     ),
     Fault(
         "pairing",
-        "slack = slack - grid * grid * (factor / total)",
-        "slack = slack - 1.001 * grid * grid * (factor / total)",
+        "slack = slack - mean.grid * mean.grid * (mean.factor / mean.total)",
+        "slack = slack - 1.001 * mean.grid * mean.grid * (mean.factor / mean.total)",
     ),
     Fault(
         "holes",

@@ -576,11 +576,16 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(positions, weights.shape[0] - 1))
 
 
-def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Array:
-    """Return a vector (n,) with the entries of pieces at integer places, all different, and NaN elsewhere."""
+def placed(
+    pieces: Sequence[Array],
+    places: Sequence[np.ndarray],
+    n: int,
+    absent: float = float("nan"),
+) -> Array:
+    """Return a vector (n,) with the entries of pieces at integer places, all different, and `absent` elsewhere."""
     xp = namespace(*pieces)
     at = np.concatenate(places)
-    everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], float("nan"))])
+    everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], absent)])
     index = np.full(n, at.size)
     index[at] = np.arange(at.size)
     return take_rows(everything, index)

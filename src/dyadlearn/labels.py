@@ -26,6 +26,7 @@ from dyadlearn._array import (
     is_foreign,
     is_sparse,
     namespace,
+    placed,
     take_block,
     take_rows,
     to_numpy,
@@ -170,10 +171,18 @@ class Labels(Stored):
         """Whether no label is missing and there are no weights, so that closed forms apply."""
         return self.weights is None and self.size == math.prod(self.shape)
 
-    @cached_property
-    def full(self) -> Array | None:
-        """The values (m, q) of a grid that `is_full`; else None."""
-        return self.grid if self.is_full else None
+    def as_grid(self) -> Array:
+        """Return the values (m, q), NaN for missing labels; raise ValueError for a list, unless it is complete."""
+        if self.cells is None:
+            return self.values
+        if self.is_full:  # the cells of a complete list are in the order of the grid
+            return namespace(self.values).reshape(self.values, self.shape)
+        m, q = self.shape
+        raise ValueError(
+            f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list of "
+            f"{self.size} observed pairs: use evaluate(), holdout(), predict_interval() or "
+            "cross-validation of the pairs, or fit the model on a grid with NaN for missing labels."
+        )
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -190,9 +199,51 @@ class Labels(Stored):
         xp = namespace(self.grid)
         return int(xp.sum(xp.astype(~xp.isnan(self.grid), xp.int64)))
 
-    def of(self, grid: np.ndarray) -> np.ndarray:
+    @property
+    def has_missing(self) -> bool:
+        """Whether an entry of `values` is a missing label."""
+        return self.size < self.observed.size
+
+    # --- values in the shape of the labels' values ----------------------------------------------------
+
+    def of(self, grid: Array) -> Array:
         """Return the values of a grid (m, q) at the cells of `values`."""
-        return grid if self.cells is None else np.asarray(grid[self.places])
+        if self.cells is None:
+            return grid
+        rows, columns = self.cells
+        flat = namespace(grid).reshape(grid, (-1,))
+        return take_rows(flat, rows.astype(np.intp) * self.shape[1] + columns)
+
+    def shaped(self, values: Array, absent: float = math.nan) -> Array:
+        """Return values (n,) of the observed labels in the shape of `values`, with `absent` for missing labels."""
+        if self.cells is not None:
+            return values
+        xp = namespace(values)
+        flat = placed([values], [np.flatnonzero(self.observed)], self.observed.size, absent)
+        return xp.reshape(flat, self.shape)
+
+    def kept(self, values: Array, left: np.ndarray) -> Array:
+        """Return values of the shape of `values` in that of the labels after `hide(left)`."""
+        return values if self.cells is None else take_rows(values, np.flatnonzero(~left))
+
+    def turned(self, values: Array) -> Array:
+        """Return values of the shape of `values` in that of the `transposed` labels."""
+        if self.cells is None:
+            return values.T
+        rows, columns = self.cells
+        return take_rows(values, np.lexsort((rows, columns)))
+
+    def product_work(self, ranks: Sequence[int]) -> float:
+        """Return the multiplications of a product with the kernel of the labels, for sides of some ranks."""
+        if self.cells is not None:
+            return float(self.size * min(ranks))
+        m, q = self.shape
+        return float(m) * q * (m + q)
+
+    @property
+    def dense_numbers(self) -> float:
+        """Numbers that `dense` allocates for values and weights with room to compute them: 0 for a grid."""
+        return 0.0 if self.cells is None else 8.0 * math.prod(self.shape)
 
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
@@ -219,6 +270,12 @@ class Labels(Stored):
         if self.grid is not None:
             return np.broadcast_to(side[:, None] if axis == 0 else side, self.shape)
         return np.asarray(side[self.places[axis]])
+
+    def labelled(self, axis: int) -> np.ndarray:
+        """Return the positions of the instances (axis 0) or of the tasks (axis 1) that have a label."""
+        if self.cells is not None:
+            return np.unique(self.cells[axis])
+        return np.flatnonzero(self.observed.any(axis=1 - axis))
 
     # --- subsets --------------------------------------------------------------------------------------
 
@@ -290,9 +347,14 @@ class Labels(Stored):
         weights = None if self.weights is None else self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
-    def restored(self, values: Array, form: Table) -> Any:
-        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
-        return form.restore(values) if self.grid is not None else self.to_sparse(values)
+    def restored(self, values: Array, form: Table | None = None) -> Any:
+        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix.
+
+        Without `form`, values of a grid are returned as they are.
+        """
+        if self.cells is not None:
+            return self.to_sparse(values)
+        return values if form is None else form.restore(values)
 
     def permuted(self, *orders: np.ndarray) -> Self:
         """Return the labels with row i taken from row ``orders[0][i]``, and columns by ``orders[1]``."""

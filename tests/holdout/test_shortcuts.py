@@ -251,7 +251,7 @@ def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 1.0, 0.0, 1e4]
     problem = cases.problem("kronecker", shape, kinds)
-    found = problem.pairing.new_both(problem.Y[None, ...], alphas)[0, ...]
+    found = new_both_module.new_both(problem.pairing, problem.Y[None, ...], alphas)[0, ...]
     assert found.shape == (len(alphas), *shape)
     for alpha, grid in zip(alphas, found, strict=True):
         some = some_cells(shape)

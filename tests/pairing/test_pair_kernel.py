@@ -73,7 +73,7 @@ def posed(kinds, shape, shares, free_mean, alpha, seed: int = 0, constant: bool 
 
 def mean_of(pairing: PairKernel, Y: np.ndarray) -> float:
     """Return the unpenalised mean of the labels."""
-    return replace(pairing)._centred(Y)[1]
+    return replace(pairing).centred(Y)[1]
 
 
 def pairs(K, G, shares) -> np.ndarray:
@@ -375,7 +375,9 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     alphas = [1e-3, 10.0]
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
     some = some_cells(shape)
-    for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
+    for alpha, found in zip(
+        alphas, new_both_module.new_both(pairing, Y[None, ...], alphas)[0, ...], strict=True
+    ):
         grids.close(
             found[some], refit(Problem.of(pairing.at(alpha), Y), "D", where=some)[some], 1e-9
         )

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from dyadlearn.holdout import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import PairKernel
-from dyadlearn.pairing.constant import without_each
 from dyadlearn.pairing.new_both import new_both
+from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
 array_api_strict = pytest.importorskip("array_api_strict")
@@ -104,8 +104,9 @@ def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
         np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
     )  # in every row and every column
     for members in (None, groups):
-        given = (*map(strict, sides), array_api_strict.asarray(Y[None, ...]), alphas, members)
-        found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]
+        model = PairKernel(*map(strict, sides), 1.0, shares, free_mean)
+        stack = array_api_strict.asarray(Y[None, ...])
+        found = new_both(model, stack, alphas, members)[0, ...]
         if members is None:
             codes = None
         else:

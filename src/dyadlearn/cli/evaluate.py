@@ -108,7 +108,7 @@ def _known(
 
 def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
-    is_complete = model.fitted_.labels.full is not None
+    is_complete = model.fitted_.labels.is_full
     if not is_complete:
         terminal.note(
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "

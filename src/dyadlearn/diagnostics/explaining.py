@@ -404,7 +404,6 @@ def _explanation(
         label = labels.at(row.value, column.value)
     figures = (listed, labels.values, parts)
     m, q = labels.shape
-    is_list = fitted.labels.grid is None
     return Explanation(
         prediction=prediction,
         instance=row.id,
@@ -414,7 +413,7 @@ def _explanation(
         instances=_of_side(fitted.instance_ids, labels.rows, m, figures, n),
         tasks=_of_side(fitted.task_ids, labels.columns, q, figures, n),
         pairs=_of_pairs(fitted, labels, listed, parts, n),
-        weights=fitted.labels.to_sparse(weights) if is_list else weights,
+        weights=fitted.labels.restored(weights),
         sides=names,
         notes=_notes(fitted),
     )

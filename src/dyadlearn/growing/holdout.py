@@ -169,12 +169,12 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     array([[0.83333333]])
     """
     left_out = LeftOut(model, Phi, Y, setting)
-    blocks = [found for _, _, found in left_out.walk([model.alpha], [model.task_alpha])]
+    blocks = [found for _, _, found in left_out.walk(([model.alpha], [model.task_alpha]))]
     return namespace(blocks[0]).concat(blocks, axis=0) + left_out.level
 
 
 def online_squared_errors(
-    model: OnlineRidge, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting
+    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[Values], setting: Setting
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions for all regularisations.
 
@@ -182,7 +182,8 @@ def online_squared_errors(
     ----------
     model, Phi, Y, setting : as in `online_holdout`
         The regularisation of `model` is ignored.
-    alphas, task_alphas : sequences of float
+    alphas : (sequence of float, sequence of float)
+        Values of both regularisations.
 
     Returns
     -------
@@ -191,14 +192,14 @@ def online_squared_errors(
     """
     left_out = LeftOut(model, Phi, Y, setting)
     if model.statistics.tasks is None:
-        return left_out.squared_errors(alphas, [0.0])[:, 0]
+        return left_out.squared_errors((alphas[0], [0.0]))[:, 0]
     if setting is not Setting.B or not model.statistics.is_complete:
-        return left_out.squared_errors(alphas, task_alphas)
-    errors, terms = left_out.new_instances(alphas, task_alphas)
-    for row, column in np.argwhere(
-        errors < 1e-9 * terms
-    ):  # cancellation leaves too few digits of the closed form
-        errors[row, column] = left_out.squared_errors([alphas[row]], [task_alphas[column]])[0, 0]
+        return left_out.squared_errors(alphas)
+    errors, terms = left_out.new_instances(alphas)
+    # Cancellation leaves too few digits of the closed form there.
+    for row, column in np.argwhere(errors < 1e-9 * terms):
+        point = ([alphas[0][row]], [alphas[1][column]])
+        errors[row, column] = left_out.squared_errors(point)[0, 0]
     return errors
 
 
@@ -238,13 +239,13 @@ class LeftOut:
                 "NaN where there was none."
             )
 
-    def squared_errors(self, alphas: Values, task_alphas: Values) -> np.ndarray:
+    def squared_errors(self, alphas: Sequence[Values]) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of predictions."""
-        errors = np.zeros((len(alphas), len(task_alphas)))
+        errors = np.zeros([len(values) for values in alphas])
         counts = np.zeros(errors.shape, dtype=np.int64)
-        for place, labels, found in self.walk(alphas, task_alphas):
-            xp = namespace(found)
-            gaps = found - labels
+        for place, labels, predictions in self.walk(alphas):
+            xp = namespace(predictions)
+            gaps = predictions - labels
             scored = ~xp.isnan(gaps)
             errors[place] += float(xp.sum(xp.where(scored, gaps, 0.0) ** 2))
             counts[place] += int(xp.sum(xp.astype(scored, xp.int64)))
@@ -256,9 +257,9 @@ class LeftOut:
             )
         return errors / counts
 
-    def new_instances(self, alphas: Values, task_alphas: Values) -> tuple[np.ndarray, np.ndarray]:
+    def new_instances(self, alphas: Sequence[Values]) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean squared errors of complete labels in setting B, and the sizes of the terms of the sum."""
-        shape = (len(alphas), int(self.projected_tasks.shape[1]))
+        shape = (len(alphas[0]), int(self.projected_tasks.shape[1]))
         squares = np.zeros(shape)
         crosses = np.zeros(shape)
         total = 0.0
@@ -266,7 +267,7 @@ class LeftOut:
             xp = namespace(labels)
             target = labels @ self.projected_tasks
             total += float(xp.sum(labels**2))
-            for place, alpha in enumerate(alphas):
+            for place, alpha in enumerate(alphas[0]):
                 D = self._first_step(rows, labels, projected, alpha)[1] @ self.projected_tasks
                 squares[place] += to_numpy(xp.sum(D * D, axis=0))
                 crosses[place] += to_numpy(xp.sum(D * target, axis=0))
@@ -274,7 +275,7 @@ class LeftOut:
         if self.statistics.has_constant:
             norms = np.append(norms, float(self.statistics.n_tasks))
         phi = np.stack(
-            [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in task_alphas], axis=1
+            [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in alphas[1]], axis=1
         )
         own = (squares * norms) @ phi**2
         cross = crosses @ phi
@@ -296,16 +297,14 @@ class LeftOut:
                 ],
             )
 
-    def walk(
-        self, alphas: Values, task_alphas: Values
-    ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
+    def walk(self, alphas: Sequence[Values]) -> Iterator[tuple[tuple[int, int], Array, Array]]:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [
-            self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas
+            self.tasks.smoother(Tikhonov(), alpha) if knows_tasks else None for alpha in alphas[1]
         ]
         for rows, labels, projected in self._blocks():
-            for row, alpha in enumerate(alphas):
+            for row, alpha in enumerate(alphas[0]):
                 first = self._first_step(rows, labels, projected, alpha)
                 for column, side in enumerate(tasks):
                     # With independent tasks, leaving out a pair equals leaving out its row.

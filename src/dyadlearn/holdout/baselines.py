@@ -114,8 +114,9 @@ def baselines(
     setting = as_setting(setting)
     units = Units() if units is None else units
     like = labels.values
-    is_fitted = setting is Setting.A and (labels.full is None or units.cells is not None)
-    if labels.grid is not None:
+    is_grid = labels.grid is not None
+    is_fitted = setting is Setting.A and (not labels.is_full or units.cells is not None)
+    if is_grid:
         n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
         refuse(n_grids * math.prod(labels.shape), like, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
@@ -123,7 +124,7 @@ def baselines(
     values = np.asarray(to_numpy(like), dtype=np.float64)
     Y = np.where(labels.observed, values, 0.0)
     W = _relative_weights(labels)
-    if is_fitted or labels.grid is None:
+    if is_fitted or not is_grid:
         cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
         if setting is Setting.A:
             means = _without_cells(cells, units)

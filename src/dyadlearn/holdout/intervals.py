@@ -116,11 +116,15 @@ class Intervals:
         stored, or None.
     by_formula : bool
         Whether the predictions of the models without each row are available (jackknife+).
+    bounds_all : bool
+        Whether tasks with too few labels have intervals of one width, from the residuals of all
+        labels, instead of infinite ones.
     """
 
     problem: Problem
     kept: Kept
     by_formula: bool = field(default=True, kw_only=True)
+    bounds_all: bool = field(default=False, kw_only=True)
 
     @cached_property
     def mirrored(self) -> Intervals:
@@ -135,14 +139,9 @@ class Intervals:
             if stored is None:
                 return None
             values, units = stored
-            if problem.labels.grid is None:
-                rows, columns = problem.labels.places
-                values = take_rows(values, np.lexsort((rows, columns)))
-            else:
-                values = values.T
-            return values, Units(units.sides[::-1])
+            return problem.labels.turned(values), Units(units.sides[::-1])
 
-        return Intervals(transposed, kept, by_formula=self.by_formula)
+        return replace(self, problem=transposed, kept=kept)
 
     @cached_property
     def _labels(self) -> Array:
@@ -181,10 +180,9 @@ class Intervals:
             low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
             lower[here, :] = low
             upper[here, :] = high
-        if self.problem.labels.grid is None:
-            lower, upper = self._filled(
-                lower, upper, predicted, self._reach_of_all(models.held_out, coverage)
-            )
+        if self.bounds_all:
+            reach = self._reach_of_all(models.held_out, coverage)
+            lower, upper = self._filled(lower, upper, predicted, reach)
         # Bounds are NaN where the prediction is NaN.
         xp = namespace(predicted)
         missing = namespace(predicted).isnan(predicted)
@@ -217,7 +215,7 @@ class Intervals:
         codes = self.codes
         if not self.by_formula:
             return None
-        if problem.labels.full is not None:
+        if problem.labels.is_full:
             if problem.labels.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
                 raise nothing_left()
             return jackknife(
@@ -469,6 +467,7 @@ def intervals_of(
     intervals = Intervals(problem, kept, by_formula=by_formula)
     if problem.labels.grid is not None:
         return intervals
+    intervals = replace(intervals, bounds_all=True)
     if by_formula and _suits_rows(problem.labels) and _have_formula(intervals):
         return intervals
     return FlatIntervals(problem.labels, lambda setting: _held_out(problem, kept, setting))

@@ -38,8 +38,8 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import Completion
 
 
-def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None:
-    """Return the models without each unit of instances; None for a list of pairs without a formula.
+def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife:
+    """Return the models without each unit of instances; labels without a formula must be a grid.
 
     Parameters
     ----------
@@ -52,8 +52,6 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
     if _has_models(how):
         assert isinstance(how, Formula)
         return _by_formula(how)
-    if problem.labels.grid is None:
-        return None
     if isinstance(how, SolveAgain):
         return _by_folds(how)
     folds = plan(problem, Setting.B, method="folds")
@@ -61,8 +59,8 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
 
 
 def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
-    """Return whether `jackknife_of` takes one fit, and no refits; arguments are the same."""
-    return _has_models(_plan(problem, codes))
+    """Return whether `jackknife_of` takes one fit and no refits; arguments are the same."""
+    return problem.labels.is_full or _has_models(_plan(problem, codes))
 
 
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:

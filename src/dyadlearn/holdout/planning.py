@@ -453,7 +453,7 @@ def plan(
     """
     check_method(method)
     labels = problem.labels
-    if exact and labels.full is not None:
+    if exact and labels.is_full:
         cv = None
     together = Units.of_groups(labels, setting, (groups, task_groups))
     units = together
@@ -576,9 +576,9 @@ def _way(
     """Return the formula for some units; None without one that is affordable."""
     pairing = problem.pairing
     labels = problem.labels
-    if labels.full is not None and units.cells is None:
+    if labels.is_full and units.cells is None:
         return "grid"
-    if labels.grid is not None and units.are_single and labelled_part(problem)[0] is not None:
+    if units.are_single and labelled_part(problem)[0] is not None:
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
@@ -590,7 +590,7 @@ def _way(
     ]
     affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
-    if chosen is None and labels.full is not None:
+    if chosen is None and labels.is_full:
         return "folds of cells"
     return chosen
 
@@ -636,13 +636,11 @@ def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: 
 
 def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
     """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
-    m, q = problem.labels.shape
-    ranks = problem.pairing.ranks
-    product = (
-        problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
-    )
-    each = max(least, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
-    return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
+    labels = problem.labels
+    m, q = labels.shape
+    products = _ITERATIONS * labels.product_work(problem.pairing.ranks)
+    of_one = max(least, products + float(m) ** 3 + float(q) ** 3)
+    return Cost(n_solves * of_one, 8.0 * (n_solves * 2.0 + 10.0) * labels.observed.size)
 
 
 def _reason(problem: Problem, setting: Setting) -> str:
@@ -677,7 +675,7 @@ def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     held_out = full.hold_out(problem.pairing, Y, setting, members, task_members)
     if units.are_single:
         _warn_of_leverage(problem.pairing, setting)
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
@@ -699,6 +697,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     xp = namespace(Y)
     if (codes == codes.flat[0]).all():
         raise nothing_left()
+    codes = codes.reshape(Y.shape)
     held_out = xp.zeros_like(Y)
     missing = xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
@@ -706,7 +705,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
         held_out = xp.where(
             inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out
         )
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
@@ -715,24 +714,25 @@ def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndar
     The problem is None if unlabelled rows or columns influence the model, or if labels are missing
     in labelled ones.
     """
-    observed = problem.labels.observed
-    rows = np.flatnonzero(observed.any(axis=1))
-    columns = np.flatnonzero(observed.any(axis=0))
+    labels = problem.labels
+    rows, columns = (labels.labelled(axis) for axis in (0, 1))
     pairing = None
-    if problem.weights is None and observed[np.ix_(rows, columns)].all():
+    if labels.weights is None and labels.size == rows.size * columns.size:
         pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
-        part = None
-    else:
-        part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+        return None, rows, columns
+    part = replace(problem, pairing=pairing, labels=labels.part(rows, columns))
     return part, rows, columns
 
 
 def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
-    """Return leave-one-out predictions of a grid that only lacks whole rows and columns."""
+    """Return leave-one-out predictions of labels that only lack whole rows and columns."""
     part, *places = labelled_part(problem)
     assert part is not None
-    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
+    held_out = leave_out(part, setting, Units())
+    if not problem.labels.has_missing:
+        return held_out
+    grid = embedded(problem.complete().labels, held_out, *places)
     for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
@@ -752,7 +752,7 @@ class Inverted(NamedTuple):
         Their held-out predictions, minus the shift.
     shift : float
         Mean of the labels if the model has a free mean, else 0.
-    grid : array of shape (m, q) or None
+    everywhere : array of shape (m, q) or None
         The predictions of all cells, those without a label too, if they are known.
     """
 
@@ -760,14 +760,7 @@ class Inverted(NamedTuple):
     centred: Array
     held_out: Array
     shift: float
-    grid: Array | None = None
-
-    def in_form(self, labels: Labels) -> Array:
-        """Return the held-out predictions in the shape of the labels' values, NaN where a label is missing."""
-        if labels.grid is None:
-            return self.held_out + self.shift
-        flat = placed([self.held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
-        return namespace(flat).reshape(flat, labels.shape) + self.shift
+    everywhere: Array | None = None
 
 
 def _inverted(
@@ -795,14 +788,13 @@ def _inverted(
     # from zero.
     shift = operators_of(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
+    everywhere = None
     if isinstance(inverse, MissingInverse):
-        grid = inverse.grid_left_out(y[:, None], *codes)
-    else:
-        grid = None
-    if grid is not None:
-        return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
-    leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
-    return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+        everywhere = inverse.grid_left_out(y[:, None], *codes)
+    if everywhere is None:
+        leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+        return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+    return Inverted(inverse, y, inverse.at_labels(everywhere)[:, 0], shift, everywhere[:, :, 0])
 
 
 def _leaves_nothing(codes: list[np.ndarray]) -> bool:
@@ -820,28 +812,26 @@ def _by_inverse(
 ) -> Array:
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
-    found = _inverted(problem, setting, units, route, cache)
+    inverted = _inverted(problem, setting, units, route, cache)
     # Pairs without a label may be in larger units than the labels: a group may have a row without
     # labels.
-    if (
-        found.grid is not None
-        and labels.grid is not None
-        and units.are_single
-        and units.cells is None
-    ):
-        return found.grid + found.shift
-    grid = found.in_form(labels)
-    if not everywhere or labels.size == labels.observed.size:
-        return grid
+    if inverted.everywhere is not None and units.are_single:
+        return labels.of(inverted.everywhere) + inverted.shift
+    predictions = labels.shaped(inverted.held_out) + inverted.shift
+    if not everywhere or not labels.has_missing:
+        return predictions
+    unlabelled = Unlabelled(
+        operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
+    )
     if setting is Setting.A and units.cells is None:
-        elsewhere = problem.complete().labels
+        fitted = unlabelled.fitted()
+        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(operators_of(problem.pairing), labels, found.inverse, found.centred)
-        elsewhere = (
-            unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
-        )
-    return namespace(grid).where(as_array_of(labels.observed, grid), grid, elsewhere)
+        codes = together.of_labels(labels, setting)
+        elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
+    observed = as_array_of(labels.observed, predictions)
+    return namespace(predictions).where(observed, predictions, elsewhere)
 
 
 def check_enough_left(
@@ -866,7 +856,7 @@ def check_enough_left(
     else:
         too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
-        codes = codes if labels.full is not None else codes[labels.places[axis]]
+        codes = codes if labels.is_full else codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
             if units.sides[axis] is None:

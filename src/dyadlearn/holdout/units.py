@@ -188,18 +188,8 @@ class Problem:
 
     @property
     def Y(self) -> Array:  # noqa: N802
-        """The labels as a grid (m, q), NaN where not observed; a list of pairs has none."""
-        if self.labels.grid is None:
-            m, q = self.labels.shape
-            raise ValueError(
-                f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list "
-                f"of "
-                f"{self.labels.size} observed pairs: use evaluate(), holdout(), predict_interval() "
-                f"or "
-                "cross-validation of the pairs, or fit the model on a grid with NaN for missing "
-                "labels."
-            )
-        return self.labels.grid
+        """The labels as a grid (m, q), NaN where not observed; a list with missing pairs has none."""
+        return self.labels.as_grid()
 
     @property
     def weights(self) -> Array | None:
@@ -215,10 +205,9 @@ class Problem:
         """Return regularisations in the unit of the weights."""
         return [alpha / self.unit for alpha in alphas]
 
-    def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation, for the weights that `scaled` was given."""
-        # A model with a second regularisation has no unit.
-        return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
+    def at(self, *alphas: Any) -> Self:
+        """Return the same problem with other regularisations, for the weights that `scaled` was given."""
+        return replace(self, pairing=self.pairing.at(*(alpha / self.unit for alpha in alphas)))
 
     def with_labels(self, labels: Labels) -> Self:
         """Return the same model with other labels of the same grid, weighted as those that `scaled` was given."""
@@ -244,7 +233,7 @@ class Problem:
         Warns if the solver did not converge.
         """
         if self.labels.grid is not None:
-            return None if self.labels.full is not None else self.complete(start)
+            return None if self.labels.is_full else self.complete(start)
         operators = operators_of(self.pairing)
         solution = solve_by_directions(operators, self.labels)
         if solution is None:

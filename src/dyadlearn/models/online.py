@@ -767,7 +767,7 @@ class OnlineTwoStepRidge(PairModel):
                 f"again."
             )
         return replace(
-            self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha)
+            self._learnt, model=self._learnt.model.with_alphas((self.alpha, self.task_alpha))
         )
 
     def _solve(self) -> Self:
@@ -851,13 +851,14 @@ class OnlineTwoStepRidge(PairModel):
         else:
             terms = self._terms
 
-        def score(values: Sequence[float], task_values: Sequence[float]) -> np.ndarray:
+        def score(*values: Sequence[float]) -> np.ndarray:
             if terms is not None:
-                return -terms.squared_errors(Phi, grid.values, values, task_values, wanted)
-            return -online_squared_errors(model, Phi, grid.values, values, task_values, wanted)
+                return -terms.squared_errors(Phi, grid.values, values, wanted)
+            return -online_squared_errors(model, Phi, grid.values, values, wanted)
 
         scores = where_defined(score, rows, columns if self._knows_tasks else columns[:1])
-        warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
+        grids = (rows, columns if self._knows_tasks else None)
+        warn_of_undefined(scores, grids, wanted.value, 2)
         _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
 
@@ -883,7 +884,7 @@ class OnlineTwoStepRidge(PairModel):
         self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]
     ) -> Self:
         """Set the regularisation with the best score and store the scores, which are those of `landscape`."""
-        best = best_point(scores, alphas, task_alphas if scores.ndim == 2 else None)
+        best = best_point(scores, *(alphas, task_alphas)[: scores.ndim])
         with all_or_nothing(self):
             self.set_alpha(alphas[best[0]], task_alphas[best[1]] if scores.ndim == 2 else None)
             self.landscape_ = scores

@@ -633,11 +633,7 @@ def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
     """Return one fold per label, from a grid of folds or from a sparse matrix, which has a fold for each label."""
     if is_sparse(cells):
         folds = _at_places(cells, labels, "cells", "a fold")
-        if labels.grid is None:
-            return folds
-        grid = np.full(labels.shape, folds[0])  # missing labels are in any fold
-        grid[labels.places] = folds
-        return grid
+        return labels.shaped(folds, folds[0])  # missing labels are in any fold
     cells = in_order(cells, form.row_ids, form.column_ids, "cells", n_columns=labels.shape[1])
     cells = cells if cells is None or isinstance(cells, list | tuple) else label_array(cells)
     is_grid = getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape
@@ -738,7 +734,7 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         sample_weight = None
     labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
     doubled = labels.in_double()
-    if doubled is labels and labels.grid is not None:
+    if doubled is labels:
         # The labels are stored for later solves, so they must not change with the caller's array.
         doubled = replace(labels, values=copied(labels.values))
     return Training(

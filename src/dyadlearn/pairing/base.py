@@ -100,10 +100,9 @@ class Pairing(ABC):
         """Numbers of eigenvectors of the sides."""
         return [int(spectrum.values.shape[0]) for spectrum in self.spectra]
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
-        values = {"alpha": alpha, "task_alpha": task_alpha}
-        changed = {name: values[name] for name in self.alphas if values[name] is not None}
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with other regularisations, in the order of `alphas`; those not given are unchanged."""
+        changed = dict(zip(self.alphas, alphas, strict=False))
         return replace(self, **changed)  # type: ignore[type-var]
 
     @abstractmethod

@@ -1,4 +1,4 @@
-r"""Unpenalised grand mean of a pairwise kernel, and eigendecompositions of a kernel without each of its rows.
+r"""Unpenalised grand mean of a pairwise kernel, of all labels and of those that are not left out.
 
 Let :math:`\mathbf{C}` be the kernel between the cells of a grid with its ridge on the diagonal. The
 model
@@ -26,41 +26,18 @@ of
 :math:`\mathbf{p}` is preserved for small and for large regularisation. Where rotated tasks are independent problems,
 with systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their
 columns.
-
-`without_each` computes the eigendecomposition of a kernel without one of its rows from the roots of
-the secular equation, for many rows at once.
-
-Let :math:`\mathbf{G} = \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top` and let
-:math:`\mathbf{v}` be row j of
-:math:`\mathbf{V}`. An eigenvector :math:`\mathbf{w}` of :math:`\mathbf{G}` without row and column j, with a zero in
-place j, has :math:`\mathbf{Gw} = t\mathbf{w} + \gamma\mathbf{e}_j`, and so
-
-.. math:: \mathbf{w} = \gamma\,\mathbf{V}\frac{\mathbf{v}}{\mathbf{s}-t}, \qquad
-          f(t) = \sum_i \frac{v_i^2}{s_i-t} = 0, \qquad \mathbf{w}^\top\mathbf{G}\mathbf{e}_j =
-          \gamma .
-
-Between any two eigenvalues of :math:`\mathbf{G}` lies one root. Bisection computes its distance
-from the nearer eigenvalue to full precision. The eigenvectors are those of the
-:math:`\hat{\mathbf{v}}` for which the computed roots are exact,
-
-.. math:: \hat v_i^2 = \frac{\prod_l (t_l-s_i)}{\prod_{k\ne i}(s_k-s_i)},
-
-and are therefore orthogonal up to rounding (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994).
-Equal eigenvalues are separated, and zero entries of :math:`\mathbf{v}` replaced, by less than the
-rounding of a decomposition.
-
-All operations are sums over arrays of many rows at once. On an accelerator they are much faster
-than hundreds of small decompositions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from dyadlearn._array import Array, cast, epsilon, largest, namespace, zeros
-from dyadlearn._rounding import ratio
+from dyadlearn._array import Array, epsilon, largest, namespace, zeros
+from dyadlearn._rounding import ratio, rounding_level
 from dyadlearn.solve.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, check_cells
+from dyadlearn.vectrick import sandwich
 
 
 def ones_of(spectrum: Spectrum) -> Array:
@@ -97,6 +74,57 @@ def settled_ones(inside: Array, n: int) -> Array:
     """
     xp = namespace(inside)
     return xp.where(xp.abs(inside) > 16.0 * epsilon(inside) * n**0.5, inside, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GrandMean:
+    r"""Unpenalised grand mean of a grid of labels, from :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`.
+
+    Attributes
+    ----------
+    spectra : (Spectrum, Spectrum)
+    rotated : array of shape (k, l)
+        E in the rotated labels, up to its scale where λ = 0.
+    total : float
+        Sum :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}` of E, the precision of the mean.
+    factor : float
+        Factor of :math:`\mathbf{EE}^\top` over the total that is subtracted from the residual
+        operator, and added to the hat matrix unless λ = 0 at full rank.
+    """
+
+    spectra: tuple[Spectrum, Spectrum]
+    rotated: Array
+    total: float
+    factor: float
+
+    @cached_property
+    def grid(self) -> Array:
+        """The grid E of shape (m, q)."""
+        rows, columns = self.spectra
+        return sandwich(rows.vectors, self.rotated, columns.vectors)
+
+    def of(self, Y: Array) -> float:
+        """Return the mean of labels (m, q)."""
+        return float(namespace(Y).sum(Y * self.grid)) / self.total
+
+    def of_rotated(self, rotated: Array) -> float:
+        """Return the mean of labels that are rotated, shape (k, l)."""
+        return float(namespace(rotated).sum(self.rotated * rotated)) / self.total
+
+    def of_other_cells(self, Y: Array, held_out: Array, left: Array) -> Array:
+        """Return the mean (m, q) of all labels but one, for each label that is left out.
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+            Labels.
+        held_out : array of shape (m, q)
+            Predictions for each label from the others, without the mean.
+        left : array of shape (m, q)
+            What these predictions leave of a grid of ones.
+        """
+        labels = self.of(Y) * self.total - self.grid * (Y - held_out)
+        return mean_of_others(labels, self.total - self.grid * left, self.total, Y, "cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +254,14 @@ class MeanOfOthers:
         return mean_of_others(self.labels, self.weights, self.whole, Y, what)
 
 
+def rounding_of_centred(Y: Array) -> Array:
+    """Return the rounding error of predictions that are zero, for labels from which a mean was subtracted and added.
+
+    Predictions from training labels that are all zero must be exactly zero, so that they tie.
+    """
+    return rounding_level(namespace(Y).reshape(Y, (-1, 1)), 1.0, n_terms=sum(Y.shape))
+
+
 def mean_of_others(labels: Array, ones: Array, whole: Array | float, Y: Array, what: str) -> Array:
     """Return the unpenalised mean of the training labels.
 
@@ -247,96 +283,3 @@ def mean_of_others(labels: Array, ones: Array, whole: Array | float, Y: Array, w
     """
     check_cells(ones - 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole, 0.0, what)
     return labels / ones
-
-
-# Distances are fractions of half the gap between two eigenvalues. They exceed 2⁻¹²⁸, because
-# squared entries of an eigenvector are clipped to at least 2⁻¹⁰⁴. Bisection determines the power of
-# two first, then the digits.
-_POWERS = 7
-_DIGITS = 53
-
-
-def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Array, Array]:
-    r"""Decompose a kernel without each of some of its rows.
-
-    Parameters
-    ----------
-    values : array of shape (q,)
-        Eigenvalues of the kernel of all q > 1 rows, not negative, in any order.
-    vectors : array of shape (q, q)
-    rows : slice
-        The b rows to leave out, one at a time.
-
-    Returns
-    -------
-    values : array of shape (b, q − 1)
-        Eigenvalues in ascending order.
-    vectors : array of shape (b, q, q − 1)
-        Eigenvectors, with zeros in the left-out row.
-    cross : array of shape (b, q − 1)
-        :math:`\mathbf{w}^\top\mathbf{G}\mathbf{e}_j`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.pairing.constant import without_each
-    >>> values, vectors, cross = without_each(*np.linalg.eigh(np.array([[2.0, 1.0], [1.0, 3.0]])), slice(0, 2))
-    >>> values.round(6).tolist(), np.abs(cross).round(6).tolist()
-    ([[3.0], [2.0]], [[1.0], [1.0]])
-    """
-    xp = namespace(values)
-    dtype = values.dtype
-    q = values.shape[0]
-    order = xp.argsort(values)
-    poles = cast(xp.take(values, order), xp.float64)
-    size = poles[-1]
-    poles = poles / xp.where(size > 0, size, 1.0)
-    basis = cast(xp.take(vectors, order, axis=1), xp.float64)
-    share = basis[rows, :]
-    precision = float(xp.finfo(xp.float64).eps)
-    squares = xp.clip(share * share, precision**2, 1.0)
-    # Equal poles are separated by less than rounding.
-    index = xp.arange(q, device=values.device)
-    place = xp.astype(index, xp.float64) * precision**2
-    between = (poles[:, None] - poles[None, :]) + (place[:, None] - place[None, :])
-    to_left = between[:, :-1]
-    to_right = between[:, 1:]
-    half = 0.5 * xp.linalg.diagonal(between[1:, :-1])
-    # f grows from −∞ to ∞ between two poles: its sign in the middle determines the nearer pole.
-    is_left = squares @ (1.0 / (to_left - half)) > 0
-    from_pole = xp.where(is_left[:, None, :], to_left, to_right)
-    direction = xp.where(is_left, xp.ones_like(half), -xp.ones_like(half))
-
-    def is_nearer(distance: Array) -> Array:
-        """Return a mask of the roots that are nearer to their pole than some distance."""
-        return (
-            xp.sum(squares[:, :, None] / (from_pole - (direction * distance)[:, None, :]), axis=1)
-            > 0
-        ) == is_left
-
-    power = xp.zeros_like(direction)
-    for bit in reversed(range(_POWERS)):
-        further = power + 2.0**bit
-        power = xp.where(is_nearer(half * 2.0**-further), further, power)
-    least = half * 2.0 ** -(power + 1.0)
-    fraction = xp.zeros_like(least)
-    for digit in range(1, _DIGITS):
-        further = fraction + 0.5**digit
-        fraction = xp.where(is_nearer(least * (1.0 + further)), fraction, further)
-    distance = direction * least * (1.0 + fraction)
-    beyond = from_pole - distance[:, None, :]
-    roots = xp.where(is_left, poles[:-1], poles[1:]) + distance
-    # Each factor of the numerator is divided by a larger one of the denominator.
-    below = index[None, :-1] < index[:, None]
-    ratios = xp.abs(beyond) / xp.abs(xp.where(below, to_left, to_right))
-    exact = xp.prod(ratios, axis=2) ** 0.5
-    del ratios
-    exact = xp.where(share < 0, -exact, exact)
-    solutions = exact[:, :, None] / beyond
-    del beyond
-    cross = 1.0 / xp.sum(solutions * solutions, axis=1) ** 0.5
-    solutions *= cross[:, None, :]
-    solutions = basis @ solutions
-    is_out = index[rows][:, None] == index[None, :]
-    solutions = xp.where(is_out[:, :, None], 0.0, solutions)
-    return cast(size * roots, dtype), cast(solutions, dtype), cast(size * cross, dtype)

@@ -15,13 +15,16 @@ the first term contributes, is the last factor:
 
 The loop is over the side with fewer rows (or groups), in parallel threads. On a processor, the
 kernel without task j is decomposed for each j. On an accelerator that is slow, and
-`dyadlearn.pairing.constant.without_each` updates the spectrum of all tasks, for many single tasks
+`dyadlearn.pairing.without_one.without_each` updates the spectrum of all tasks, for many single tasks
 at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,14 +40,17 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
+from dyadlearn._rounding import settle
 from dyadlearn._threads import for_each
 from dyadlearn.pairing.constant import (
     ConstantColumns,
     MeanOfOthers,
     ones_of,
+    rounding_of_centred,
     settled_ones,
-    without_each,
 )
+from dyadlearn.pairing.pair_kernel import PairKernel
+from dyadlearn.pairing.without_one import without_each
 from dyadlearn.solve.leaving import (
     Members,
     column_weights,
@@ -61,21 +67,13 @@ _BLOCK_NUMBERS = 2**16
 # The same for an accelerator.
 _FOREIGN_BLOCK_NUMBERS = 2**24
 
-#: Decomposes the tasks without some, see `_decomposed`.
-_Without = Callable[[np.ndarray, np.ndarray], tuple[Array, Array, Array]]
-
 
 def new_both(
-    spectrum: Spectrum,
-    task_spectrum: Spectrum,
+    model: PairKernel,
     stack: Array,
     alphas: Sequence[float],
     members: Members = None,
     task_members: Members = None,
-    *,
-    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
-    free_mean: bool = False,
-    floors: tuple[float, ...] = (0.0, 0.0),
 ) -> Array:
     r"""Return the predictions for pairs whose instance and task are both left out (setting D).
 
@@ -85,126 +83,322 @@ def new_both(
 
     Parameters
     ----------
-    spectrum, task_spectrum : Spectrum
+    model : PairKernel
+        Model of both sides; its regularisation is not used.
     stack : array of shape (p, m, q)
         Labels of p grids.
     alphas : sequence of n floats
     members, task_members : lists of integer arrays, or None
         Row positions of each group of instances and of tasks.
-    shares : (float, float, float)
-        The terms a, b and c of the pairwise kernel.
-    free_mean : bool
-        Whether there is an unpenalised grand mean.
-    floors : (float, float)
-        Eigenvalues of each side up to this size count as zero, see `Spectrum.floor`.
 
     Returns
     -------
     array of shape (p, n, m, q)
     """
-    groups = gather_groups(members, spectrum.n_rows)
-    task_groups = gather_groups(task_members, task_spectrum.n_rows)
+    parts = []
+    for _, some in groupby(alphas, lambda alpha: model.at(alpha).floors):
+        part = list(some)
+        parts.append(_with_common_floors(model.at(part[0]), stack, part, members, task_members))
+    held_out = parts[0] if len(parts) == 1 else namespace(stack).concat(parts, axis=1)
+    if model.free_mean:
+        for place in range(stack.shape[0]):
+            level = rounding_of_centred(stack[place, ...])
+            for index in range(len(alphas)):
+                settle(held_out[place, index, ...], level)
+    return held_out
+
+
+def _with_common_floors(
+    model: PairKernel,
+    stack: Array,
+    alphas: Sequence[float],
+    members: Members,
+    task_members: Members,
+) -> Array:
+    """Return the predictions of `new_both` for regularisations under which the floors of the sides are the same."""
     xp = namespace(stack)
-    product, per_task, per_instance = shares
-    known = product > 0 and spectrum.values.shape[0] and task_spectrum.values.shape[0]
-    (p, m, q), n = stack.shape, len(alphas)
-    if not (known or free_mean):  # no direction to learn in
+    groups = gather_groups(members, model.spectrum.n_rows)
+    task_groups = gather_groups(task_members, model.task_spectrum.n_rows)
+    p, m, q = stack.shape
+    n = len(alphas)
+    if not (_is_shared(model) or model.free_mean):
         return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
-        given = (
-            task_spectrum,
-            spectrum,
-            xp.permute_dims(stack, (0, 2, 1)),
-            alphas,
-            task_members,
-            members,
-        )
-        swapped = (product, per_instance, per_task)
-        held_out = new_both(*given, shares=swapped, free_mean=free_mean, floors=floors[::-1])
+        turned = xp.permute_dims(stack, (0, 2, 1))
+        held_out = _with_common_floors(model.transposed, turned, alphas, task_members, members)
         return xp.permute_dims(held_out, (0, 1, 3, 2))
-    if free_mean:
-        offsets = xp.mean(stack, axis=(1, 2), keepdims=True)
-    else:
-        offsets = zeros((p, 1, 1), stack)
-    stack = stack - offsets if free_mean else stack
-    Y = stack[0, ...]
-    # The grids one below the other, and the same with rotated instances.
-    below, grids, k = xp.reshape(stack, (p * m, q)), range(p), spectrum.values.shape[0]
-    rotated_below = xp.concat([spectrum.rotate(stack[grid, ...]) for grid in grids], axis=0)
-    ones = ones_of(spectrum) if free_mean else None
+    if model.free_mean:
+        ones_of(model.task_spectrum)  # raises if ones are not in the span of the tasks
+    labels = _Labels.of(model, stack)
+    system = _WithoutTasks(model, labels, alphas, members, task_members)
     held_out = zeros((q, p, n, m), stack)
-    numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(stack) else _BLOCK_NUMBERS
-    blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
-    width = max(192, numbers // m)
-    if free_mean:
-        ones_of(task_spectrum)  # raises if ones are not in the span of the tasks
-    # Null directions do not contribute to predictions of tasks, but their labels contribute to the
-    # mean.
-    without = _decomposed(task_spectrum, task_members is None, free_mean, floors[1])
-
-    def ended(part: Array, ending: Array) -> Array:
-        """Return predictions for the left-out tasks (n, m, left out) from rotated columns (m, n c)."""
-        predictions = xp.reshape(part, (-1, ending.shape[0])) @ ending
-        return xp.permute_dims(xp.reshape(predictions, (m, -1, ending.shape[1])), (1, 0, 2))
 
     def leave_out(group: np.ndarray) -> None:
-        kept = np.delete(np.arange(q), group)
-        if not kept.size:
+        if group.size == q:
             return
+        for grid, predictions in enumerate(system.predictions(group)):
+            for place, task in enumerate(group):
+                held_out[int(task), grid, ...] = predictions[..., place]
+
+    for_each(
+        leave_out,
+        task_groups,
+        labels.stack,
+        n_operations=4.0 * m * m * q * len(task_groups) * n * p,
+    )
+    return xp.permute_dims(held_out, (1, 2, 3, 0))
+
+
+def _is_shared(model: PairKernel) -> bool:
+    """Return whether there is a direction in which pairs share a function."""
+    return model.terms.product > 0 and 0 not in model.ranks
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Labels of p grids, less an offset of each, and the same with rotated instances.
+
+    Attributes
+    ----------
+    stack : array of shape (p, m, q)
+    offsets : array of shape (p, 1, 1)
+        Average of each grid if the model has an unpenalised mean, else 0.
+    below : array of shape (p m, q)
+        The grids one below the other.
+    rotated_below : array of shape (p k, q)
+    """
+
+    stack: Array
+    offsets: Array
+    below: Array
+    rotated_below: Array
+
+    @classmethod
+    def of(cls, model: PairKernel, stack: Array) -> _Labels:
+        """Return the labels for a model."""
+        xp = namespace(stack)
+        p, m, q = stack.shape
+        offsets = zeros((p, 1, 1), stack)
+        if model.free_mean:
+            offsets = xp.mean(stack, axis=(1, 2), keepdims=True)
+            stack = stack - offsets
+        rotated = [model.spectrum.rotate(stack[grid, ...]) for grid in range(p)]
+        return cls(stack, offsets, xp.reshape(stack, (p * m, q)), xp.concat(rotated, axis=0))
+
+    def along(self, vectors: Array) -> tuple[Array, Array]:
+        """Return the labels (p, m, c) of columns that combine tasks (q, c), and the same rotated (p, k, c)."""
+        xp = namespace(self.stack)
+        p, m, _ = self.stack.shape
+        k = self.rotated_below.shape[0] // p
+        columns = xp.reshape(self.below @ vectors, (p, m, -1))
+        return columns, xp.reshape(self.rotated_below @ vectors, (p, k, -1))
+
+
+class _Columns(NamedTuple):
+    """Some of the rotated tasks, without those that are left out.
+
+    Attributes
+    ----------
+    values : array of shape (c,)
+        Eigenvalues t of the tasks.
+    scales : array of shape (c,)
+        Factors at + b of the kernel of the instances.
+    ending : array of shape (c, g)
+        Factors that turn predictions for the columns into those for the g left-out tasks.
+    share : array of shape (c,) or None
+        Projection of ones on the columns; None without an unpenalised mean.
+    labels, rotated : arrays of shape (p, m, c) and (p, k, c)
+        Labels of each grid, and the same with rotated instances.
+    """
+
+    values: Array
+    scales: Array
+    ending: Array
+    share: Array | None
+    labels: Array
+    rotated: Array
+
+    def ended(self, part: Array) -> Array:
+        """Return predictions for the left-out tasks (n, m, g) from those for the columns (m, n c)."""
+        xp = namespace(part)
+        m = part.shape[0]
+        c, g = self.ending.shape
+        predictions = xp.reshape(part, (-1, c)) @ self.ending
+        return xp.permute_dims(xp.reshape(predictions, (m, -1, g)), (1, 0, 2))
+
+
+class _Filters(NamedTuple):
+    """Ridge problems of c columns under b consecutive regularisations.
+
+    Attributes
+    ----------
+    here : slice
+        Positions of the regularisations.
+    weights, direct : arrays of shape (k, b c) and (b c,)
+        See `column_weights`.
+    floor : float
+        Lower bound of the slack.
+    constant : ConstantColumns or None
+        Solutions for ones; None without an unpenalised mean.
+    diagonal : array of shape (m, b c) or None
+        Diagonal of the operators; None if groups are left out.
+    """
+
+    here: slice
+    weights: Array
+    direct: Array
+    floor: float
+    constant: ConstantColumns | None
+    diagonal: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Predictions of one grid for g left-out tasks, summed over the columns of the other tasks.
+
+    Attributes
+    ----------
+    predictions : array of shape (n, m, g)
+        Predictions without the mean.
+    mean : MeanOfOthers
+        Unpenalised mean of the other labels.
+    of_ones : array of shape (n, m, g) or None
+        Predictions where all labels are ones; None without an unpenalised mean.
+    """
+
+    predictions: Array
+    mean: MeanOfOthers
+    of_ones: Array | None
+
+    @classmethod
+    def start(cls, n: int, n_tasks: int, Y: Array, members: Members, *, free_mean: bool) -> _Sums:
+        """Return sums of zero for n regularisations of labels (m, q)."""
+        shape = (n, int(Y.shape[0]), n_tasks)
+        of_ones = zeros(shape, Y) if free_mean else None
+        return cls(zeros(shape, Y), MeanOfOthers.start(n, Y, members), of_ones)
+
+    def total(self, Y: Array, offset: Array) -> Array:
+        """Return the predictions with the mean of the other labels, which are Y plus an offset."""
+        if self.of_ones is None:
+            return self.predictions
+        mean = self.mean.value(Y, "pairs")[:, :, None]
+        return self.predictions + (mean * (1.0 - self.of_ones) + offset)
+
+
+class _WithoutTasks:
+    """Predict left-out tasks, each instance by the model that lacks it too.
+
+    Parameters
+    ----------
+    model : PairKernel
+    labels : _Labels
+    alphas : sequence of n floats
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks.
+    """
+
+    def __init__(
+        self,
+        model: PairKernel,
+        labels: _Labels,
+        alphas: Sequence[float],
+        members: Members,
+        task_members: Members,
+    ) -> None:
+        self.model = model
+        self.labels = labels
+        self.alphas = alphas
+        self.members = members
+        self._others_of = _others_of(model, one_by_one=task_members is None)
+        self._ones = ones_of(model.spectrum) if model.free_mean else None
+        _, m, q = labels.stack.shape
+        numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(labels.stack) else _BLOCK_NUMBERS
+        self._blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
+        self._width = max(192, numbers // m)
+
+    def predictions(self, group: np.ndarray) -> list[Array]:
+        """Return the predictions (n, m, g) of each grid for the g tasks of a group by the models without them."""
+        stack = self.labels.stack
+        grids = range(stack.shape[0])
+        sums = [
+            _Sums.start(
+                len(self.alphas),
+                group.size,
+                stack[grid, ...],
+                self.members,
+                free_mean=self.model.free_mean,
+            )
+            for grid in grids
+        ]
+        for columns in self._columns(group):
+            for here in self._blocks:
+                filters = self._filters(columns, here)
+                for grid in grids:
+                    self._add(sums[grid], columns, filters, grid)
+        return [
+            sums[grid].total(stack[grid, ...], self.labels.offsets[grid, ...]) for grid in grids
+        ]
+
+    def _columns(self, group: np.ndarray) -> Iterator[_Columns]:
+        """Yield the rotated tasks without a group, some at a time."""
+        xp = namespace(self.labels.stack)
+        product, per_task, _ = self.model.shares
+        kept = np.delete(np.arange(self.model.task_spectrum.n_rows), group)
         # The eigenvectors have rows of zeros for the left-out tasks, so that the labels need not be
         # copied.
-        values, vectors, cross = without(group, kept)
-        predicted = zeros((p, n, m, group.size), Y)
-        means = [MeanOfOthers.start(n, Y, members) for _ in grids]
-        if ones is None:
-            share = None
-        else:
-            share = settled_ones(xp.sum(vectors, axis=0), kept.size)
-        of_ones = [zeros((n, m, group.size), Y) for _ in grids if ones is not None]
-        for start in range(0, values.shape[0], width):
-            chunk = slice(start, min(start + width, values.shape[0]))
-            columns = xp.reshape(below @ vectors[:, chunk], (p, m, -1))
-            turned = xp.reshape(rotated_below @ vectors[:, chunk], (p, k, -1))
-            scales = product * values[chunk] + per_task
-            ending = 0.0 * cross[chunk, :]
-            if known:
-                divisor = values[chunk, None] + per_task / product
-                ending = cross[chunk, :] / xp.where(divisor > 0, divisor, 1.0)
-            for block in blocks:
-                ridges = xp.stack([per_instance * values[chunk] + alphas[index] for index in block])
-                weights, direct = column_weights(spectrum, scales, ridges)
-                floor = column_floor(spectrum, alphas[block[0]], scales, ridges)
-                if ones is None:
-                    constant = None
-                else:
-                    constant = ConstantColumns.of(spectrum, ones, scales, ridges, direct)
-                beside = None if constant is None else constant.residuals
-                diagonal = spectrum.diagonal(weights) if members is None else None
-                for grid in grids:
-                    labels = (columns[grid, ...], turned[grid, ...])
-                    part, left = leave_out_columns(
-                        spectrum,
-                        weights,
-                        direct,
-                        *labels,
-                        members,
-                        floor,
-                        residuals=beside,
-                        diagonal=diagonal,
-                    )
-                    here = slice(block[0], block[-1] + 1)
-                    if share is not None and constant is not None:
-                        left = means[grid].add(here, constant, share[chunk], labels[0], part, left)
-                        of_ones[grid][here, ...] += share[chunk] @ ending - ended(left, ending)
-                    predicted[grid, here, ...] += ended(part, ending)
-        for grid, known_ones in enumerate(of_ones):
-            mean = means[grid].value(stack[grid, ...], "pairs")[:, :, None]
-            predicted[grid, ...] += mean * (1.0 - known_ones) + offsets[grid, ...]
-        for place, task in enumerate(group):
-            held_out[int(task), ...] = predicted[..., place]
+        others = self._others_of(group, kept)
+        shares = None
+        if self.model.free_mean:
+            shares = settled_ones(xp.sum(others.vectors, axis=0), kept.size)
+        n_columns = others.values.shape[0]
+        for start in range(0, n_columns, self._width):
+            here = slice(start, min(start + self._width, n_columns))
+            values = others.values[here]
+            ending = 0.0 * others.cross[here, :]
+            if _is_shared(self.model):
+                divisor = values[:, None] + per_task / product
+                ending = others.cross[here, :] / xp.where(divisor > 0, divisor, 1.0)
+            share = None if shares is None else shares[here]
+            labels, rotated = self.labels.along(others.vectors[:, here])
+            scales = product * values + per_task
+            yield _Columns(values, scales, ending, share, labels, rotated)
 
-    for_each(leave_out, task_groups, Y, n_operations=4.0 * m * m * q * len(task_groups) * n * p)
-    return xp.permute_dims(held_out, (1, 2, 3, 0))
+    def _filters(self, columns: _Columns, here: slice) -> _Filters:
+        """Return the ridge problems of some columns under some regularisations."""
+        spectrum = self.model.spectrum
+        alphas = self.alphas[here]
+        per_instance = self.model.terms.per_instance
+        ridges = namespace(columns.values).stack(
+            [per_instance * columns.values + alpha for alpha in alphas]
+        )
+        weights, direct = column_weights(spectrum, columns.scales, ridges)
+        floor = column_floor(spectrum, alphas[0], columns.scales, ridges)
+        constant = None
+        if self._ones is not None:
+            constant = ConstantColumns.of(spectrum, self._ones, columns.scales, ridges, direct)
+        diagonal = spectrum.diagonal(weights) if self.members is None else None
+        return _Filters(here, weights, direct, floor, constant, diagonal)
+
+    def _add(self, sums: _Sums, columns: _Columns, filters: _Filters, grid: int) -> None:
+        """Add the predictions of some columns to the sums of a grid."""
+        here = filters.here
+        constant = filters.constant
+        labels = columns.labels[grid, ...]
+        part, left = leave_out_columns(
+            self.model.spectrum,
+            filters.weights,
+            filters.direct,
+            labels,
+            columns.rotated[grid, ...],
+            self.members,
+            filters.floor,
+            residuals=None if constant is None else constant.residuals,
+            diagonal=filters.diagonal,
+        )
+        if constant is not None and columns.share is not None and sums.of_ones is not None:
+            left = sums.mean.add(here, constant, columns.share, labels, part, left)
+            sums.of_ones[here, ...] += columns.share @ columns.ending - columns.ended(left)
+        sums.predictions[here, ...] += columns.ended(part)
 
 
 def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:
@@ -214,76 +408,140 @@ def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array)
     return interpolation_floor(alpha, spectrum)
 
 
-def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
-    """Return consecutive blocks of positions of alphas; an alpha of 0 is a block, because its formulas differ."""
-    blocks: list[list[int]] = []
+def _alpha_blocks(alphas: Sequence[float], size: int) -> list[slice]:
+    """Return consecutive blocks of regularisations; one of 0 is a block, because its formulas differ."""
+    blocks: list[slice] = []
     for index, alpha in enumerate(alphas):
-        if blocks and len(blocks[-1]) < size and alpha != 0 and alphas[blocks[-1][0]] != 0:
-            blocks[-1].append(index)
+        last = blocks[-1] if blocks else slice(0, 0)
+        has_room = 0 < last.stop - last.start < size
+        if has_room and alpha != 0 and alphas[last.start] != 0:
+            blocks[-1] = slice(last.start, index + 1)
         else:
-            blocks.append([index])
+            blocks.append(slice(index, index + 1))
     return blocks
 
 
-def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: float) -> _Without:
-    """Return a function that decomposes a side of q rows without some of them, given left-out and kept positions.
+class _Others(NamedTuple):
+    """Decomposition of a side of q rows without some of them.
 
-    The function returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for left-out rows,
-    and WᵀG (c, left out). Eigenvalues up to `least` are set to zero. Unless `keeps_null`, null
-    directions are removed, or their eigenvectors are zeros.
+    Attributes
+    ----------
+    values : array of shape (c,)
+        Eigenvalues.
+    vectors : array of shape (q, c)
+        Eigenvectors, with rows of zeros for left-out rows.
+    cross : array of shape (c, left out)
+        The product WᵀG with the kernel of the left-out rows.
     """
-    if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
-        return _downdated(spectrum, keeps_null, least)
-    gram = None if spectrum.is_truncated else spectrum.matrix(spectrum.values)
-    factor = spectrum.vectors * spectrum.values**0.5 if spectrum.is_truncated else None
 
-    def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
-        if gram is None:
-            vectors, roots, right = svd(take_rows(factor, kept))
-            values = roots**2
-            threshold = (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
-            cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
+    values: Array
+    vectors: Array
+    cross: Array
+
+
+#: Returns the decomposition of a side for left-out and kept positions.
+_OthersOf = Callable[[np.ndarray, np.ndarray], _Others]
+
+
+def _others_of(model: PairKernel, *, one_by_one: bool) -> _OthersOf:
+    """Return a function that decomposes the tasks of a model without some of them.
+
+    Null directions do not contribute to predictions of tasks, but their labels contribute to the
+    mean: without a mean, they are removed, or their eigenvectors are zeros.
+    """
+    spectrum = model.task_spectrum
+    least = model.floors[1]
+    if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
+        return _Updated(spectrum, model.free_mean, least)
+    return _Decomposed(spectrum, model.free_mean, least)
+
+
+class _Decomposed:
+    """Decompose a side without some rows.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    keeps_null : bool
+        Whether null directions are kept.
+    least : float
+        Eigenvalues up to this size are set to zero.
+    """
+
+    def __init__(self, spectrum: Spectrum, keeps_null: bool, least: float) -> None:
+        self.spectrum = spectrum
+        self.keeps_null = keeps_null
+        self.least = least
+        if spectrum.is_truncated:
+            self._root = spectrum.vectors * spectrum.values**0.5
         else:
-            rows = take_rows(gram, kept)
-            threshold = least
-            values, vectors = eigh(take_rows(rows.T, kept))
-            cross = vectors.T @ take_rows(rows.T, left_out).T
-        seen = namespace(values).astype(values > threshold, values.dtype)
-        if keeps_null:
-            values = values * seen
-            cross = cross * seen[:, None]
+            self._gram = spectrum.matrix(spectrum.values)
+
+    def __call__(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
+        """Return the decomposition of the kept rows."""
+        if self.spectrum.is_truncated:
+            others, least = self._of_root(left_out, kept)
+        else:
+            others, least = self._of_gram(left_out, kept), self.least
+        seen = namespace(others.values).astype(others.values > least, others.values.dtype)
+        if self.keeps_null:
+            values = others.values * seen
+            vectors = others.vectors
+            cross = others.cross * seen[:, None]
         else:
             positive = np.flatnonzero(to_numpy(seen))
-            values = take_rows(values, positive)
-            cross = take_rows(cross, positive)
-            vectors = take_rows(vectors.T, positive).T
-        return (
-            values,
-            in_order([vectors, zeros((left_out.size, values.shape[0]), vectors)], [kept, left_out]),
-            cross,
-        )
+            values = take_rows(others.values, positive)
+            vectors = take_rows(others.vectors.T, positive).T
+            cross = take_rows(others.cross, positive)
+        outside = zeros((left_out.size, values.shape[0]), vectors)
+        return _Others(values, in_order([vectors, outside], [kept, left_out]), cross)
 
-    return without
+    def _of_gram(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
+        """Return the eigendecomposition of the kernel of the kept rows; the vectors have these rows only."""
+        rows = take_rows(self._gram, kept)
+        values, vectors = eigh(take_rows(rows.T, kept))
+        return _Others(values, vectors, vectors.T @ take_rows(rows.T, left_out).T)
+
+    def _of_root(self, left_out: np.ndarray, kept: np.ndarray) -> tuple[_Others, float]:
+        """Return the same from a root of the kernel, and the size of eigenvalues that are rounding."""
+        vectors, roots, right = svd(take_rows(self._root, kept))
+        least = (self.spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
+        cross = (roots[:, None] * right) @ take_rows(self._root, left_out).T
+        return _Others(roots**2, vectors, cross), least
 
 
-def _downdated(spectrum: Spectrum, keeps_null: bool, least: float) -> _Without:
-    """Return a function that decomposes a side without one row, computed for many rows at a time."""
-    q, xp = spectrum.n_rows, namespace(spectrum.values)
-    rows, decompositions = slice(0, 0), list[Array]()
+class _Updated:
+    """Decompose a side without one row by an update of its spectrum, for many rows at a time.
 
-    def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
-        """Return the decomposition without a row; rows must be requested in their order."""
-        nonlocal rows
+    Parameters are those of `_Decomposed`. Rows must be requested in their order.
+    """
+
+    def __init__(self, spectrum: Spectrum, keeps_null: bool, least: float) -> None:
+        self.spectrum = spectrum
+        self.keeps_null = keeps_null
+        self.least = least
+        self._rows = slice(0, 0)
+        self._decompositions: _Others | None = None
+
+    def __call__(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
+        """Return the decomposition without the left-out row."""
         row = int(left_out[0])
-        if not rows.start <= row < rows.stop:
-            decompositions.clear()  # large
-            rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
-            values, vectors, cross = without_each(spectrum.values, spectrum.vectors, rows)
-            seen = xp.astype(values > least, values.dtype)
-            decompositions.extend(
-                (values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen)
-            )
-        values, vectors, cross = (each[row - rows.start, ...] for each in decompositions)
-        return values, vectors, cross[:, None]
+        if self._decompositions is None or not self._rows.start <= row < self._rows.stop:
+            self._decompositions = None  # large
+            self._decompositions = self._from(row)
+        values, vectors, cross = self._decompositions
+        place = row - self._rows.start
+        return _Others(values[place, ...], vectors[place, ...], cross[place, ...][:, None])
 
-    return without
+    def _from(self, row: int) -> _Others:
+        """Return the decompositions without each of the next rows, one below the other."""
+        q = self.spectrum.n_rows
+        step = max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2)
+        self._rows = slice(row, min(row + step, q))
+        values, vectors, cross = without_each(
+            self.spectrum.values, self.spectrum.vectors, self._rows
+        )
+        seen = namespace(values).astype(values > self.least, values.dtype)
+        if not self.keeps_null:
+            vectors = vectors * seen[:, None, :]
+        return _Others(values * seen, vectors, cross * seen)

@@ -175,7 +175,9 @@ def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
     """
     if model.alpha == 0 or labels.is_full:
         return model.alpha > 0
-    size = model._value(largest(model.spectrum.values), largest(model.task_spectrum.values))
+    size = model.terms.eigenvalues(
+        largest(model.spectrum.values), largest(model.task_spectrum.values)
+    )
     is_stiff = size * labels.largest_weight > STIFF * model.alpha
     is_cheaper = float(labels.size) ** 3 <= float(n_rows) * _ITERATIONS * model.kernel_cost
     return is_cheaper and not is_stiff and fits_in_memory(inverse_bytes(labels), labels.values)

@@ -46,7 +46,7 @@ from dyadlearn.pairing.expansion import Asked, rotated_row
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.pairing.weighing import Weigher, label_weigher, spread
+from dyadlearn.pairing.weighing import Weigher, label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.crossed import CrossedSystem
@@ -136,7 +136,7 @@ def _factor(operators: GridOperators, labels: Labels) -> CellsFactor:
 def _is_stiff(model: PairKernel, labels: Labels) -> bool:
     """Return whether a system of the observed pairs would lose more digits than iterations on the grid."""
     sides = (largest(side.diagonal(side.values)) for side in model.grid_spectra)
-    return bool(model._value(*sides) * labels.largest_weight > STIFF * model.ridge)
+    return bool(model.terms.eigenvalues(*sides) * labels.largest_weight > STIFF * model.ridge)
 
 
 def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | None, float]:
@@ -191,7 +191,7 @@ def _by_inverse(
             found = inverse().label_weights(_features(model, row, column))
         else:
             found = inverse().label_weights(model.kernel_of(row, column, labels.places))
-        return spread(labels, found)
+        return labels.shaped(found, 0.0)
 
     return weights
 
@@ -220,7 +220,7 @@ def _by_crossed(
         rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
         found, solution = system().label_weights(rotated, accuracy, max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels")
-        return spread(labels, found)
+        return labels.shaped(found, 0.0)
 
     return weights
 
@@ -236,6 +236,7 @@ def _by_directions(model: PairKernel, labels: Labels) -> Callable[[Asked, Asked]
     fit = CellsFit(model, *labels.places, xp.zeros_like(root), root)
 
     def weights(row: Asked, column: Asked) -> Array:
-        return spread(labels, fit.label_weights(model.rotated_kernel_of(row, column) * model.phi))
+        rotated = model.rotated_kernel_of(row, column)
+        return labels.shaped(fit.label_weights(rotated * model.phi), 0.0)
 
     return weights

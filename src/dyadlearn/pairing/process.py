@@ -394,10 +394,9 @@ class Process(GaussianProcess):
             rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T
         ).T
         if self.model.free_mean:
-            weights, known = self.model._rotated_constant
-            variance += (
-                sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
-            )
+            mean = self.model.mean
+            of_ones = sandwich(rows.vectors, self.model.alpha * mean.rotated, columns.vectors)
+            variance += of_ones**2 / mean.total
         return variance
 
     def _of_new_rows(self, asked: AskedSide, asked_tasks: AskedSide | None) -> Array:
@@ -444,8 +443,8 @@ class Process(GaussianProcess):
                 part, n_here = clipped_variance(given - part, given)
                 n_negative += n_here
             if self.model.free_mean:
-                mean_weights, known = self.model._rotated_constant
-                part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known
+                mean = self.model.mean
+                part += (1.0 - projected @ (gain * mean.rotated) @ right.T) ** 2 / mean.total
             result[here, :] = part
         warn_of_negative(n_negative, math.prod(shape), stacklevel=3)
         return result
@@ -477,9 +476,9 @@ class Process(GaussianProcess):
             spread = prior * gain + c * tasks.values - projected**2 @ self._inverse * gain**2
         columns = (tasks.vectors * spread) @ take_rows(tasks.vectors, known).T
         if self.model.free_mean:
-            weights, total = self.model._rotated_constant
-            left = 1.0 - tasks.vectors @ (projected @ weights * gain)[0, :]
-            columns += left[:, None] * take_rows(left, known)[None, :] / total
+            mean = self.model.mean
+            left = 1.0 - tasks.vectors @ (projected @ mean.rotated * gain)[0, :]
+            columns += left[:, None] * take_rows(left, known)[None, :] / mean.total
         return columns
 
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
@@ -505,15 +504,14 @@ class Process(GaussianProcess):
         return outside - float(xp.sum(xp.log(self._inverse)))
 
     def _fixed_log_determinant(self) -> float:
-        return math.log(self.model._rotated_constant[1])
+        return math.log(self.model.mean.total)
 
     def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
         """Return derivatives from those of the bracket with respect to each eigenvalue of C."""
         xp = namespace(self._inverse)
         growth = self._inverse - share * (misfit.labels * self._inverse) ** 2
         if integrated:
-            weights, known = self.model._rotated_constant
-            growth -= weights**2 / known
+            growth -= self.model.mean.rotated**2 / self.model.mean.total
         by_row, by_task, everywhere = (
             float(xp.sum(growth * side)) for side in (*self._values, 1.0)
         )
@@ -543,7 +541,7 @@ class Process(GaussianProcess):
         if size == 0:
             return Misfit(zeros(tuple(inverse.shape), Y), 0.0, 1.0)
         Y = Y / size
-        rotated, mean = self.model._centred(Y)
+        rotated, mean = self.model.centred(Y)
         outside = 0.0
         if is_truncated:
             beyond = (

@@ -210,7 +210,7 @@ def grids_of(
 
 
 def coarse_to_fine(
-    scores: np.ndarray, alphas: Values, task_alphas: Values, start: Point | None = None
+    scores: np.ndarray, *alphas: Values, start: Point | None = None
 ) -> Iterator[Point]:
     """Yield the points that a coarse-to-fine search evaluates.
 
@@ -218,8 +218,8 @@ def coarse_to_fine(
     ----------
     scores : array of shape (n_alphas, n_task_alphas)
         The caller writes the score of each point here before it asks for the next one.
-    alphas, task_alphas : sequences of float
-        In any order.
+    *alphas : sequences of float
+        Values of both regularisations, in any order.
     start : (row, column), default=None
         Where to start instead of every fourth value; neighbours are then those along the axes, one
         value away.
@@ -238,7 +238,7 @@ def coarse_to_fine(
     >>> np.flatnonzero(np.isfinite(scores)).tolist()
     [1, 3, 4, 5, 6, 7, 11]
     """
-    orders = [np.argsort(values, kind="stable") for values in (alphas, task_alphas)]
+    orders = [np.argsort(values, kind="stable") for values in alphas]
     ranks = [np.argsort(order) for order in orders]
     evaluated: set[Point] = set()
 
@@ -261,7 +261,7 @@ def coarse_to_fine(
         n_before = -1
         while len(evaluated) > n_before:
             n_before = len(evaluated)
-            best = best_point(scores, alphas, task_alphas)
+            best = best_point(scores, *alphas)
             row, column = (int(rank[at]) for rank, at in zip(ranks, best, strict=True))
             moves = product((0, step, -step), repeat=2)
             yield from new(
@@ -279,9 +279,10 @@ def _every_fourth(n_values: int) -> list[int]:
     )
 
 
-def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
+def _all_points(*alphas: Values) -> Iterator[Point]:
     """Return all points from strong to weak; most successive points are neighbours, which helps warm starts."""
-    return product(*(np.argsort(values)[::-1].tolist() for values in (alphas, task_alphas)))
+    rows, columns = (np.argsort(values)[::-1].tolist() for values in alphas)
+    return product(rows, columns)
 
 
 class _PointScore:
@@ -433,7 +434,8 @@ def score_plan(
             score.use_all_folds()
             grids.append(np.full(shape, np.nan))
             counts.append(0)
-            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
+            start = (best[0], best[1])
+            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, start=start))
     if np.isnan(
         grids[-1]
     ).all():  # interrupted before the first score in all folds, or nothing but interpolation
@@ -572,7 +574,7 @@ def landscape(
                 )
                 scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
-        warn_of_undefined(grid, rows, columns, letter, 2)
+        warn_of_undefined(grid, (rows, columns), letter, 2)
     return scores
 
 

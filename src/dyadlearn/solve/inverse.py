@@ -279,23 +279,24 @@ class Inverse(ABC):
         solved = solve_block(blocks, right, self.floor, self.is_graded, refusal, error=self.error)
         return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
 
-    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+    def leave_crossed_out(self, labels: Array, *units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without its instances and without its tasks (setting D).
 
         Parameters
         ----------
         labels : array of shape (n, p)
-        units, task_units : integer arrays of shape (n,)
+        *units : two integer arrays of shape (n,)
             Unit of the instance and of the task of each label.
 
         Returns
         -------
         array of shape (n, p)
         """
-        if _n_within(task_units) >= _n_within(units):
-            first, second = (task_units, units)
+        of_instances, of_tasks = units
+        if _n_within(of_tasks) >= _n_within(of_instances):
+            first, second = (of_tasks, of_instances)
         else:
-            first, second = (units, task_units)
+            first, second = (of_instances, of_tasks)
         if any((codes == codes[0]).all() for codes in (first, second)):
             raise nothing_left()
         scaled = self._scaled(labels)
@@ -1118,11 +1119,11 @@ class MissingInverse(Inverse):
             return super().leave_out(labels, units)
         return self.at_labels(grid)
 
-    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+    def leave_crossed_out(self, labels: Array, *units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
-        grid = self.grid_left_out(labels, units, task_units)
+        grid = self.grid_left_out(labels, *units)
         if grid is None:
-            return super().leave_crossed_out(labels, units, task_units)
+            return super().leave_crossed_out(labels, *units)
         return self.at_labels(grid)
 
     @property

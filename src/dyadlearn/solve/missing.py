@@ -394,7 +394,7 @@ def _missing_preconditioner(
         return None
     bounded = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
+    deflate = Deflation(operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
@@ -626,9 +626,7 @@ class _ObservedCells:
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
         weights = self._grid(root**2 / scale)
-        deflate = Deflation(
-            *operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights
-        )
+        deflate = Deflation(operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
         factor = root / scale
 
         def inverse(values: Array) -> Array:

@@ -57,7 +57,8 @@ from dyadlearn._array import (
 from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
-from dyadlearn.solve.operators import GridOperators, Places
+from dyadlearn.labels import Places
+from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 
 # Most bytes of a block of rows, which should stay in the cache.

@@ -122,7 +122,7 @@ class LandscapeView:
     @property
     def best(self) -> tuple[float, ...]:
         """Best score of the grid, and its one or two regularisations."""
-        place = best_point(self.scores, self.alphas, self.task_alphas)
+        place = best_point(self.scores, *self.grids.values())
         alphas = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
         return float(self.scores[place]), *alphas
 

@@ -309,7 +309,7 @@ def _settings_to_show(
     searched = fitted.searched_setting
     if fitted.estimator.learns_kernels:
         return [setting for setting in known if setting is searched]
-    if fitted.labels.full is not None:
+    if fitted.labels.is_full:
         return known
     if searched is None:
         searched = Setting.A if fitted.is_network else Setting.B
@@ -334,7 +334,7 @@ def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
     A solve takes about as many iterations as in `fit`, each with a product with both sides, and a
     few more for the decompositions.
     """
-    if fitted.labels.full is not None:
+    if fitted.labels.is_full:
         return True
     m, q = fitted.labels.shape
     n_steps = 10 + fitted.solution.n_iter
@@ -638,7 +638,7 @@ def _notes_on_scores(
     as_searched = searched is not None and not any(
         value is not None for value in request.left_out.values()
     )
-    if as_searched and len(methods) > 1 and fitted.training_problem.labels.full is not None:
+    if as_searched and len(methods) > 1 and fitted.training_problem.labels.is_full:
         notes.append(
             "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
             "scores."
