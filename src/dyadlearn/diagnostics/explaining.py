@@ -371,7 +371,19 @@ def _explanation(
     n: int,
     names: SideNames,
 ) -> Explanation:
-    """Return the explanation of one pair; all arguments are those of `explain`, which has read them."""
+    """Return the explanation of one pair; its seven arguments are those of `explain`, after reading.
+
+    Parameters
+    ----------
+    fitted : FittedRidge
+    labels : _ListedLabels
+    row, column : _Row
+        The instance and the task.
+    weigher : Weigher
+    n : int
+        Number of contributions to list.
+    names : SideNames
+    """
     has_label = column.is_new or (labels.columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(

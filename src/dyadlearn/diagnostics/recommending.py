@@ -221,7 +221,9 @@ def top_pairs(
     if symmetry < 0:
         is_reversed = scores < 0
         scores = np.abs(scores)
-        rows, columns = np.where(is_reversed, columns, rows), np.where(is_reversed, rows, columns)
+        first = np.where(is_reversed, columns, rows)
+        columns = np.where(is_reversed, rows, columns)
+        rows = first
     ids = (ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns))
     return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
 

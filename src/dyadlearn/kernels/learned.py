@@ -903,12 +903,11 @@ def known_places(
     if rows is not None and ids is not None:
         labels = rows.labels
         training = list(ids.labels)
-    elif trained is not None and (is_of_first or descriptions.places is not None):
-        labels = (
-            range(len(descriptions))
-            if descriptions.places is None
-            else descriptions.places.tolist()
-        )
+    elif trained is not None and descriptions.places is not None:
+        labels = descriptions.places.tolist()
+        training = trained.tolist()
+    elif trained is not None and is_of_first:
+        labels = range(len(descriptions))
         training = trained.tolist()
     else:
         return None
