@@ -39,7 +39,7 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
-    model = fitted_of(loaded.model).estimator
+    model = fitted_of(loaded.model)
     if (given.against or given.permutations) and given.scoring and given.scoring[1:]:
         raise ValueError("--against and --permutations take one --scoring: leave the others out.")
     if given.against:
@@ -91,9 +91,9 @@ def _known(
     model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal
 ) -> list[Setting]:
     """Return the settings in which a model can predict; a note names the others."""
-    known = known_settings(model.fitted_, settings)
+    known = known_settings(model, settings)
     others = [setting.value for setting in settings if setting not in known]
-    if others and not model.fitted_.pairing.knows_tasks:
+    if others and not model.knows_tasks:
         terminal.note(
             f"The model uses no features of {loaded.names.tasks}: settings C and D are left out."
         )
@@ -108,7 +108,7 @@ def _known(
 
 def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
-    is_complete = model.fitted_.labels.full is not None
+    is_complete = model.labels.full is not None
     if not is_complete:
         terminal.note(
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "
@@ -133,7 +133,7 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
         "random_state": given.seed,
         "progress": terminal.progress,
     }
-    asked = settings or [getattr(model, "holdout_setting_", "B")]
+    asked = settings or [model.searched_setting or Setting.B]
     with terminal.working("Permutations", len(asked)):
         tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
     lines = []
@@ -201,7 +201,7 @@ def _compare(
 
 def _tuned_for(models: dict[str, Any]) -> str:
     """Return the setting that all models were tuned for; raise if they differ."""
-    settings = {name: getattr(model, "holdout_setting_", None) for name, model in models.items()}
+    settings = {name: fitted_of(model).searched_setting for name, model in models.items()}
     different = set(settings.values())
     if len(different) == 1 and None not in different:
         return str(different.pop())

@@ -28,7 +28,7 @@ from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.evaluate import resampled_scores, scoring_of
-from dyadlearn.selection.search import NestedScore
+from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -475,12 +475,8 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
         how = "; ".join(f"{name} by {method}" for name, method in methods.items())
         cause = "part of a difference may come from the number of training labels"
         notes.append(f"The models were held out in different ways ({how}): {cause}.")
-    chosen = [
-        name
-        for name, model in fitted.items()
-        if model.estimator.searches and not model.estimator.learns_kernels
-    ]
-    learned = [name for name, model in fitted.items() if model.estimator.learns_kernels]
+    chosen = [name for name, model in fitted.items() if model.searches and not model.learns_kernels]
+    learned = [name for name, model in fitted.items() if model.learns_kernels]
     for names, what, how in (
         (chosen, "chose the regularisation", " a little"),
         (learned, "learned the kernels", ""),

@@ -17,7 +17,6 @@ from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
 from dyadlearn.diagnostics.recommending import best_in_rows
 from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
@@ -371,13 +370,7 @@ def _explanation(
     is_new = (not isinstance(row, int), not isinstance(column, int))
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
     label = float("nan") if any(is_new) else labels.at(row, column)
-    notes = (
-        (_LEARNED,)
-        if fitted.estimator.learns_kernels
-        else (_CHOSEN,)
-        if fitted.estimator.searches
-        else ()
-    )
+    notes = (_LEARNED,) if fitted.learns_kernels else (_CHOSEN,) if fitted.searches else ()
     shown = weights if fitted.labels.grid is not None else fitted.labels.to_sparse(weights)
     lists = (rows, columns, of_pairs)
     return Explanation(
@@ -445,7 +438,7 @@ def _asked(fitted: FittedRidge, given: Any, axis: int) -> tuple[Asked, Hashable]
     label: Hashable = None
     if not _is_described(given):
         # The tables of a PairRegressor may have rows that are not in training.
-        if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
+        if fitted.tables is None or ids is None or not ids.lacking([given]):
             place = _place(given, ids, fitted.labels.shape[axis], name)
             return place, ids_at(ids, np.array([place]))[0]
         label = given

@@ -185,7 +185,7 @@ def permutation_test(
     draws = islice(
         drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations
     )
-    is_fixed = isinstance(fitted, FittedRidge) and not fitted.estimator.searches
+    is_fixed = isinstance(fitted, FittedRidge) and not fitted.searches
     is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
@@ -239,21 +239,22 @@ def _repeated(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same for models that must be solved, searched or learned again for each permutation."""
-    labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
+    labels = fitted.labels
+    held_out = fitted.hold_out(setting)
     method = held_out.method
     is_searched = False
     fit = None
-    if estimator.searches or not isinstance(fitted, FittedRidge):
+    if fitted.searches or not isinstance(fitted, FittedRidge):
         fit = fitted.refitter(setting)
-    if estimator.searches:
+    if fitted.searches:
         # A model that learned its kernels has no scoring.
-        scoring = fitted.parameters.get("scoring")
+        scoring = fitted.scoring
         is_searched = (
             scoring is not None and setting is fitted.searched_setting and judge == scorer(scoring)
         )
         method += f", {'learned' if scoring is None else 'searched'} again"
     if is_searched:
-        score = estimator.best_score_
+        score = fitted.choice.best_score
     else:
         score = _score(labels, held_out.predictions, setting, judge)
 
@@ -261,10 +262,10 @@ def _repeated(
         if fit is None:
             posed = fitted.problem.with_labels(permuted)
             return _score(permuted, plan(posed, setting).held_out(), setting, judge)
-        model = fit(permuted)
+        model: Any = fit(permuted)
         if is_searched:
-            return float(model.best_score_)
-        return _score(permuted, model.fitted_.hold_out(setting).predictions, setting, judge)
+            return float(model.choice.best_score)
+        return _score(permuted, model.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in draws:

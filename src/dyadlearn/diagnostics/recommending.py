@@ -40,7 +40,6 @@ from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, 
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import distinct_labels, read_labels, read_numbers
 from dyadlearn.models.fitted import Fitted, predicting
-from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
@@ -1107,13 +1106,13 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
         if batches and all(_zeros_of_batch(batch, zeros) for batch in batches):
             return None
         return _for_stored(model, given, axis, known, sides)
-    fitted = fitted_of(model)
+    fitted: Any = fitted_of(model)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(given, names.both[axis])
     ids = (fitted.instance_ids, fitted.task_ids)
     labels = fitted.labels
     trained = ids[axis]
-    if not isinstance(fitted, FittedPairs) or trained is None:
+    if fitted.tables is None or trained is None:
         return None
     places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():

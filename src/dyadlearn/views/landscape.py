@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
 from dyadlearn._registry import listed
@@ -18,11 +17,11 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point
-from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.fitted import Fitted, FittedRidge, as_fitted
 from dyadlearn.models.pairs import PairRegressor
+from dyadlearn.selection.edges import best_kernel
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.landscape import grids_of, landscape
-from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 _FROM_SCORES = "use LandscapeDisplay.from_landscape with the scores of dyadlearn.landscape"
@@ -159,25 +158,25 @@ def landscape_of_search(model: Any) -> LandscapeView:
     If each task has a regularisation, the scores are means over all tasks, and the best one is that
     of these means.
     """
-    fitted = model.fitted_ if isinstance(model, PairRegressor) else model
-    search = fitted.estimator if isinstance(fitted, Fitted) else fitted
-    if not getattr(search, "searches", False):
-        found = f"found {type(search).__name__}: for a model without search {_FROM_SCORES}"
+    wrapped = model.model if isinstance(model, PairRegressor) else model
+    if not getattr(wrapped, "searches", False):
+        name = wrapped.name if isinstance(wrapped, Fitted) else type(wrapped).__name__
+        found = f"found {name}: for a model without search {_FROM_SCORES}"
         raise TypeError(f"model must be a {listed(searches=True)}, {found}.")
-    check_is_fitted(search)
-    if search.learns_kernels:
-        kind = type(search).__name__
+    fitted = as_fitted(model)
+    if fitted.learns_kernels:
         raise TypeError(
-            f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these "
+            f"{fitted.name} has learned its regularisation with its kernels: {_FROM_SCORES} for these "
             f"kernels."
         )
-    how = {"setting": search.holdout_setting_, "scoring": search.scoring}
-    view = landscape_of_scores(best_kernel(search), search.alphas_, search.task_alphas_, **how)
-    if np.ndim(search.alpha_):
+    choice = fitted.choice
+    how = {"setting": fitted.searched_setting, "scoring": fitted.scoring}
+    view = landscape_of_scores(best_kernel(fitted), choice.alphas, choice.task_alphas, **how)
+    alpha = fitted.alphas["alpha"]
+    if np.ndim(alpha):
         return view
-    return replace(
-        view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_
-    )
+    task_alpha = fitted.alphas.get("task_alpha")
+    return replace(view, alpha=alpha, task_alpha=task_alpha, best_score=choice.best_score)
 
 
 def landscape_of_scores(
@@ -242,13 +241,12 @@ def landscapes_of_model(
         `dyadlearn.landscape`.
     """
     pairing = fitted.pairing
-    estimator = fitted.estimator
     fixed = [side.filter for side in pairing.smoothers if not side.filter.uses_alpha()]
     if fixed:
         return [], [
             f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."
         ]
-    if estimator.learns_kernels:
+    if fitted.learns_kernels:
         return [], [
             "There is no landscape of a search for kernels: use dyadlearn.landscape for the "
             "learned kernels."
@@ -261,7 +259,7 @@ def landscapes_of_model(
     wanted = list(settings)
     is_usual = alphas is None and task_alphas is None
     searched = fitted.searched_setting
-    is_stored = is_usual and not together and hasattr(estimator, "landscape_")
+    is_stored = is_usual and not together and fitted.searches
     if searched in wanted and is_stored and scorer(scoring_of(fitted)) == judge:
         wanted.remove(searched)
         views[searched] = landscape_of_search(fitted)
@@ -277,8 +275,8 @@ def landscapes_of_model(
     # The values of a search, unless others are given.
     rows, columns = grids_of(
         fitted.problem,
-        getattr(estimator, "alphas_", None) if alphas is None else alphas,
-        getattr(estimator, "task_alphas_", None) if task_alphas is None else task_alphas,
+        fitted.choice.alphas if alphas is None and fitted.searches else alphas,
+        fitted.choice.task_alphas if task_alphas is None and fitted.searches else task_alphas,
     )
     chosen: dict[str, Any] = {
         name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")

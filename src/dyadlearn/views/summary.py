@@ -23,12 +23,12 @@ from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWa
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.fitted import FittedRidge, as_fitted
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.base import working
+from dyadlearn.selection.edges import edges_of
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
-from dyadlearn.selection.learned import CONSTANT
-from dyadlearn.selection.search import edges_of
+from dyadlearn.selection.learning_kernels import CONSTANT
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -248,19 +248,21 @@ def weights_of_model(model: Any) -> Weights | None:
     >>> list(weights_of_model(model).weights["instances"])
     ['signal', 'noise', 'constant']
     """
-    if not hasattr(model, "weights_"):
+    if not getattr(model, "learns_kernels", False):
         return None
+    fitted = as_fitted(model)
     weights = {}
     exponents = {}
-    for side, values in model.weights_.items():
+    for side, values in fitted.weights.items():
         ordered = sorted(values.items(), key=lambda item: (item[0] == CONSTANT, -item[1]))
         weights[side] = dict(ordered)
-        given = model.exponents_[side]
+        given = fitted.exponents[side]
         exponents[side] = {name: given[name] for name in weights[side] if name in given}
     shares = None
-    if model.shares_ is not None:
-        shares = dict(zip(("product", "instances", "tasks"), model.shares_, strict=True))
-    return Weights(weights, exponents, shares, list(model.stage_errors_), model.n_stages_)
+    if fitted.shares is not None:
+        shares = dict(zip(("product", "instances", "tasks"), fitted.shares, strict=True))
+    learned = fitted.learned
+    return Weights(weights, exponents, shares, list(learned.stage_errors), len(learned.path))
 
 
 def percent(share: float) -> str:
@@ -505,11 +507,11 @@ def summary_of(
             f"dimension."
         )
     return Summary(
-        title=title or f"{type(fitted.estimator).__name__}: {grid.size}",
+        title=title or f"{fitted.name}: {grid.size}",
         facts=_facts(fitted, judge.name, grid),
         grid=grid,
         sides=spectra,
-        weights=weights_of_model(fitted.estimator),
+        weights=weights_of_model(fitted),
         scoring=judge.name,
         own=fitted.searched_setting,
         results=results,
@@ -543,7 +545,7 @@ def _shown(
         )
     if wanted is not None:
         return every
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return [setting for setting in every if setting is searched]
     if fitted.labels.full is not None:
         return every
@@ -579,7 +581,7 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
         return []
     names = joined([setting.value for setting in missing])
     word = "it" if len(missing) == 1 else "them"
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return [
             f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks '
             f"for {word}."
@@ -664,7 +666,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
     two_values = f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"
     setting = fitted.searched_setting
     return [
-        ("Model", type(fitted.estimator).__name__),
+        ("Model", fitted.name),
         ("Grid", what),
         ("Labels", f"{grid.n_observed:,}{share}"),
         ("Values", two_values if grid.is_binary else f"{low} to {high}"),
@@ -692,8 +694,8 @@ def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return warnings about a model that do not depend on its scores."""
     # A model from a file may not know its search.
-    if hasattr(fitted.estimator, "landscape_"):
-        edges = edges_of(fitted.estimator)
+    if fitted.searches and not fitted.learns_kernels:
+        edges = edges_of(fitted)
     else:
         edges = []
     found = _zeros(fitted, names)
@@ -747,7 +749,7 @@ def _remarks(
     remarks = []
     problem = fitted.posed
     searched = fitted.searched_setting
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         remarks.append(
             "Kernels and regularisation were learned again without each fold that is scored."
         )
