@@ -102,11 +102,19 @@ def measure(m: int, q: int, device: str) -> None:
         f"  {'fit':<24} {fits[0]:9.3f} s numpy {fits[1]:9.3f} s {device} {fits[0] / fits[1]:8.1f} x"
     )
     for setting in "ABCD":
-        expected = holdout(here._problem(), setting)
-        gap = difference(holdout(there._problem(), setting), expected)
+        expected = holdout(here.fitted_.training_problem, setting)
+        gap = difference(holdout(there.fitted_.training_problem, setting), expected)
         times = (
-            clock(lambda setting=setting: holdout(here._problem(), setting), "cpu", repeats),
-            clock(lambda setting=setting: holdout(there._problem(), setting), device, repeats),
+            clock(
+                lambda setting=setting: holdout(here.fitted_.training_problem, setting),
+                "cpu",
+                repeats,
+            ),
+            clock(
+                lambda setting=setting: holdout(there.fitted_.training_problem, setting),
+                device,
+                repeats,
+            ),
         )
         print(
             f"  {'hold-out ' + setting:<24} {times[0]:9.3f} s numpy {times[1]:9.3f} s {device} "

@@ -125,12 +125,14 @@ def main() -> None:
         f"residual",
         end=" ",
     )
-    print(f"{model.residual_:.1e}; pairs alone: {model._problem().labels.grid is None}")
+    print(
+        f"{model.residual_:.1e}; pairs alone: {model.fitted_.training_problem.labels.grid is None}"
+    )
     if arguments.device == "cpu":
         print(f"  peak of the process {peak:.2f} GiB, of which data {before:.2f} GiB")
     else:
         print(f"  peak on the card {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB")
-    products = PairProducts(X, T, model._fitted_problem.labels)
+    products = PairProducts(X, T, model.fitted_.training_problem.labels)
     function = X[:r, :].T @ X[:r, :s]
     values = as_array_of(np.ones(n), X, X.dtype)
     products.values(function), products.gathered(values)

@@ -40,8 +40,8 @@ def test_a_number_and_its_text_are_two_folds_of_cells():
             model.holdout("A", cells=labels), model.holdout("A", cells=np.array(folds)), rtol=1e-12
         )
     assert_allclose(
-        refit(MODEL._problem(), "A", cells=labels),
-        refit(MODEL._problem(), "A", cells=np.array(folds)),
+        refit(MODEL.fitted_.training_problem, "A", cells=labels),
+        refit(MODEL.fitted_.training_problem, "A", cells=np.array(folds)),
     )
 
 

@@ -58,7 +58,7 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.models import reading
 from dyadlearn.report import write_report
-from dyadlearn.selection.search import edges_of
+from dyadlearn.selection.edges import edges_of
 from sweeps import lines, over
 
 M = 5

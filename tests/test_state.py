@@ -163,7 +163,7 @@ def test_only_classes_of_this_library_are_made_from_files():
     assert Ruler._file_name is None
     assert stored_class("Ruler") is None
     assert stored_class("IteratedTikhonov") is IteratedTikhonov
-    for base in ("SpectralFilter", "PairwiseRidge", "StoredEstimator", "Stored", "Combination"):
+    for base in ("SpectralFilter", "GridModel", "StoredEstimator", "Stored", "Combination"):
         assert stored_class(base) is None
     assert "TwoStepRidge" in stored_estimators()
     assert "IteratedTikhonov" not in stored_estimators()

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
@@ -203,53 +204,72 @@ def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: st
     )
 
 
-def _check_n_features(estimator: Any, rows: Array) -> None:
+def _check_n_features(owner: str, rows: Array, expected: int) -> None:
     """Raise if a matrix has not the number of features of the training data, as scikit-learn does."""
-    expected = getattr(estimator, "n_features_in_", None)
     count = rows.shape[1]
-    if expected is None or count == expected:
+    if count == expected:
         return
-    name = type(estimator).__name__
     raise ValueError(
         Message(
             "<X> has {count} features, but {name} is expecting {expected} features as input.",
             count=count,
-            name=name,
+            name=owner,
             expected=expected,
         )
     )
 
 
-def _without_names(estimator: Any) -> Any:
-    """Return an estimator with the same attributes, except the feature names."""
-    bare = object.__new__(type(estimator))
-    vars(bare).update(
-        {name: value for name, value in vars(estimator).items() if name != "feature_names_in_"}
-    )
-    return bare
+@functools.cache
+def _validated(owner: str) -> type[BaseEstimator]:
+    """Return an estimator class that scikit-learn's checks take, with the name for their messages."""
+    return type(owner, (BaseEstimator,), {})
 
 
 def check_instances(
-    estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False
-) -> Array:
-    """Return the rows of a Table of instances, and store (`reset`) or compare their number of features."""
+    table: Any,
+    owner: str,
+    *,
+    is_kernel: bool,
+    allow_nan: bool = False,
+    n_features: int | None = None,
+    feature_names: np.ndarray | None = None,
+) -> tuple[Array, np.ndarray | None]:
+    """Return the rows of a Table of instances, and their feature names; compare both with those of training.
+
+    Parameters
+    ----------
+    table : Table
+    owner : str
+        Class of the model, for messages.
+    is_kernel, allow_nan : bool
+    n_features : int or None
+        Number of training features; None in training.
+    feature_names : array of str or None
+        Names of the training features, all of them text.
+    """
     names = table.column_ids
-    known = getattr(estimator, "feature_names_in_", None)
     is_frame = hasattr(table.values, "columns")
-    if not (reset or is_kernel or is_frame) and names is not None and known is not None:
-        check_feature_names(known.tolist(), names.labels, "X")
+    is_new = n_features is not None
+    if is_new and not (is_kernel or is_frame) and names is not None and feature_names is not None:
+        check_feature_names(feature_names.tolist(), names.labels, "X")
         # scikit-learn would not find the names of a table that is not a frame, and say so.
-        estimator = _without_names(estimator)
+        feature_names = None
+    known: Any = _validated(owner)()
+    if n_features is not None:
+        known.n_features_in_ = n_features
+    if feature_names is not None:
+        known.feature_names_in_ = feature_names
     if is_foreign(table.values) or _is_clean(table.values):
         rows = check_matrix(table.values, "X")
-        if not reset:
-            _check_n_features(estimator, rows)
-        validate_data(estimator, rows, reset=reset, skip_check_array=True)
-        return rows
-    # Columns of a kernel are ids and were aligned as such; they are no feature names.
-    values = np.asarray(table.values) if is_kernel and table.kind else table.values
-    with reading_numbers(values, "X"):
-        return validate_data(estimator, values, reset=reset, **_how(not is_kernel, allow_nan))
+        if n_features is not None:
+            _check_n_features(owner, rows, n_features)
+        validate_data(known, rows, reset=not is_new, skip_check_array=True)
+    else:
+        # Columns of a kernel are ids and were aligned as such; they are no feature names.
+        values = np.asarray(table.values) if is_kernel and table.kind else table.values
+        with reading_numbers(values, "X"):
+            rows = validate_data(known, values, reset=not is_new, **_how(not is_kernel, allow_nan))
+    return rows, getattr(known, "feature_names_in_", None)
 
 
 def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:

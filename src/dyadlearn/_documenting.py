@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T", bound=type)
@@ -14,12 +14,17 @@ _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\S.*?)( : .*)?\n((?:(?: .*)?\n)*)", re.MULTILINE)
 
 
-def documented(cls: T) -> T:
-    """Complete the sections Parameters and Attributes of a class by those of its bases.
+def documented(*sources: type) -> Callable[[T], T]:
+    """Return a decorator that completes the sections Parameters and Attributes of a class.
 
-    Parameters are those of the signature, in its order, each as the first class in the order of
-    inheritance documents it. Attributes are those that the class documents, and then those of its
-    bases.
+    Parameters are those of the signature, in its order, each as the class itself, the first of the
+    sources or the first of its bases documents it. Attributes are those that the class documents,
+    and then those of its sources and bases.
+
+    Parameters
+    ----------
+    *sources : classes
+        Classes whose docstrings describe parameters or attributes of the class.
 
     Examples
     --------
@@ -29,11 +34,18 @@ def documented(cls: T) -> T:
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     """
-    attributes = _entries(cls, "Attributes").values()
-    cls.__doc__ = _composed(
-        cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes}
-    )
-    return cls
+
+    def complete(cls: T) -> T:
+        documents: tuple[type, ...] = (cls, *sources, *cls.__mro__[1:])
+        parameters = _entries(documents, "Parameters", inspect.signature(cls).parameters)
+        wanted = [
+            parameters[name] for name in inspect.signature(cls).parameters if name in parameters
+        ]
+        attributes = _entries(documents, "Attributes").values()
+        cls.__doc__ = _composed(cls, {"Parameters": wanted, "Attributes": attributes})
+        return cls
+
+    return complete
 
 
 def function_doc(cls: type, parameters: Iterable[str]) -> str | None:
@@ -45,7 +57,7 @@ def function_doc(cls: type, parameters: Iterable[str]) -> str | None:
 def parameter_docs(cls: type, parameters: Iterable[str] | None = None) -> dict[str, str]:
     """Return the docstring entry of each parameter of a class; parameters documented together share one entry."""
     wanted = list(inspect.signature(cls).parameters if parameters is None else parameters)
-    known = _entries(cls, "Parameters", wanted)
+    known = _entries(cls.__mro__, "Parameters", wanted)
     return {name: known[name] for name in wanted if name in known}
 
 
@@ -62,17 +74,19 @@ def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str | None:
     )
 
 
-def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
+def _entries(
+    documents: Iterable[type], section: str, wanted: Iterable[str] | None = None
+) -> dict[str, str]:
     """Return the entries of a section by name, each from the first class that documents it."""
     entries: dict[str, str] = {}
-    for base in cls.__mro__:
-        _, *parts = _SECTION.split(inspect.cleandoc(vars(base).get("__doc__") or "") + "\n")
-        own = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
-        for names, kind, body in _ENTRY.findall(own):
-            new = [
-                name
-                for name in names.split(", ")
-                if name not in entries and (wanted is None or name in wanted)
-            ]
+    for document in documents:
+        doc = inspect.cleandoc(vars(document).get("__doc__") or "") + "\n"
+        _, *parts = _SECTION.split(doc)
+        body_of = dict(zip(parts[::2], parts[1::2], strict=True))
+        for names, kind, body in _ENTRY.findall(body_of.get(section, "")):
+            new = []
+            for name in names.split(", "):
+                if name not in entries and (wanted is None or name in wanted):
+                    new.append(name)
             entries.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
     return entries

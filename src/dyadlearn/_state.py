@@ -4,11 +4,12 @@ A class that can be stored derives from `Stored`, which has two methods: `state`
 values of an object, and `from_state` creates the object from them, or raises if they do not fit
 together. The state consists of **the arguments of the constructor**, which are the fields of a
 dataclass. A new filter or kernel that is a dataclass of numbers and arrays needs no further code;
-`_shapes` and `_fits` state which of its parts must fit together. An estimator also stores its
-learned attributes: those that its class declares with their types.
+`_shapes` and `_fits` state which of its parts must fit together. An estimator derives from
+`StoredEstimator`, which stores its parameters and its learned attributes: those that its class
+declares with their types.
 
-Only classes of this library that derive from `Stored` are created from a file. Names in a file are
-never imported or called.
+Only classes of this library that derive from `Stored` or `StoredEstimator` are created from a file.
+Names in a file are never imported or called.
 """
 
 from __future__ import annotations
@@ -27,17 +28,26 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
-_classes: dict[str, type[Stored]] = {}
+_classes: dict[str, type[Stored] | type[StoredEstimator]] = {}
 
 
-def stored_class(name: str) -> type[Stored] | None:
+def stored_class(name: str) -> type[Stored] | type[StoredEstimator] | None:
     """Return the class with this name in model files; None if there is none."""
     return _classes.get(name)
 
 
 def name_in_file(value: Any) -> str | None:
     """Return the name of the class of an object in model files; None if it is not stored."""
-    return value._file_name if isinstance(value, Stored) else None
+    return value._file_name if isinstance(value, Stored | StoredEstimator) else None
+
+
+def _registered(cls: Any, stored: bool) -> str | None:
+    """Return the name of a class in a file, after registering it; None if it is not stored."""
+    if not stored or not cls.__module__.startswith("dyadlearn."):
+        return None
+    name: str = cls.__name__.strip("_")
+    _classes[name] = cls
+    return name
 
 
 def stored_estimators() -> list[str]:
@@ -63,10 +73,7 @@ class Stored:
 
     def __init_subclass__(cls, stored: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
-        is_ours = cls.__module__.startswith("dyadlearn.")
-        cls._file_name = cls.__name__.strip("_") if stored and is_ours else None
-        if cls._file_name is not None:
-            _classes[cls._file_name] = cls
+        cls._file_name = _registered(cls, stored)
 
     def state(self) -> dict[str, Any]:
         """Return the parts of the object: plain values, arrays and other objects that have a state."""
@@ -104,22 +111,29 @@ class Stored:
         return True
 
 
-class StoredEstimator(Stored, stored=False):
+class StoredEstimator:
     """Base class of estimators in a model file: their parameters and learned attributes.
 
     Learned attributes are those that a class declares and that begin or end with an underscore.
+    Base classes are declared with ``stored=False``, as for `Stored`.
     """
 
-    #: Attributes that are declared but not stored, because they are computed from the others.
-    _made_again: ClassVar[tuple[str, ...]] = ()
     #: Learned attributes that not every fitted estimator has; a file must hold all others.
     _not_always: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
     #: Parameters that were added after the first release: older files lack them, and they have
     #: their defaults.
     _later: ClassVar[tuple[str, ...]] = ()
+    #: Shapes of arrays, as in `Stored`.
+    _shapes: ClassVar[Mapping[str, str]] = {}
+    #: Name of the class in a file; None if it is not stored.
+    _file_name: ClassVar[str | None] = None
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+
+    def __init_subclass__(cls, stored: bool = True, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._file_name = _registered(cls, stored)
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the learned attributes."""
@@ -157,6 +171,10 @@ class StoredEstimator(Stored, stored=False):
 
     def _check_params(self) -> None:
         """Raise, as `fit` does, if a parameter has a wrong value."""
+
+    def _fits(self) -> bool:
+        """Return whether the parts of a loaded estimator fit together, as in `Stored`."""
+        return True
 
     def _snapshot(self) -> Self:
         """Return a shallow copy of the fitted estimator, which other threads do not change."""
@@ -216,7 +234,7 @@ def _arguments(cls: type) -> dict[str, Any]:
 def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that estimators of a class have after fitting, with their types."""
     hints = _hints(cls)
-    others = {*_signature(cls).parameters, *cls._made_again}
+    others = _signature(cls).parameters
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("dyadlearn.")]
     declared = dict.fromkeys(name for base in ours for name in inspect.get_annotations(base))
     return {
@@ -225,17 +243,13 @@ def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
         if (name[0] == "_" or name[-1] == "_")
         and name not in others
         and get_origin(hints[name]) is not ClassVar
+        and not isinstance(getattr(cls, name, None), property)
     }
 
 
 def _needed(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that every fitted estimator of a class has, with their types."""
-    # What the class itself has, such as a property, is not stored.
-    return {
-        name: hint
-        for name, hint in _learnt(cls).items()
-        if name not in cls._not_always and not hasattr(cls, name)
-    }
+    return {name: hint for name, hint in _learnt(cls).items() if name not in cls._not_always}
 
 
 # Checks of values that were read -------------------------------------------------------------------
@@ -284,7 +298,7 @@ def _is_of(value: Any, hint: Any) -> bool:
     return isinstance(value, origin or hint)
 
 
-def _shapes_fit(loaded: Stored) -> bool:
+def _shapes_fit(loaded: Stored | StoredEstimator) -> bool:
     """Return whether arrays and ids have the shapes that the class declares; None always fits."""
     lengths: dict[str, int] = {}
     for name, words in loaded._shapes.items():
@@ -304,7 +318,7 @@ def _shapes_fit(loaded: Stored) -> bool:
     return True
 
 
-def _part(loaded: Stored, path: str) -> Any:
+def _part(loaded: Stored | StoredEstimator, path: str) -> Any:
     """Return an attribute by its path, such as "side.ids"; None if it does not exist or is not computed yet."""
     part: Any = loaded
     for name in path.split("."):

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from dyadlearn import LearnedKernelRidge, load
+from dyadlearn import load
 from dyadlearn._interrupts import raise_interrupt
 from dyadlearn.cli import models, tune
 from dyadlearn.learning.error import FoldError
-from dyadlearn.models import base
-from dyadlearn.selection import search
+from dyadlearn.models import decomposing
+from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.selection import learning_kernels, searching
 from dyadlearn.selection.landscape import _PointScore
-from dyadlearn.selection.search import Search
 from sweeps import lines, over
 
 CODES = {
@@ -76,14 +76,14 @@ def ends(ran, number, folder, before, *, kept, notes=()):
 PHASES = lines(
     "owner name call kept notes",
     (tune, "read_dyads", 0, False, ()),
-    (base, "fit_side", 0, False, ()),
+    (decomposing, "fit_side", 0, False, ()),
     (_PointScore, "__call__", 0, False, ()),
     (_PointScore, "__call__", 2, True, ("was interrupted: 2 of 9", "not compared with baselines")),
-    (Search, "_take_best", 0, True, ("was interrupted: 9 of 9", "Interrupt again to stop")),
-    (Search, "_solve", 0, True, ("was interrupted: 9 of 9",)),
-    (Search, "_keep_holdout", 0, True, ("was interrupted: 9 of 9",)),
-    (search, "baseline_scores", 0, True, ("not compared with baselines",)),
-    (search, "baseline_scores", 1, True, ("not compared with baselines",)),
+    (searching, "_best_place", 0, True, ("was interrupted: 9 of 9", "Interrupt again to stop")),
+    (FittedRidge, "solve", 0, True, ("was interrupted: 9 of 9",)),
+    (searching, "_validated", 0, True, ("was interrupted: 9 of 9",)),
+    (searching, "baseline_scores", 0, True, ("not compared with baselines",)),
+    (searching, "baseline_scores", 1, True, ("not compared with baselines",)),
     (tune, "save_model", 0, True, ("Interrupt again to stop",)),
     (models, "write_model", 0, True, ("Interrupt again to stop",)),
     (os, "replace", 0, True, ("Interrupt again to stop",)),
@@ -117,10 +117,10 @@ LEARNING = lines(
     "owner name call kept",
     (FoldError, "slope", 2, True),
     (FoldError, "evaluate", 0, True),
-    (LearnedKernelRidge, "_fit_stage", 0, True),
-    (base, "fit_side", 0, True),
-    (LearnedKernelRidge, "_solve", 0, True),
-    (search, "baseline_scores", 0, True),
+    (learning_kernels, "_fitted_stage", 0, True),
+    (decomposing, "fit_side", 0, True),
+    (FittedRidge, "solve", 0, True),
+    (searching, "baseline_scores", 0, True),
     (models, "write_model", 0, True),
 )
 
@@ -180,14 +180,14 @@ def test_a_signal_leaves_no_unfinished_file(words, output, tables, model, run):
 def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
     monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
     before = sorted(holes.folder.iterdir())
-    own = Search._keep_holdout
+    own = searching._validated
 
     def again(self, *given):
         signal.raise_signal(signal.SIGINT)
         return own(self, *given)
 
-    monkeypatch.setattr(Search, "_keep_holdout", again)
-    with interrupting(Search, "_solve", signal.SIGINT):
+    monkeypatch.setattr(searching, "_validated", again)
+    with interrupting(FittedRidge, "solve", signal.SIGINT):
         ran = run(
             "tune",
             holes.labels,
@@ -207,27 +207,27 @@ def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
 
 def test_signals_that_come_together_are_one(holes, run, monkeypatch):
     """The command `timeout` sends its signal to the process, and then to its group."""
-    own = Search._keep_holdout
+    own = searching._validated
 
     def again(self, *given):
         signal.raise_signal(signal.SIGTERM)
         return own(self, *given)
 
-    monkeypatch.setattr(Search, "_keep_holdout", again)
+    monkeypatch.setattr(searching, "_validated", again)
     path = holes.folder / "m.dyad"
-    with interrupting(Search, "_solve", signal.SIGTERM):
+    with interrupting(FittedRidge, "solve", signal.SIGTERM):
         ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path)
     assert (ran.code, path.exists()) == (143, True)
 
 
 def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
     path = holes.folder / "m.dyad"
-    with interrupting(Search, "_solve", signal.SIGINT):
+    with interrupting(FittedRidge, "solve", signal.SIGINT):
         ran = run(
             "tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path, "-q"
         )
     assert (ran.code, ran.err, path.exists()) == (130, "dyadlearn: interrupted.\n", True)
-    with interrupting(Search, "_solve", signal.SIGINT):
+    with interrupting(FittedRidge, "solve", signal.SIGINT):
         figures = run(
             "tune",
             holes.labels,

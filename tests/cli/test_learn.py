@@ -519,5 +519,5 @@ def test_molecules_beside_a_table(tables, put, run):
     assert ran.json["tasks"] == 7
     assert ran.json["weights"]["tasks"].keys() == {"ecfp", "size", "constant"}
     found = load(tables.folder / "m.dyad")
-    assert found._form.column_ids.labels == tuple(tables.items[:7])
-    assert_allclose(found._labels.values, tables.Y[:, :7])
+    assert found.fitted_.form.column_ids.labels == tuple(tables.items[:7])
+    assert_allclose(found.fitted_.labels.values, tables.Y[:, :7])

@@ -100,8 +100,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     known = np.unique(ROWS), np.unique(COLUMNS)
     twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], tasks=T[known[1]])
     found = load(files / "model.dyad")
-    assert found._problem().labels.grid is None
-    assert twin._problem().labels.grid is None
+    assert found.fitted_.training_problem.labels.grid is None
+    assert twin.fitted_.training_problem.labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (
         M - 1,
@@ -115,8 +115,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     )
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same
     # here for the rows only.
-    order = found._form.column_ids.positions([ITEMS[place] for place in known[1]], "")
-    assert found._form.row_ids.labels == tuple(USERS[place] for place in known[0])
+    order = found.fitted_.form.column_ids.positions([ITEMS[place] for place in known[1]], "")
+    assert found.fitted_.form.row_ids.labels == tuple(USERS[place] for place in known[0])
     assert_allclose(found.predict(X[:4])[:, order], twin.predict(X[:4]), rtol=1e-6)
 
 
@@ -190,7 +190,7 @@ def test_evaluate_holds_out_observed_pairs(files, run, cls, folds, method):
     save(twin, files / "twin.dyad")
     ran = run("evaluate", files / "twin.dyad", "--setting", "B", *folds, "--json")
     assert ran.code == 0, ran.err
-    units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
+    units = SettingKFold("B", 5, random_state=0).units(twin.fitted_.training_problem.labels)
     fold = units.sides[0] if folds else np.arange(known[0].size)
     F = np.full(labels.shape, np.nan)
     for number in np.unique(fold):
@@ -265,7 +265,7 @@ def test_a_table_may_name_the_task_first(made, files, run):
     ran = run(*words, *more)
     assert ran.code == 0, ran.err
     other = load(files / "other.dyad")
-    assert other._problem().labels.grid is None
+    assert other.fitted_.training_problem.labels.grid is None
     asked = [(USERS[1], ITEMS[2]), (USERS[9], ITEMS[0])]
     assert_allclose(
         other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6

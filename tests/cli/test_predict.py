@@ -23,7 +23,7 @@ from dyadlearn import (
 )
 from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import read_cells, write_blocks
-from dyadlearn.models.base import PairModel
+from dyadlearn.models.base import Predictor
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
 def small_blocks(monkeypatch):
     """Blocks of two rows, and the number of rows of each prediction."""
     sizes = []
-    predict = PairModel.predict
+    predict = Predictor.predict
 
     def counted(self, X=None, tasks=None):
         sizes.append(
@@ -146,7 +146,7 @@ def small_blocks(monkeypatch):
         )
         return predict(self, X, tasks=tasks)
 
-    monkeypatch.setattr(PairModel, "predict", counted)
+    monkeypatch.setattr(Predictor, "predict", counted)
     blocks = lambda n, *_: [slice(start, min(start + 2, n)) for start in range(0, n, 2)]  # noqa: E731
     monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", blocks)
     return sizes
@@ -197,14 +197,14 @@ def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
 def test_what_fails_between_blocks_leaves_nothing(
     tables, model, new, run, small_blocks, monkeypatch, ending, error, code
 ):
-    predict = PairModel.predict
+    predict = Predictor.predict
 
     def fails(self, X=None, tasks=None):
         if len(X.values) < 2:
             raise error
         return predict(self, X, tasks=tasks)
 
-    monkeypatch.setattr(PairModel, "predict", fails)
+    monkeypatch.setattr(Predictor, "predict", fails)
     out = tables.folder / f"out{ending}"
     before = sorted(tables.folder.iterdir())
     for more in ([], ["--long"]):
@@ -420,7 +420,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     )
     known = fitted.predict_interval(coverage=0.6)
     fresh = fitted.predict_interval(new["X"], coverage=0.6)
-    rows = [list(fitted._form.row_ids.labels).index(name) for name in ("u0", "u1")]
+    rows = [list(fitted.fitted_.form.row_ids.labels).index(name) for name in ("u0", "u1")]
     for end, name in enumerate(("lower", "upper")):
         expected = np.concatenate([np.asarray(known[end])[rows], np.asarray(fresh[end])])
         assert_allclose(ran.json["predictions"][name], expected.ravel())

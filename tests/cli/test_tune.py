@@ -71,8 +71,8 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
         [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
     )
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
-    assert found._form.row_ids.labels == tuple(tables.users)
-    assert found._form.column_ids.labels == tuple(tables.items)
+    assert found.fitted_.form.row_ids.labels == tuple(tables.users)
+    assert found.fitted_.form.column_ids.labels == tuple(tables.items)
     assert ran.json["output"] == str(path)
     assert ran.json["observed"] == 96
 
@@ -171,7 +171,7 @@ def test_the_edge_of_the_default_grid_is_said(tables, run):
 def test_names_of_features_are_kept(model):
     found = models.load_model(model)
     assert found.recipes[0][""].names == ["age", "height", "mood"]
-    assert found.model._side.names.labels == ("age", "height", "mood")
+    assert found.model.fitted_.sides[0].names.labels == ("age", "height", "mood")
     assert found.origin["files"] == {
         "labels": "labels.csv",
         "instances": "users.csv",

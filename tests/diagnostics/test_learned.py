@@ -1,5 +1,6 @@
 """What is asked of any fitted model, of models that learn their kernels: answered without a leak, or refused."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -129,9 +130,9 @@ def test_rows_of_several_descriptions_are_explained():
 )
 def test_kernels_are_learned_again_for_every_permutation(kind, asked):
     model = _fitted(kind)
-    again = model.fitted_.refitter(Setting(asked))(model._labels)
-    assert_allclose(again.holdout_, model.holdout_.to_numpy(), atol=1e-4)
-    assert_allclose(again.alpha_, model.alpha_, rtol=1e-3)
+    again = model.fitted_.refitter(Setting(asked))(model.fitted_.labels)
+    assert_allclose(again.held_out, model.holdout_.to_numpy(), atol=1e-4)
+    assert_allclose(again.alphas["alpha"], model.alpha_, rtol=1e-3)
     found = permutation_test(model, asked, n_permutations=3, random_state=0)
     assert found.method.endswith("learned again")
     assert found.score > found.null.max()
@@ -140,9 +141,11 @@ def test_kernels_are_learned_again_for_every_permutation(kind, asked):
 def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
     X, T, Y = _data()
     model = LearnedKernelRidge(n_steps=2, cv=2, stages=1).fit(X, Y, tasks=T)
-    model.stages = model._solved_with["stages"] = 2  # as if the second stage had not been better
-    again = model.fitted_.refitter(Setting.B)(model._labels)
-    assert again.n_stages_ == 1
+    # As if the second stage had not been better.
+    learning = replace(model.fitted_.learning, stages=2)
+    fitted = replace(model.fitted_, learning=learning)
+    again = fitted.refitter(Setting.B)(fitted.labels)
+    assert len(again.learned.path) == 1
 
 
 def test_comparisons_say_that_kernels_were_learned():

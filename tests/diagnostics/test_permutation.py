@@ -485,7 +485,7 @@ def test_groups_of_tasks_leave_permuted_labels_together():
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
     [[found]] = permuted_scores(
-        model._problem(), Setting.C, iter([permutation]), score, Units((None, groups))
+        model.fitted_.training_problem, Setting.C, iter([permutation]), score, Units((None, groups))
     )
     moved = (
         TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)

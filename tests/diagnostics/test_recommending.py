@@ -623,7 +623,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
     pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
     fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
-    assert (fitted.model_._labels.grid is None) == alone
+    assert (fitted.model_.fitted_.labels.grid is None) == alone
     new = ["u12", "u10"] if side == "instance" else ["i9", "i8"]
     known = ["u1", "u8", "u1"] if side == "instance" else ["i2", "i7", "i2"]
     trained = fitted.task_ids_ if side == "instance" else fitted.instance_ids_

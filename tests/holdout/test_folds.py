@@ -281,7 +281,7 @@ def test_hiding_a_row_is_more_than_leaving_it_out_of_a_two_step_grid():
 
 def test_a_path_of_regularisations_starts_from_the_one_before():
     for name in ("two-step", "Kronecker"):
-        problem = fitted(MODELS[name], PATTERNS["some"], None)._problem()
+        problem = fitted(MODELS[name], PATTERNS["some"], None).fitted_.training_problem
         folds = Folds(problem, Setting.B, Units((GROUPS, None)))
         for alpha in (10.0, 1.0, 0.1):
             task_alpha = 0.3 if name == "two-step" else alpha

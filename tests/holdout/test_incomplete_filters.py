@@ -160,7 +160,7 @@ def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
     model = TwoStepRidge(0.5, 0.2, tol=1e-12, **options).fit(
         X, HOLES, tasks=T, sample_weight=weights
     )
-    problem = model._problem()
+    problem = model.fitted_.training_problem
     kernels = []
     for spectrum, alpha in zip(problem.pairing.spectra, (0.5, 0.2), strict=True):
         kernels.append(
@@ -200,7 +200,8 @@ def test_a_filter_that_refits_is_believed():
                 assert verify_holdout(named, letter, n=5, random_state=0) < 1e-10
                 some = np.add.outer(np.arange(M), np.arange(Q)) % 3 == 0
                 again, expected = (
-                    refit(model._problem(), letter, where=some) for model in (named, ridge)
+                    refit(model.fitted_.training_problem, letter, where=some)
+                    for model in (named, ridge)
                 )
                 assert_allclose(again[some], expected[some], atol=1e-10)
     empty = np.where(np.arange(M)[:, None] == 2, np.nan, Y)

@@ -127,8 +127,8 @@ class Case:
     @property
     def intervals(self):
         if self.transposed:
-            return self.fitted._intervals().mirrored
-        return self.fitted._intervals()
+            return self.fitted.fitted_.intervals.mirrored
+        return self.fitted.fitted_.intervals
 
     @property
     def plan(self):
@@ -195,8 +195,8 @@ def case(
 def new_rows(found, n_features=5):
     X, T, _ = data(n_features=n_features)
     if found.transposed:
-        return found.fitted._task_rows(T[Q:])[1]
-    return found.fitted._instance_rows(X[M:])[1]
+        return found.fitted.fitted_.columns(T[Q:])[1]
+    return found.fitted.fitted_.rows(X[M:])[1]
 
 
 def check(found, n_features=5):
@@ -470,10 +470,10 @@ def test_few_refits_without_each_row():
     fitted = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", tol=1e-13).fit(
         X[:M], Y, tasks=T[:Q]
     )
-    problem = fitted._intervals().problem
+    problem = fitted.fitted_.intervals.problem
     assert plan(problem, Setting.B).method == "leave-one-out, refitted"
-    models = fitted._intervals()._jackknife
-    found = models.predictions(fitted._instance_rows(X[M:])[1])
+    models = fitted.fitted_.intervals._jackknife
+    found = models.predictions(fitted.fitted_.rows(X[M:])[1])
     assert_allclose(
         np.where(np.isnan(Y), 0.0, models.held_out), np.where(np.isnan(Y), 0.0, fitted.holdout("B"))
     )
@@ -510,7 +510,7 @@ def test_labels_of_new_rows_are_inside():
         Y = np.where(rng.random(data.Y.shape) < 0.2, np.nan, data.Y)
         given = {"kernel": "rbf", "task_kernel": "rbf"}
         model = KroneckerRidge(0.3, **given).fit(data.X[:35], Y[:35], tasks=data.tasks)
-        assert plan(model._problem(), Setting.B).method == "exact leave-one-out"
+        assert plan(model.fitted_.training_problem, Setting.B).method == "exact leave-one-out"
         lower, upper = model.predict_interval(data.X[35:], coverage=0.9)
         inside.append(((lower <= Y[35:]) & (Y[35:] <= upper))[~np.isnan(Y[35:])].mean())
     assert 0.87 < np.mean(inside) < 0.94

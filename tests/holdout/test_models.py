@@ -67,11 +67,11 @@ def fitted(name, data, model_class=None):
 def test_models_equal_refitting(data, name, setting):
     model = fitted(name, data)
     found = model.holdout(setting)
-    assert found.shape == model._problem().Y.shape
+    assert found.shape == model.fitted_.training_problem.Y.shape
     twin = transductive if "iterated" in name else refit
     # In every row and every column.
     some = np.add.outer(np.arange(M), np.arange(found.shape[1])) % 3 == 0
-    expected = twin(model._problem(), setting, where=some)
+    expected = twin(model.fitted_.training_problem, setting, where=some)
     assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-12)
     assert verify_holdout(model, setting, n=5, random_state=0) < 1e-11
 

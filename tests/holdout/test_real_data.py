@@ -41,7 +41,7 @@ def largest_difference(model, setting, n_cells=3, **labels):
     where = np.zeros(found.size, dtype=bool)
     where[np.random.default_rng(0).choice(found.size, n_cells, replace=False)] = True
     where = where.reshape(found.shape)
-    expected = refit(model._problem(), setting, where=where, **labels)
+    expected = refit(model.fitted_.training_problem, setting, where=where, **labels)
     return np.abs(found - expected)[where].max() / np.abs(found).max()
 
 

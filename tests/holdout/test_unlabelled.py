@@ -97,7 +97,7 @@ def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):
     cells = rng.integers(0, 2, size=labels.shape)
     expected = model.holdout("A", cells=cells)
     sizes = []
-    between = type(model._problem().pairing).kernel_between
+    between = type(model.fitted_.training_problem.pairing).kernel_between
 
     def watched(self, first, second):
         sizes.append(first[0].size * second[0].size)
@@ -105,6 +105,6 @@ def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):
 
     monkeypatch.setattr(unlabelled, "_ENTRY", 0.0)
     monkeypatch.setattr(unlabelled, "_BLOCK", 2**14)
-    monkeypatch.setattr(type(model._problem().pairing), "kernel_between", watched)
+    monkeypatch.setattr(type(model.fitted_.training_problem.pairing), "kernel_between", watched)
     assert_allclose(model.holdout("A", cells=cells), expected, rtol=1e-9, atol=1e-9)
     assert max(sizes) <= max(2**14 // 8, 32 * 100)

@@ -23,7 +23,7 @@ from dyadlearn import (
     save,
     verify_holdout,
 )
-from dyadlearn.models import base
+from dyadlearn.models import decomposing
 from dyadlearn.models.side import fit_side
 from dyadlearn.selection import default_alphas
 from dyadlearn.settings import as_setting
@@ -369,7 +369,7 @@ def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
         found.append((name, spec.level))
         return fit_side(table, spec, name, kernel)
 
-    monkeypatch.setattr(base, "fit_side", counting)
+    monkeypatch.setattr(decomposing, "fit_side", counting)
     KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, tasks=T[:Q])
     assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
 
@@ -443,9 +443,9 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
         given, Y, tasks=T[:Q]
     )
     search.set_params(constants=[7.0])  # for the next fit
-    again = search._refitter(as_setting("B"))(search._labels)
-    assert_allclose(again.landscape_, search.landscape_, rtol=1e-7)
-    assert again.constants_ == search.constants_
+    again = search.fitted_.refitter(as_setting("B"))(search.fitted_.labels)
+    assert_allclose(again.choice.landscape, search.landscape_, rtol=1e-7)
+    assert again.choice.constants == search.constants_
     search.set_params(constants=tried)
     save(search, tmp_path / "model.dyad")
     loaded = load(tmp_path / "model.dyad")

@@ -87,7 +87,7 @@ def test_answers_are_those_of_numpy(kind, options, labels):
         options = {**options, "cv": 2}
     here = kind(**options).fit(X, labels, **tasks)
     there = kind(**options, device="cpu").fit(X, labels, **tasks)
-    assert array_module.library(there._coefficients) == "torch"
+    assert array_module.library(there.fitted_.coefficients) == "torch"
     for (name, expected), found in zip(answers(here).items(), answers(there).values(), strict=True):
         assert isinstance(found, (float, np.ndarray)), name
         assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
@@ -132,7 +132,7 @@ def test_a_file_opens_where_there_is_no_device(tmp_path, monkeypatch):
     monkeypatch.setattr(array_module, "find_spec", lambda name: None)
     opened = load(tmp_path / "model.dyad")
     assert opened.device == "cpu"
-    assert array_module.library(opened._coefficients) == "numpy"
+    assert array_module.library(opened.fitted_.coefficients) == "numpy"
     assert_allclose(opened.predict(X, T), expected, rtol=1e-10)
     assert_allclose(
         opened.set_alpha(2.0).holdout("D"), model.set_alpha(2.0).holdout("D"), rtol=1e-8

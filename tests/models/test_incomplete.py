@@ -249,7 +249,9 @@ def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
             model = make_model(Model, kernel).fit(
                 given[0], Y, tasks=given[1], sample_weight=weights
             )
-            assert_array_equal(model._coefficients, model._problem().pairing.coefficients(Y))
+            assert_array_equal(
+                model.fitted_.coefficients, model.fitted_.training_problem.pairing.coefficients(Y)
+            )
             assert_array_equal(model.completed_, Y)
             assert (model.n_iter_, model.residual_) == (1, 0.0)
 

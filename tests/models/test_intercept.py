@@ -158,7 +158,7 @@ def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter)
         assert_allclose(
             moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near
         )
-    for setting in settings_of(model._problem().pairing):
+    for setting in settings_of(model.fitted_.training_problem.pairing):
         try:
             expected = model.holdout(setting)
         except LeverageError:  # what keeps directions whole may keep all there is
@@ -348,7 +348,7 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
     )
     model.set_alpha(alpha, alpha)
     assert_allclose(model.predict(rows, tasks=tasks), 3.0, rtol=1e-9)
-    side = model._problem().pairing.smoothers[0]
+    side = model.fitted_.training_problem.pairing.smoothers[0]
     assert_allclose(side.hat() @ np.ones(M), 1.0, rtol=1e-10)
     assert_allclose(side.residual() @ np.ones(M), 0.0, atol=1e-10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from dyadlearn.exceptions import IdError, NoLabelWarning, UnboundedIntervalWarni
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.kernels import gram
+from dyadlearn.models.spec import PairKernelSpec
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
@@ -123,7 +124,7 @@ def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(
     Y = Y[:m, :q]
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept}
     fitted = model(alpha, **given).fit(X[:m], Y, tasks=T)
-    ridge = side_ridges(fitted._problem().pairing)[0]
+    ridge = side_ridges(fitted.fitted_.training_problem.pairing)[0]
     free = intercept and not isinstance(fitted, KroneckerRidge | PairKernelRidge)
     K = kernel_of(X, kernel, fitted)
     bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y, T, coverage, free=free)
@@ -158,7 +159,7 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
     Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(12.0).reshape(3, 4)
     Y = Y - Y.T if sign < 0 else Y
     given = {} if sign else {"tasks": T}
-    slack = cell_slack(fitted.fit(X, Y, **given)._problem().pairing)
+    slack = cell_slack(fitted.fit(X, Y, **given).fitted_.training_problem.pairing)
     for i, j in np.ndindex(Y.shape):
         if (i + 2 * j) % 3:
             continue
@@ -180,9 +181,17 @@ class New(PairKernel):
 jackknife.register(New, jackknife.dispatch(Pairing))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NewSpec(PairKernelSpec):
+    def pairing(self, sides, alphas):
+        spectra = [side.spectrum for side in sides]
+        return New(*spectra, alphas["alpha"], free_mean=self.fit_intercept)
+
+
 class NewRidge(KroneckerRidge):
-    def _pairing(self, side, task_side, alpha):
-        return New(side.spectrum, task_side.spectrum, alpha, free_mean=self.fit_intercept)
+    def _spec(self):
+        spec = super()._spec()
+        return NewSpec(**{each.name: getattr(spec, each.name) for each in fields(spec)})
 
 
 @over(covering(intercept=[True, False], new=["", "X", "T", "XT"], strength=1))
@@ -232,8 +241,8 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     X, _, Y = data(2)
     fitted = IndependentTaskRidge(filter=Landweber(20), kernel="rbf").fit(X[:M], Y[:M])
     held_out = fitted.holdout("B")
-    models = jackknife(fitted._problem().pairing, fitted._problem().Y)
-    found = models.predictions(fitted._instance_rows(X[M:])[1])
+    models = jackknife(fitted.fitted_.training_problem.pairing, fitted.fitted_.training_problem.Y)
+    found = models.predictions(fitted.fitted_.rows(X[M:])[1])
     for i in range(M):
         labels = Y[:M].copy()
         labels[i] = held_out[i]
@@ -257,8 +266,8 @@ def test_models_without_units_are_refits_without_them(model, intercept, weighted
     weights = rng.uniform(0.5, 2.0, size=(M, Q)) if weighted else None
     fitted.set_params(**{name: 1e-12 for name in ("tol",) if "tol" in fitted.get_params()})
     fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q], sample_weight=weights)
-    intervals = fitted._intervals().mirrored if transposed else fitted._intervals()
-    new = fitted._task_rows(T[Q:])[1] if transposed else fitted._instance_rows(X[M:])[1]
+    intervals = fitted.fitted_.intervals.mirrored if transposed else fitted.fitted_.intervals
+    new = fitted.fitted_.columns(T[Q:])[1] if transposed else fitted.fitted_.rows(X[M:])[1]
     models = intervals._jackknife
     found = models.predictions(new)
     for number, fold in list(enumerate(models.members))[::4]:
@@ -292,8 +301,8 @@ def test_groups_of_a_search_leave_together():
     search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(
         X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
     )
-    models = search._intervals()._jackknife
-    found = models.predictions(search._instance_rows(X[M:])[1])
+    models = search.fitted_.intervals._jackknife
+    found = models.predictions(search.fitted_.rows(X[M:])[1])
     for group in range(groups.max() + 1):
         kept = groups != group
         other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
@@ -323,7 +332,7 @@ def calibrated(fitted, Y, setting, near, task_near, coverage):
 def test_pairs_that_are_new_on_both_sides(model, intercept):
     X, T, Y = data(6)
     fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    ridges = side_ridges(fitted._problem().pairing)
+    ridges = side_ridges(fitted.fitted_.training_problem.pairing)
     free = intercept and model == "two-step"
     near = []
     far = []
@@ -379,11 +388,11 @@ def test_networks_know_their_vertices(symmetry):
     turned = fitted.predict_interval(None, X[M:], coverage=0.8)
     assert_allclose(turned[0].T, lower if sign > 0 else -upper, rtol=1e-9, atol=1e-9)
     # From how far off the others were with the same vertex, and never with itself.
-    intervals = fitted._intervals()
+    intervals = fitted.fitted_.intervals
     near = intervals._distances[0]
     scores = np.abs(Y - fitted.holdout("B")) / (1 + near)[:, None] ** 0.5
     np.fill_diagonal(scores, np.nan)
-    far = intervals._local(fitted._instance_rows(X[M:])[1])[0]
+    far = intervals._local(fitted.fitted_.rows(X[M:])[1])[0]
     reach = np.sort(scores, axis=0)[ranks(M - 1, 0.8)[1] - 1] * (1 + far)[:, None] ** 0.5
     assert_allclose((upper - lower) / 2, reach, rtol=1e-9)
     known = fitted.predict_interval(coverage=0.8)
@@ -511,9 +520,9 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     near = np.array([distance(K, i, np.delete(rows, i), 0.3, free=True) for i in rows])
     near = near / np.median(near)
     residuals = np.abs(Y[:M, :Q] - model.holdout("B")) / (1 + near)[:, None] ** 0.5
-    found = jackknife(model._problem().pairing, model._problem().Y).predictions(
-        model._instance_rows(K[M:, :M])[1]
-    )
+    found = jackknife(
+        model.fitted_.training_problem.pairing, model.fitted_.training_problem.Y
+    ).predictions(model.fitted_.rows(K[M:, :M])[1])
     low, high = ranks(M, 0.8)
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
     assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
@@ -746,7 +755,7 @@ def test_groups_of_a_pair_kernel_leave_together():
     search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(
         X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
     )
-    found = search._intervals()._jackknife.predictions(search._instance_rows(X[M:])[1])
+    found = search.fitted_.intervals._jackknife.predictions(search.fitted_.rows(X[M:])[1])
     for group in range(groups.max() + 1):
         kept = groups != group
         other = KroneckerRidge(0.3, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
@@ -801,7 +810,7 @@ def test_an_edge_counts_once(symmetry):
     Y = rng.normal(size=(7, 7))
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     fitted = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X, Y)
-    widths = fitted._intervals()._cell_widths
+    widths = fitted.fitted_.intervals._cell_widths
     scores = np.sort((np.abs(Y - fitted.holdout("A")) / widths)[np.triu_indices(7)])
     reach = scores[ranks(scores.size, 0.8)[1] - 1]
     lower, upper = fitted.predict_interval(coverage=0.8)
@@ -819,7 +828,7 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
     widths.append(
         search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:])
     )
-    own, across = plain._intervals()._distances
+    own, across = plain.fitted_.intervals._distances
     local = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
     reaches = []
     for held_out in (plain.holdout("D"), search.holdout_):
@@ -869,9 +878,9 @@ def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
         "dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None
     )
     lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
-    intervals = fitted._intervals()
+    intervals = fitted.fitted_.intervals
     scores = np.abs(Y[:M, :Q] - fitted.holdout("B")) / (1 + intervals._distances[0])[:, None] ** 0.5
-    far = intervals._local(fitted._instance_rows(X[M:])[1])[0]
+    far = intervals._local(fitted.fitted_.rows(X[M:])[1])[0]
     reach = np.sort(scores, axis=0)[ranks(M, 0.8)[1] - 1] * (1 + far)[:, None] ** 0.5
     assert_allclose((lower + upper) / 2, fitted.predict(X[M:]), rtol=1e-10)
     assert_allclose((upper - lower) / 2, reach, rtol=1e-10)

@@ -82,7 +82,7 @@ def both(model, weighted=False):
     """Return the model of the grid with holes and that of the pairs."""
     grid = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
     pairs = clone(model).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS if weighted else None)
-    assert pairs._labels.grid is None
+    assert pairs.fitted_.labels.grid is None
     return grid, pairs
 
 
@@ -315,7 +315,7 @@ def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
     if not fit_intercept and not sparse.issparse(rows) and rows.min() > 1e3:
         return  # features of 10⁸ beside a ridge of one leave no digits, on a grid neither
     found, expected = (clone(model).fit(rows, labels, tasks=tasks) for labels in (SPARSE, Y))
-    assert found._labels.grid is None
+    assert found.fitted_.labels.grid is None
     level = 1e-6 if sparse.issparse(rows) or np.abs(rows).max() < 1e3 else 1e-4
     assert_allclose(found.predict(), expected.predict(), rtol=level, atol=level)
 
@@ -339,7 +339,7 @@ def test_grids_of_one_row_one_column_and_one_label(listed):
         tasks = T[:q]
         for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
             found = clone(model).fit(X[:m], labels, tasks=tasks)
-            assert found._labels.grid is None
+            assert found.fitted_.labels.grid is None
             assert_allclose(
                 found.predict(),
                 clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(),
@@ -356,8 +356,8 @@ def test_a_small_grid_is_the_same_to_the_last_digit():
         for weights, cells in ((None, None), (SPARSE_WEIGHTS, np.where(np.isnan(Y), 0.0, WEIGHTS))):
             found = clone(model["model"]).fit(X, SPARSE, tasks=T, sample_weight=weights)
             expected = clone(model["model"]).fit(X, Y, tasks=T, sample_weight=cells)
-            assert found._labels.grid is not None
-            assert_array_equal(found._labels.values, expected._labels.values)
+            assert found.fitted_.labels.grid is not None
+            assert_array_equal(found.fitted_.labels.values, expected.fitted_.labels.values)
             assert_array_equal(found.predict(), expected.predict())
             assert_array_equal(found.holdout("A"), expected.holdout("A"))
 
@@ -433,7 +433,7 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found, expected = (clone(model).fit(X, given, tasks=tasks) for given in (labels, Y))
-            assert found._labels.grid is not None
+            assert found.fitted_.labels.grid is not None
             assert_array_equal(found.predict(), expected.predict())
     edges = np.triu(FULL[:, :1] @ FULL[:, :1].T)
     network = np.where(edges + edges.T == 0, 1.0, edges + edges.T)
@@ -500,7 +500,7 @@ def test_tables_of_pairs_form_no_grid():
     ) + rng.normal(size=n)
     for model in (KroneckerRidge(tol=1e-10), TwoStepRidge(tol=1e-10)):
         found = PairRegressor(model, instances=rows, tasks=tasks).fit(pairs, y)
-        assert found.model_._labels.grid is None
+        assert found.model_.fitted_.labels.grid is None
         # Twice the same pair is one of twice the weight.
         heavy = PairRegressor(model, instances=rows, tasks=tasks)
         heavy.fit(np.r_[pairs, pairs[:5]], np.r_[y, y[:5]], sample_weight=np.ones(n + 5))
@@ -779,7 +779,7 @@ def test_tables_of_every_library(listed, library):
 
     found = fitted(library.asarray)
     expected = fitted(np.asarray)
-    assert found.model_._labels.grid is None
+    assert found.model_.fitted_.labels.grid is None
     # A long table knows no rows without labels.
     kept = np.unique(rows), np.unique(columns)
     new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])

@@ -63,7 +63,7 @@ READERS = {
 
 
 def grid(model) -> np.ndarray:
-    return Y if model.grows else model._labels.values
+    return Y if model.grows else model.fitted_.labels.values
 
 
 def numbers(scores) -> list[float]:

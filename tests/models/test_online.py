@@ -272,7 +272,7 @@ class TestFailure:
         for name, change in changes.items():
             model = fresh()
             before = dict(model.__dict__)
-            for line in range(1, 2000, 17):  # every line would take too long
+            for line in range(1, 2000, 11):  # every line would take too long
                 with _InterruptAfter(line) as finished:
                     change(model)
                 # Once the one assignment that counts is done, only `return self` is left to be

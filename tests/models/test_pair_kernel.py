@@ -22,6 +22,7 @@ from dyadlearn import (
     verify_holdout,
 )
 from dyadlearn.report import write_report
+from dyadlearn.selection.searching import PosedSearch
 from pairing_case import KnownRowsCase
 from problems import data
 from sweeps import every, lines, over
@@ -98,8 +99,8 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
     linear = PairKernelRidge(**given).fit(X[:m], Y, tasks=T[:q])
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
     dual = PairKernelRidge(**given, **kernels).fit(X[:m] @ X[:m].T, Y, tasks=T[:q] @ T[:q].T)
-    assert [side.is_primal for side in linear._sides()] == [shares[2] == 0, shares[1] == 0]
-    assert not any(side.is_primal for side in dual._sides())
+    assert [side.is_primal for side in linear.fitted_.sides] == [shares[2] == 0, shares[1] == 0]
+    assert not any(side.is_primal for side in dual.fitted_.sides)
     for rows, tasks in ((None, None), (X[m:], None), (None, T[q:]), (X[m:], T[q:])):
         others = [
             None if new is None else new @ own.T for new, own in ((rows, X[:m]), (tasks, T[:q]))
@@ -141,7 +142,9 @@ def test_shares_are_chosen_with_the_regularisation(table, letter, given):
     if given:
         tried = SHARES
     else:
-        tried = search._scaled(search._side.spectrum, search._task_side.spectrum)
+        tried = PosedSearch(search.search_spec(), None, (None, None), [])._scaled_shares(
+            search.fitted_.pairing
+        )
     assert search.landscape_.shape == (len(tried), len(ALPHAS))
     best = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
     assert search.shares_ == tried[best[0]]

@@ -182,7 +182,9 @@ def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.a
             if (
                 new_tasks and not new
             ):  # the other way round, as where nothing but the spectrum knows the instances
-                turned = model._expansion().transposed.grid(model._task_rows(T)[1], None).T
+                turned = model.fitted_.expansion.transposed.grid(
+                    model.fitted_.columns(T)[1], None
+                ).T
                 assert_allclose(read(turned), expected, rtol=0, atol=atol)
             some = read(model.predict_pairs(X, T, [(2, 1), (0, 2), (2, 0)]))
             assert_allclose(some, expected[[2, 0, 2], [1, 2, 0]], rtol=0, atol=atol)
@@ -289,7 +291,9 @@ def test_sparse_features(name, fit_intercept):
         known[0], Y, tasks=known[1]
     )
     check_digits(model, rows, tasks, Y)
-    assert not (model._side if name == "few features" else model._task_side).spectrum.has_vectors
+    assert not (
+        model.fitted_.sides[0] if name == "few features" else model.fitted_.sides[1]
+    ).spectrum.has_vectors
 
 
 @over(every(name=list(SIDES)))

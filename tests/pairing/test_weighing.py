@@ -94,7 +94,7 @@ def asked_rows(model, asked):
 
 def found_weights(model, asked):
     """Return the weights, and what they make of the labels."""
-    problem = model._problem()
+    problem = model.fitted_.training_problem
     found = to_numpy(
         label_weigher(problem.pairing, problem.labels).weights(*asked_rows(model, asked))
     )
@@ -158,7 +158,7 @@ def test_one_system_of_the_observed_pairs(
         )
         found = check(model, X, Y, T, places, weights, rtol=1e-9)
         fitted = predicted(model, X, Y, T, places, weights)[1]
-        problem = fitted._problem()
+        problem = fitted.fitted_.training_problem
         listed = label_weigher(problem.pairing, problem.labels.listed()).weights(
             *asked_rows(fitted, places)
         )
@@ -187,7 +187,7 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     Y = rng.normal(size=(12, 9)) + 2.0
     Y[[1, 1, 5, 11], [3, 4, 0, 8]] = np.nan
     model = name(alpha, constant).fit(X, Y, tasks=T)
-    problem = model._problem()
+    problem = model.fitted_.training_problem
     places = asked_rows(
         model,
         [1 if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True)],
@@ -367,7 +367,7 @@ def test_one_dimension_and_no_side_of_tasks():
             found_weights(clone(model).fit(X, y), (asked, 0))[0],
             found_weights(clone(model).fit(X, y[:, None]), (asked, 0))[0],
         )
-        problem = clone(model).fit(X, y)._problem()
+        problem = clone(model).fit(X, y).fitted_.training_problem
         with pytest.raises(ValueError, match="use the id of a training task"):
             label_weigher(problem.pairing, problem.labels).weights(
                 0, NewRows(new, lambda part: part, 0)

@@ -262,7 +262,7 @@ def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
         X, labels, **given
     )
     # Where labels are missing, five folds of groups are left out.
-    left_out = search._units.sides[0]
+    left_out = search.fitted_.validation.units.sides[0]
     models = [IndependentTaskRidge(alpha).fit(X, labels, sample_weight=weights) for alpha in ALPHAS]
     held_out = np.stack([model.holdout("B", groups=left_out) for model in models])
     judge = scorer(scoring)

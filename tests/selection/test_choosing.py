@@ -29,9 +29,11 @@ from dyadlearn._progress import Progress
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
 from dyadlearn.holdout import planning
+from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.spec import TwoStepSpec
 from dyadlearn.selection import choosing
 from dyadlearn.selection.landscape import _PointScore
-from dyadlearn.selection.search import Search
+from dyadlearn.selection.searching import PosedSearch
 from sweeps import over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -203,10 +205,14 @@ def test_what_cannot_be_compared():
 def test_a_search_without_any_score_is_told(monkeypatch):
     """A model that interpolates everywhere has no hold-out."""
 
-    def refuse(self, *given, **more):
-        raise LeverageError("a row has leverage 1.")
+    run = PosedSearch.run
 
-    monkeypatch.setattr(TwoStepRidgeCV, "_search", refuse)
+    def refuse(self, *given, **more):
+        if isinstance(self.spec.model, TwoStepSpec):
+            raise LeverageError("a row has leverage 1.")
+        return run(self, *given, **more)
+
+    monkeypatch.setattr(PosedSearch, "run", refuse)
     refused, kept = searches("A").values()
     found = better_of({"two-step": refused, "kronecker": kept}, X, Y, tasks=T)
     assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
@@ -236,10 +242,10 @@ def interrupted(monkeypatch, owner, name, call, **options):
     """Return the result where the n-th call of a function is interrupted; the first interrupt is by Ctrl-C."""
     own, count = getattr(owner, name), iter(range(10**6))
 
-    def stop(self, *given, **more):
+    def stop(*given, **more):
         if next(count) == call:
             signal.raise_signal(signal.SIGINT)
-        return own(self, *given, **more)
+        return own(*given, **more)
 
     monkeypatch.setattr(owner, name, stop)
     return better_of(searches("A", progress=False, **options), X, HOLES, tasks=T)
@@ -269,7 +275,7 @@ def test_an_interrupt_of_the_first_fit_skips_the_second_search(monkeypatch):
     with pytest.warns(
         SearchStoppedWarning, match="two-step has no score, because of the interrupt"
     ):
-        found = interrupted(monkeypatch, Search, "_solve", 0)
+        found = interrupted(monkeypatch, FittedRidge, "solve", 0)
     assert list(found.scores) == ["kronecker"]
 
 

@@ -314,7 +314,9 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
     X, Y, T = holed(16, 12, 0.4)
     for search in (two_step(**SMALL), kronecker(setting="D", alphas=POWERS[2:9])):
         setting = search.fit(X, Y, T).setting
-        anew = plan(search._problem(), Setting(setting), cv=2).held_out(everywhere=True)
+        anew = plan(search.fitted_.training_problem, Setting(setting), cv=2).held_out(
+            everywhere=True
+        )
         assert_allclose(search.holdout_, anew, rtol=1e-5, atol=1e-6)
         path = tmp_path / "model.dyad"
         dl.save(search, path)

@@ -26,7 +26,7 @@ from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.selection import default_alphas
-from dyadlearn.selection.search import edges_of
+from dyadlearn.selection.edges import edges_of
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.selection.searching import FittedSearch
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
@@ -584,7 +586,7 @@ def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path
     model = search([0.1, 1.0, 10.0], scoring="r2", **options).fit(X, Y, **tasks, **given)
     setting = options["setting"]
     if units == "kept":  # folds that nobody could cut again
-        units = model._units
+        units = model.fitted_.validation.units
     elif units == "folds":
         units = SettingKFold(setting, options["cv"], random_state=0).units(Labels.of_grid(Y))
     expected = scores_of_means(Y, setting, "r2", units=units)
@@ -649,13 +651,15 @@ def test_units_of_another_grid_are_no_part_of_a_model():
     X, Y, T = make_data()
     search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
     state = search.state()
+    kept = search.fitted_.validation
     for wrong in (
         Units((np.arange(8), None)),
         Units((np.linspace(0, 1, 9), None)),
         Units(cells=np.zeros((9, 6), dtype=int)),
     ):
+        part = replace(search.fitted_, validation=replace(kept, units=wrong)).state()
         with pytest.raises(ModelFileError, match="do not fit together"):
-            TwoStepRidgeCV.from_state({**state, "units": wrong}, "model")
+            FittedSearch.from_state(part, "model")
     assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_
 
 

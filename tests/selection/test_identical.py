@@ -152,7 +152,7 @@ def test_searches_landscapes_and_verification():
     kernel = TwoStepRidgeCV(setting="B", kernel="precomputed").fit(
         X @ X.T, Y, tasks=T, groups="identical"
     )
-    same_partition(kernel._groups, COPIES)
+    same_partition(kernel.fitted_.validation.groups[0], COPIES)
     model = TwoStepRidge().fit(X, Y, tasks=T)
     grids = [
         landscape(model, "C", alphas=[1.0], task_alphas=[0.1, 1.0], task_groups=each)

@@ -14,10 +14,10 @@ import dyadlearn as dl
 from dyadlearn._interrupts import Interrupts
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.learning.error import ExactError, FoldError
-from dyadlearn.models import base
-from dyadlearn.selection import search as searching
+from dyadlearn.models import decomposing
+from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.selection import learning_kernels, searching
 from dyadlearn.selection.landscape import _PointScore
-from dyadlearn.selection.search import Search
 from sweeps import lines, over
 
 # The package has a function of this name.
@@ -79,24 +79,24 @@ TWO_KERNELS = {"kernel_grid": [{"gamma": 0.1}, {"gamma": 1.0}]}
 PHASES = lines(
     "model y owner name call evaluated",
     (kronecker(), HOLES, _PointScore, "__call__", 2, 2),
-    (kronecker(), HOLES, Search, "_take_best", 0, 3),
-    (kronecker(), HOLES, Search, "_solve", 0, 3),
-    (kronecker(), HOLES, Search, "_keep_holdout", 0, 3),
+    (kronecker(), HOLES, searching, "_best_place", 0, 3),
+    (kronecker(), HOLES, FittedRidge, "solve", 0, 3),
+    (kronecker(), HOLES, searching, "_validated", 0, 3),
     (kronecker(), HOLES, searching, "baseline_scores", 0, 3),
     # The second kernel is planned, or its first point is solved.
     (kronecker(**TWO_KERNELS), HOLES, searching, "planned_for", 1, 3),
     (kronecker(**TWO_KERNELS), HOLES, _PointScore, "__call__", 3, 3),
     # Complete labels are scored in stacks.
     (two_step(scoring="concordance_index"), Y, landscapes, "to_numpy", 1, 3),
-    (kronecker(cv=None), Y, Search, "_solve", 0, 3),
+    (kronecker(cv=None), Y, FittedRidge, "solve", 0, 3),
     (per_task(), HOLES, Interrupts, "attempt", 1, 9),
-    (per_task(), HOLES, Search, "_solve", 0, 27),
+    (per_task(), HOLES, FittedRidge, "solve", 0, 27),
     (learned(), Y, ExactError, "slope", 2, None),
     (learned(), HOLES, FoldError, "slope", 2, None),
     (learned(stages=2, setting="A"), HOLES, FoldError, "with_profiles", 0, None),
-    (learned(), HOLES, dl.LearnedKernelRidge, "_fit_stage", 0, None),
-    (learned(), HOLES, base, "fit_side", 0, None),
-    (learned(), HOLES, dl.LearnedKernelRidge, "_solve", 0, None),
+    (learned(), HOLES, learning_kernels, "_fitted_stage", 0, None),
+    (learned(), HOLES, decomposing, "fit_side", 0, None),
+    (learned(), HOLES, FittedRidge, "solve", 0, None),
 )
 
 
@@ -118,10 +118,10 @@ def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
 @over(
     lines(
         "model owner name",
-        (kronecker(), base, "fit_side"),
+        (kronecker(), decomposing, "fit_side"),
         (kronecker(), searching, "planned_for"),
         (kronecker(), _PointScore, "__call__"),
-        (per_task(), base, "fit_side"),
+        (per_task(), decomposing, "fit_side"),
     )
 )
 def test_before_there_is_anything_to_keep_nothing_is_fitted(model, owner, name):
@@ -138,8 +138,8 @@ def test_a_second_interrupt_leaves_the_model_as_it_was(monkeypatch):
     model = kronecker().fit(X, HOLES, tasks=T)
     before = model.predict()
     monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
-    interrupt(monkeypatch, Search, "_solve")
-    interrupt(monkeypatch, Search, "_keep_holdout")
+    interrupt(monkeypatch, FittedRidge, "solve")
+    interrupt(monkeypatch, searching, "_validated")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, HOLES + 1.0, tasks=T)
     assert_array_equal(model.predict(), before)
@@ -169,7 +169,7 @@ def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     monkeypatch.setattr(
         searching, "baseline_scores", lambda *given, **more: scored.append(given) or {}
     )
-    interrupt(monkeypatch, Search, "_solve")
+    interrupt(monkeypatch, FittedRidge, "solve")
     with pytest.warns(SearchStoppedWarning):
         kronecker().fit(X, HOLES, tasks=T)
     assert scored == []

@@ -31,8 +31,10 @@ from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import error as errors
 from dyadlearn.learning.error import FoldError
 from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Parameters, profile_kernels
-from dyadlearn.selection import learned
-from dyadlearn.selection.learned import final_kernel
+from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.selection import learning_kernels
+from dyadlearn.selection.learning_kernels import mixtures
+from dyadlearn.selection.standardising import final_kernel
 from dyadlearn.settings import Setting
 from dyadlearn.solve import cells
 from learning_case import dense_pairs, dense_predictions
@@ -56,15 +58,15 @@ def _holes(Y, share=0.25, seed=1):
 
 def _refit(model, Y, G=None):
     """Return the same model, as one of fixed kernels that are given: (PairKernelRidge, K, G)."""
-    side = model._side
-    task_side = model._task_side
+    side = model.fitted_.sides[0]
+    task_side = model.fitted_.sides[1] if model.fitted_.knows_tasks else None
     K = side.spec.kernel(side.features)
     if task_side is None:
         plain = IndependentTaskRidge(
             model.alpha_, kernel="precomputed", fit_intercept=model.fit_intercept
         )
         return plain, K, None
-    product, per_task, per_instance = model._shares()
+    product, per_task, per_instance = model.fitted_.spec.shares
     plain = PairKernelRidge(
         model.alpha_,
         product=product,
@@ -212,7 +214,7 @@ def test_the_model_is_that_of_fixed_kernels(setting, stages):
     if stages == 1:
         new = [rows[:3] + 0.1 for rows in X]
         wide = np.concatenate(new, axis=1)
-        block = model._side.spec.kernel(wide, model._side.features)
+        block = model.fitted_.sides[0].spec.kernel(wide, model.fitted_.sides[0].features)
         assert_allclose(model.predict(new), expected.predict(block), rtol=1e-7)
 
 
@@ -287,20 +289,21 @@ def few_cells(monkeypatch):
     """Small grids are treated as large ones of which few cells are observed."""
     monkeypatch.setattr(cells, "_CHEAP", 0)
     monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
-    monkeypatch.setattr(learned, "ENOUGH", 1)
-    monkeypatch.setattr(learned, "_TINY", 0)
+    monkeypatch.setattr(learning_kernels, "ENOUGH", 1)
+    monkeypatch.setattr(learning_kernels, "_TINY", 0)
 
 
 def _refitted_folds(model, Y):
     """Return what each stage of a model predicts without the labels of each fold, from dense systems."""
-    codes = model._units.cells
+    codes = model.fitted_.validation.units.cells
     expected = np.full(Y.shape, np.nan)
-    given = model._mixtures(model._training())
+    fitted = model.fitted_
+    given = mixtures(fitted.learning, fitted.described, fitted.training())
     for fold in range(3):
         hidden = np.where(codes == fold, np.nan, Y)
         train = ~np.isnan(hidden)
         sides = given
-        for vector in model._path:
+        for vector in model.fitted_.learned.path:
             at = Parameters.start(sides).of(np.array(vector))
             known = np.nan_to_num(hidden)
             F = dense_predictions(
@@ -318,10 +321,10 @@ def test_few_cells_are_learned_from_as_many_folds_as_have_enough_labels(few_cell
     X, Y, T = _low_rank()
     n = int(np.sum(~np.isnan(Y)))
     for enough, told in ((n // 2, "; error of the first 2 folds"), (n, "")):
-        monkeypatch.setattr(learned, "ENOUGH", enough)
+        monkeypatch.setattr(learning_kernels, "ENOUGH", enough)
         model = LearnedKernelRidge(n_steps=1, cv=3, stages=1).fit(X, Y, tasks=T)
         assert model.holdout_method_ == "3 folds, not nested" + told
-        assert model._is_whole == (not told)
+        assert model.fitted_.learned.is_whole == (not told)
 
 
 @over(lines("stages", 1, 2))
@@ -331,7 +334,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
     X, Y, T = _low_rank()
     shown = []
     monkeypatch.setattr(
-        learned,
+        learning_kernels,
         "Progress",
         lambda *given, **more: shown.append(given[:2]) or Progress(*given, **more),
     )
@@ -341,7 +344,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
     assert [title for _, title in shown] == ["Learning"]
     dyadlearn.save(model, tmp_path / "model.dyad")
     assert_allclose(model.holdout_, _refitted_folds(model, Y), rtol=1e-3, atol=1e-4)
-    first = ~np.isnan(Y) & (model._units.cells == 0)
+    first = ~np.isnan(Y) & (model.fitted_.validation.units.cells == 0)
     assert_allclose(model.holdout_error_, np.mean((Y - model.holdout_)[first] ** 2), rtol=1e-3)
     rest = np.where(first, np.nan, Y)
     errors = (Y - np.nanmean(rest))[first]
@@ -351,7 +354,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
     # Predictions of all folds are not called those of the first.
     assert model.fitted_.hold_out(Setting.A).method == "3 folds, not nested"
     if stages == 2:  # one stage has exact leave-one-out
-        assert model._own_holdout(Setting.A).method == "3 folds, not nested"
+        assert model.fitted_._own_holdout(Setting.A).method == "3 folds, not nested"
         assert_array_equal(model.holdout("A")[~np.isnan(Y)], model.holdout_[~np.isnan(Y)])
     assert shown[1:] == [(3, "Held-out folds")]  # computed once
     for again in (pickle.loads(pickle.dumps(model)), dyadlearn.load(tmp_path / "model.dyad")):
@@ -365,9 +368,9 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
 def test_the_most_stages(few, stages, monkeypatch, request):
     X, Y, T = _low_rank()
     asked = []
-    learn = learned.learn
+    learn = learning_kernels.learn
     monkeypatch.setattr(
-        learned,
+        learning_kernels,
         "learn",
         lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given),
     )
@@ -712,10 +715,10 @@ def test_an_interrupt_of_the_last_fit_leaves_the_model_as_it_was(monkeypatch):
     model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
     before = model.predict()
 
-    def interrupted(self):
+    def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LearnedKernelRidge, "_solve", interrupted)
+    monkeypatch.setattr(FittedRidge, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y + 1.0, tasks=T)
     monkeypatch.undo()
@@ -987,7 +990,7 @@ def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
     given = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
     assert kinds == {np.ndarray}
     assert moved.n_stages_ == expected.n_stages_ > 1
-    monkeypatch.setattr("dyadlearn.selection.learned._FOR_PROCESSORS", 0)
+    monkeypatch.setattr("dyadlearn.selection.standardising._FOR_PROCESSORS", 0)
     large = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
     assert kinds == {np.ndarray, torch.Tensor}
     assert isinstance(given.predict(), torch.Tensor)

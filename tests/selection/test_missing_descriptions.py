@@ -12,7 +12,7 @@ from scipy import sparse
 import dyadlearn
 from dyadlearn import LearnedKernelRidge, Tasks
 from dyadlearn.kernels.vectors import rbf
-from dyadlearn.selection import learned
+from dyadlearn.selection import filling
 
 M = 14
 Q = 6
@@ -131,11 +131,11 @@ def by_hand(model, Y, names, alphas, axis=0):
 def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case, alphas, names):
     model, labels = fitted(case)
     if alphas is not None:
-        monkeypatch.setattr(learned, "_FILLING_ALPHAS", alphas)
-    expected = by_hand(model, labels, names, learned._FILLING_ALPHAS)
+        monkeypatch.setattr(filling, "_FILLING_ALPHAS", alphas)
+    expected = by_hand(model, labels, names, filling._FILLING_ALPHAS)
     assert_allclose(model.predict(rows(NEW_ROWS[0], ..., names)), expected, rtol=1e-6, atol=1e-7)
     if case != "no tasks":
-        expected = by_hand(model, labels, ["t"], learned._FILLING_ALPHAS, axis=1)
+        expected = by_hand(model, labels, ["t"], filling._FILLING_ALPHAS, axis=1)
         assert_allclose(
             model.predict(tasks=rows(NEW_ROWS[1], ..., ["t"])).T, expected, rtol=1e-6, atol=1e-7
         )
@@ -144,8 +144,8 @@ def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case,
 def test_the_choice_is_not_the_same_for_every_description(monkeypatch):
     model, _ = fitted()
     chosen = model.predict({"a": NEW_ROWS[0]["a"]})
-    for alpha in learned._FILLING_ALPHAS[::3]:
-        monkeypatch.setattr(learned, "_FILLING_ALPHAS", (alpha,))
+    for alpha in filling._FILLING_ALPHAS[::3]:
+        monkeypatch.setattr(filling, "_FILLING_ALPHAS", (alpha,))
         assert np.abs(model.predict({"a": NEW_ROWS[0]["a"]}) - chosen).max() > 1e-6
 
 

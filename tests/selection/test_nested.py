@@ -21,7 +21,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.evaluate import Interval, bootstrap_interval
-from dyadlearn.selection.search import nested_score
+from dyadlearn.selection.nested import nested_score
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0]

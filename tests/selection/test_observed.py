@@ -84,14 +84,14 @@ def searched(model, given, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         search = kind(ALPHAS, **own, **given, **options).fit(X, SPARSE, tasks=T, **fitting)
-    assert search._problem().labels.grid is None
+    assert search.fitted_.training_problem.labels.grid is None
     return search
 
 
 def left_out(search, model, setting, weighted):
     """Return what the same folds give on the grid with holes, at the pairs: by refits."""
     fitted = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
-    units = search._units
+    units = search.fitted_.validation.units
     given = {"groups": units.sides[0], "task_groups": units.sides[1]}
     if setting == "A":
         cells = np.zeros((M, Q), dtype=int)
@@ -150,7 +150,7 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
         F = left_out(found, clone(model).set_params(**at), setting, weighted)
         expected[place] = -squared_errors(F, setting)
         if place == np.unravel_index(np.argmax(found.landscape_), expected.shape):
-            assert found._alphas == at
+            assert found.fitted_.alphas == at
             assert_allclose(found.holdout_.data, F, rtol=1e-6, atol=1e-6)
     assert_allclose(found.landscape_, expected, rtol=1e-4)
     assert found.best_score_ == found.landscape_.max()
@@ -165,7 +165,10 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     if grouped and setting != "A":
         method = f"{words[setting]}groups in {folds}, " + ("exact" if is_exact else "refitted")
     assert found.holdout_method_ == method
-    for side, groups in ((found._units.sides[0], GROUPS), (found._units.sides[1], TASK_GROUPS)):
+    for side, groups in (
+        (found.fitted_.validation.units.sides[0], GROUPS),
+        (found.fitted_.validation.units.sides[1], TASK_GROUPS),
+    ):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
 
@@ -185,7 +188,7 @@ def test_given_folds_of_instances_are_left_out(listed):
     fold = np.zeros(M, dtype=int)
     for number, (_, test) in enumerate(cv):
         fold[test] = number
-    assert_array_equal(search._units.sides[0], fold)
+    assert_array_equal(search.fitted_.validation.units.sides[0], fold)
     with pytest.raises(ValueError, match="in one fold, and train on it in all others"):
         searched(KroneckerRidge(), {}, setting="B", cv=cv[:2])
 
@@ -213,7 +216,9 @@ def test_a_search_is_kept_in_a_file(listed, tmp_path):
         assert again.baselines_ == search.baselines_
         assert_array_equal(again.predict(X[:3]), search.predict(X[:3]))
     # Predictions of other pairs than those that are observed are no hold-out of this model.
-    search._predictions = search._predictions[:-1]
+    kept = search.fitted_.validation
+    fewer = replace(kept, predictions=kept.predictions[:-1])
+    search.fitted_ = replace(search.fitted_, validation=fewer)
     with pytest.raises(ModelFileError, match="do not fit together"):
         dyadlearn.save(search, tmp_path / "other.dyad")
 
@@ -425,7 +430,7 @@ def test_a_search_of_scikit_learn_agrees_with_ours(listed):
         ours = PairRegressor(
             KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T
         ).fit(PAIRS, VALUES)
-    assert ours.model_._problem().labels.grid is None
+    assert ours.model_.fitted_.training_problem.labels.grid is None
     assert ours.model_.landscape_.shape == (2,)
     # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of
     # these values.
@@ -456,7 +461,7 @@ def test_nothing_grows_with_the_grid():
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert model.model_._problem().labels.grid is None
+    assert model.model_.fitted_.training_problem.labels.grid is None
     assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
     assert max(table["neg_mean_squared_error"]) > max(table["additive"])
     assert np.corrcoef(F, y)[0, 1] > 0.5
@@ -486,7 +491,7 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
             sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)
         ]
         found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
-        assert found._problem().labels.grid is None
+        assert found.fitted_.training_problem.labels.grid is None
         return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
 
     assert distance(others.size) < 1e-7
@@ -531,7 +536,7 @@ def test_many_values_are_searched_from_coarse_to_fine(listed, folds_only):
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):
-    problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T)._problem()
+    problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T).fitted_.training_problem
     # As for many labels, no system of all labels is solved directly.
     monkeypatch.setattr(observed, "suits_direct", lambda *given: False)
     with pytest.warns(ConvergenceWarning, match="stopped in 3 of 3 folds after 1 iter"):
@@ -539,7 +544,7 @@ def test_folds_that_stop_short_are_told(listed, monkeypatch):
 
 
 def test_folds_on_the_diagonal_scout(listed):
-    problem = KroneckerRidge().fit(X, SPARSE, tasks=T)._problem()
+    problem = KroneckerRidge().fit(X, SPARSE, tasks=T).fitted_.training_problem
     how = plan(problem, Setting.D, cv=3, method="folds")
     scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]

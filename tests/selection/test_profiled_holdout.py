@@ -72,16 +72,19 @@ def _dense_stage(grams, task_grams, own, Y, train):
 def _dense_stages(model, X, T, Y, train, profiled):
     """Return what the stages of a model predict without some cells, step by step."""
     grams, task_grams = (
-        [kernel.blocks(rows)[0]] for kernel, rows in zip(model._kernels, (X, T), strict=True)
+        [kernel.blocks(rows)[0]]
+        for kernel, rows in zip(model.fitted_.described.kernels, (X, T), strict=True)
     )
     start = Parameters.start([Mixture(grams, [True], True), Mixture(task_grams, [True], True)])
-    F = _dense_stage(grams, task_grams, start.of(np.array(model._path[0])), Y, train)
+    F = _dense_stage(grams, task_grams, start.of(np.array(model.fitted_.learned.path[0])), Y, train)
     grams = [*grams, *(profile_kernels(F) if profiled[0] else [])]
     task_grams = [*task_grams, *(profile_kernels(F.T) if profiled[1] else [])]
     start = Parameters.start(
         [Mixture(each, [True] * len(each), True) for each in (grams, task_grams)]
     )
-    return _dense_stage(grams, task_grams, start.of(np.array(model._path[1])), Y, train)
+    return _dense_stage(
+        grams, task_grams, start.of(np.array(model.fitted_.learned.path[1])), Y, train
+    )
 
 
 @over(lines("own asked", ("A", "A"), ("B", "B"), ("C", "C")))
@@ -127,7 +130,7 @@ def test_a_label_that_is_left_out_tells_nothing_of_itself():
     wrong = np.where(cells == 1, Y + 50.0, Y)
     # The same parameters, which labels of all folds have a part in.
     other, _, _, _ = _profiled()
-    other._keep_labels(replace(other._training(), labels=Labels.of_grid(wrong)))
+    other.fitted_ = replace(other.fitted_, labels=Labels.of_grid(wrong))
     one, two = (each.holdout("A", cells=cells) for each in (model, other))
     assert_allclose(
         one[cells == 1], two[cells == 1], atol=5e-2

@@ -19,6 +19,7 @@ from dyadlearn import (
 )
 from dyadlearn.kernels import Descriptions
 from dyadlearn.learning.error import ExactError, FoldError
+from dyadlearn.selection import learning_kernels
 from dyadlearn.settings import Setting
 
 M = 8
@@ -107,7 +108,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     groups = np.arange(M) // 2 if labels == "grouped" else None
     model = _model(setting=own, stages=stages, cv=2, **kernels)
     model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
-    found, method, units, *_ = model._relearned_holdout(Setting(asked), 2)
+    found, method, units, *_ = model.fitted_.relearned_holdout(Setting(asked), cv=2)
     wanted = _learned_again(model, X, Y, T, Setting(asked), groups, weights)
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs,
     # that may show.
@@ -127,7 +128,7 @@ def test_no_label_has_a_part_in_its_own_nested_prediction():
         _model(stages=2, cv=2).fit(X, labels, tasks=T)
         for labels in (Y, np.where(fold, Y + 100.0, Y))
     ]
-    one, other = (model._relearned_holdout(Setting.A, 2)[0] for model in models)
+    one, other = (model.fitted_.relearned_holdout(Setting.A, cv=2)[0] for model in models)
     assert_allclose(one[fold], other[fold], atol=2e-4)
     assert np.abs(one[~fold] - other[~fold]).max() > 1
 
@@ -142,16 +143,16 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     assert list(quick["method"]) == ["exact leave-one-out"]
     assert not np.isnan(quick["null"]).any()
     score = "neg_mean_squared_error"
-    F = model._relearned_holdout(Setting.B)[0]
+    F = model.fitted_.relearned_holdout(Setting.B)[0]
     assert_allclose(table[score][0], -np.mean((F - Y) ** 2))
     assert evaluate(model, "B", cv=3)["method"][0] == "3 folds, kernels learned again"
 
     def never(*given, **named):
         raise AssertionError
 
-    monkeypatch.setattr(LearnedKernelRidge, "_fit_on", never)
+    monkeypatch.setattr(learning_kernels, "learn_ridge", never)
     assert_array_equal(evaluate(model, "BC")[score], table[score])
-    assert pickle.loads(pickle.dumps(model))._computed == {}
+    assert pickle.loads(pickle.dumps(model)).fitted_._computed == {}
 
 
 def test_folds_and_groups_that_are_given_are_learned_without():
@@ -187,21 +188,23 @@ def test_folds_and_groups_that_are_given_are_learned_without():
 def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_path):
     X, _, T, Y = _data()
     model = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=np.arange(M) // 2)
-    first = model._relearned_holdout(Setting.B, 2)[0]
+    first = model.fitted_.relearned_holdout(Setting.B, cv=2)[0]
     save(model, tmp_path / "model.dyad")
     read = load(tmp_path / "model.dyad")
-    assert read._computed == {}
-    assert_array_equal(read._relearned_holdout(Setting.B, 2)[0], first)  # in the same groups
+    assert not any(isinstance(key, tuple) for key in read.fitted_._computed)
+    assert_array_equal(
+        read.fitted_.relearned_holdout(Setting.B, cv=2)[0], first
+    )  # in the same groups
     model.fit(X, 2 * Y, tasks=T)
-    assert np.abs(model._relearned_holdout(Setting.B, 2)[0] - first).max() > 0.1
+    assert np.abs(model.fitted_.relearned_holdout(Setting.B, cv=2)[0] - first).max() > 0.1
 
 
 def test_what_was_set_since_has_no_part_in_it():
     X, _, T, Y = _data()
     model = _model(setting="B").fit(X, Y, tasks=T)
-    first = model._relearned_holdout(Setting.B, 2)[0]
+    first = model.fitted_.relearned_holdout(Setting.B, cv=2)[0]
     again = _model(setting="B").fit(X, Y, tasks=T).set_params(n_steps=1, setting="D", progress=True)
-    assert_array_equal(again._relearned_holdout(Setting.B, 2)[0], first)
+    assert_array_equal(again.fitted_.relearned_holdout(Setting.B, cv=2)[0], first)
 
 
 @over(lines("kind", "number", "splitter", "rows"))
@@ -213,7 +216,7 @@ def test_fewer_rows_have_fewer_folds(kind):
     model = _model(setting="B", stages=1, n_steps=1, cv=cv).fit(
         X, _holes(Y), tasks=T, groups=groups
     )
-    assert not np.isnan(model._relearned_holdout(Setting.B)[0]).any()
+    assert not np.isnan(model.fitted_.relearned_holdout(Setting.B)[0]).any()
 
 
 def test_an_interrupt_ends_it_all(monkeypatch):
@@ -227,7 +230,7 @@ def test_an_interrupt_ends_it_all(monkeypatch):
     monkeypatch.setattr(FoldError, "slope", stopped)
     with pytest.raises(KeyboardInterrupt):
         evaluate(model, "B")
-    assert model._computed == {}
+    assert not any(isinstance(key, tuple) for key in model.fitted_._computed)
 
 
 def test_other_models_have_nothing_to_learn_again():

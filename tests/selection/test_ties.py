@@ -30,7 +30,7 @@ def gram(rng, n, twins):
 
 def refitted(model, setting):
     """Return what models fitted again predict, of which differences below 1e-11 of the largest are rounding."""
-    found = refit(model._problem(), setting)
+    found = refit(model.fitted_.training_problem, setting)
     order = np.argsort(found, axis=None)
     in_order = found.ravel()[order] / np.abs(found).max()
     # Decimals would not do: two values that are one may lie on both sides of where they are

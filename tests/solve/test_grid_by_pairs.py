@@ -45,7 +45,7 @@ def holes(share=None, seed=1):
 def operators_with(model, dtype=np.float64):
     """Return the operators of a model on the complete grid."""
     fitted = model.fit(X.astype(dtype), WHOLE.astype(dtype), tasks=T.astype(dtype))
-    return operators_of(fitted._problem().pairing)
+    return operators_of(fitted.fitted_.training_problem.pairing)
 
 
 def fitted_densely(operators, Y, weights):
@@ -151,7 +151,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert not observed.is_quicker_by_pairs(operators, WHOLE, None)
         assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
-    network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing)
+    network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T).fitted_.pairing)
     assert not observed.is_quicker_by_pairs(operators_with(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
@@ -182,7 +182,7 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
     for model in (KroneckerRidge(2.0, tol=1e-10), TwoStepRidge(2.0, 1.0, tol=1e-10)):
         for given in (None, weights):
             model.fit(rows, Y, tasks=columns, sample_weight=given)
-            assert model._solution.route == "pairs"
-            problem = model._problem()
+            assert model.fitted_.solved.route == "pairs"
+            problem = model.fitted_.training_problem
             slow = complete(operators_of(problem.pairing), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)

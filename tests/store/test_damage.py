@@ -114,19 +114,19 @@ def test_foreign_files_are_told_so(each, refused):
 
 
 def test_a_newer_format_is_told_so(content, refused):
-    newer = content.replace(b'"version":"9"', b'"version":"10"', 1)
+    newer = content.replace(b'"version":"10"', b'"version":"11"', 1)
     assert refused(newer) == (
-        "file is in format 10 of a newer dyadlearn, and this one reads formats up to 9: upgrade "
+        "file is in format 11 of a newer dyadlearn, and this one reads formats up to 10: upgrade "
         "dyadlearn."
     )
-    assert "is in format 10" in refused(newer.replace(b'"checksum"', b'"changed!"'))
-    assert "is damaged" in refused(content.replace(b'"version":"9"', b'"version":"0"', 1))
+    assert "is in format 11" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"10"', b'"version":"0"', 1))
 
 
 def test_an_older_format_is_told_so(content, refused):
-    for version in (1, 2, 3, 4, 5, 6, 7, 8):
-        assert refused(content.replace(b'"version":"9"', b'"version":"%d"' % version, 1)) == (
-            f"file is in format {version} of an older dyadlearn, and this one reads formats from 9 "
+    for version in (1, 2, 3, 4, 5, 6, 7, 8, 9):
+        assert refused(content.replace(b'"version":"10"', b'"version":"%d"' % version, 1)) == (
+            f"file is in format {version} of an older dyadlearn, and this one reads formats from 10 "
             f"on: fit the model "
             "again."
         )
@@ -251,7 +251,9 @@ def test_forged_arrays_are_refused(change, tmp_path, resign, content):
 def test_forged_ids_and_instances_are_refused(models, tmp_path, resign):
     save(models["two-step"], tmp_path / "model.dyad")
     header, arrays = read_container(tmp_path / "model.dyad")
-    ids = header["model"]["$TwoStepRidge"]["form"]["$Table"]["row_ids"]["$Ids"]["labels"]
+    ids = header["model"]["$TwoStepRidge"]["fitted_"]["$FittedRidge"]["form"]["$Table"]["row_ids"][
+        "$Ids"
+    ]["labels"]
     assert ids == {"$tuple": ["a", "b", "c", "d"]}
     for forged in (["a", "b", "c", "a"], ["a", "b", "c"], ["a", "b", "c", {"$dict": []}]):
         ids["$tuple"] = forged
@@ -288,7 +290,7 @@ def test_a_forged_sparse_matrix_cannot_point_outside(tmp_path, resign):
 def test_a_header_of_huge_arrays_takes_no_memory(content, refused):
     length = int.from_bytes(content[:8], "little")
     head = json.loads(content[8 : 8 + length])
-    place = head["coefficients"]
+    place = head["fitted_.coefficients"]
     for shape in ([2**40], [0, 2**60], [-1], [2.0], ["a"], [True], [1] * 40):
         place["shape"] = shape
         place["data_offsets"][1] = 2**43 if shape == [2**40] else place["data_offsets"][0]

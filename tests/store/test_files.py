@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,20 +124,20 @@ def test_any_reader_of_safetensors_opens_the_arrays(tmp_path):
     )
     save(model, tmp_path / "model.dyad")
     arrays = load_file(tmp_path / "model.dyad")
-    np.testing.assert_array_equal(arrays["labels.values"], Y)
-    np.testing.assert_array_equal(arrays["side.features"], X + T[2, 1:])
-    np.testing.assert_array_equal(arrays["landscape_"], model.landscape_)
+    np.testing.assert_array_equal(arrays["fitted_.labels.values"], Y)
+    np.testing.assert_array_equal(arrays["fitted_.sides.0.features"], X + T[2, 1:])
+    np.testing.assert_array_equal(arrays["fitted_.choice.landscape"], model.landscape_)
     with safetensors.safe_open(tmp_path / "model.dyad", framework="np") as file:
         metadata = file.metadata()
-    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "9")
+    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "10")
     header = json.loads(metadata["header"])
     assert header["versions"]["numpy"] == np.__version__
     described = header["model"]["$TwoStepRidgeCV"]
-    assert (described["parameters"]["setting"], described["best_score_"]) == (
-        "D",
-        model.best_score_,
-    )
-    assert described["side"]["$Side"]["spec"]["$KernelSpec"]["kernel"] == "rbf"
+    fitted = described["fitted_"]["$FittedSearch"]
+    assert described["parameters"]["setting"] == "D"
+    assert fitted["choice"]["$Choice"]["best_score"] == model.best_score_
+    side = fitted["sides"]["$tuple"][0]["$Side"]
+    assert side["spec"]["$KernelSpec"]["kernel"] == "rbf"
 
 
 def test_a_header_may_hold_more_than_the_model(model, tmp_path):
@@ -173,9 +174,10 @@ def test_what_cannot_be_loaded_is_not_written(model, tmp_path):
     save(model, path)
     before = path.read_bytes()
     unreadable = TwoStepRidge(7.0).fit(np.ones((30, 30)), np.ones((30, 3)), tasks=T)
-    unreadable.n_features_in_ = np.True_  # no number, and refused when it is read
+    # No text, and refused when it is read.
+    unreadable.fitted_ = replace(unreadable.fitted_, precision=np.True_)
     with pytest.raises(
-        ModelFileError, match=r"^The model was not saved, .*n_features_in_ is of type bool\.$"
+        ModelFileError, match=r"^The model was not saved, .*precision is of type bool\.$"
     ):
         save(unreadable, path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.dyad"]

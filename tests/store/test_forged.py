@@ -100,7 +100,9 @@ def little_memory(more: int = 2**28):
 
 
 def side(forgery: Forgery) -> dict:
-    return forgery.header["model"]["$TwoStepRidge"]["side"]["$Side"]
+    return forgery.header["model"]["$TwoStepRidge"]["fitted_"]["$FittedRidge"]["sides"]["$tuple"][
+        0
+    ]["$Side"]
 
 
 def no_columns(forgery: Forgery) -> None:
@@ -108,15 +110,15 @@ def no_columns(forgery: Forgery) -> None:
     spectrum = side(forgery)["spectrum"]["$Spectrum"]
     spectrum |= {"n_rows": 10**8, "vectors": None, "features": {"$array": "C"}, "recomputed": True}
     spectrum["components"] = {"$array": "C"}
-    forgery.put("side.spectrum.components", "F64", [0, 2], b"")
-    forgery.put("side.spectrum.features", "F64", [10**8, 0], b"")
+    forgery.put("fitted_.sides.0.spectrum.components", "F64", [0, 2], b"")
+    forgery.put("fitted_.sides.0.spectrum.features", "F64", [10**8, 0], b"")
 
 
 def short_components(forgery: Forgery) -> None:
     """The same with a length that the size of the file allows, but more eigenvalues than features."""
     no_columns(forgery)
     side(forgery)["spectrum"]["$Spectrum"]["n_rows"] = 50
-    forgery.put("side.spectrum.features", "F64", [50, 0], b"")
+    forgery.put("fitted_.sides.0.spectrum.features", "F64", [50, 0], b"")
 
 
 def by_columns(forgery: Forgery) -> None:
@@ -126,22 +128,22 @@ def by_columns(forgery: Forgery) -> None:
     matrix = {"$sparse": {"class": "csc_array", "shape": [2**40, 2], **parts}}
     spectrum |= {"n_rows": 2**40, "vectors": None, "features": matrix, "recomputed": True}
     spectrum["components"] = {"$array": "C"}
-    forgery.put("side.spectrum.components", "F64", [2, 2], bytes(32))
+    forgery.put("fitted_.sides.0.spectrum.components", "F64", [2, 2], bytes(32))
     for name, dtype, array in (
         ("data", "F64", b""),
         ("indices", "I64", b""),
         ("indptr", "I64", bytes(24)),
     ):
-        forgery.put(f"side.spectrum.features.{name}", dtype, [len(array) // 8], array)
+        forgery.put(f"fitted_.sides.0.spectrum.features.{name}", dtype, [len(array) // 8], array)
 
 
 def axes(*shape: int):
-    return lambda forgery: forgery.put("coefficients", "F64", list(shape), b"")
+    return lambda forgery: forgery.put("fitted_.coefficients", "F64", list(shape), b"")
 
 
 def folded(value):
     def forge(forgery: Forgery) -> None:
-        forgery.header["model"]["$TwoStepRidge"]["folded"] = value
+        forgery.header["model"]["$TwoStepRidge"]["fitted_"]["$FittedRidge"]["folded"] = value
 
     return forge
 
@@ -204,10 +206,10 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
     path = tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (
-        (np.where(Y > 0, Y, np.nan), None, "solution.solution.values", [1, 2]),
-        (pairs, None, "solution.spectral", [2, 1]),
-        (pairs, weights, "labels.weights", [1]),
-        (pairs, weights, "labels.values", [1]),
+        (np.where(Y > 0, Y, np.nan), None, "fitted_.solved.solution.values", [1, 2]),
+        (pairs, None, "fitted_.solved.spectral", [2, 1]),
+        (pairs, weights, "fitted_.labels.weights", [1]),
+        (pairs, weights, "fitted_.labels.values", [1]),
     ):
         model = TwoStepRidge().fit(X, labels, tasks=T, sample_weight=given)
         forgery = Forgery(saved(model, tmp_path))
@@ -229,7 +231,9 @@ def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch,
     for wrong in (rows[::-1], rows - 1, rows + 1):
         forgery = Forgery(saved(model, tmp_path))
         kind = {4: "I32", 8: "I64"}[rows.itemsize]
-        forgery.put("labels.cells.0", kind, list(rows.shape), np.ascontiguousarray(wrong).tobytes())
+        forgery.put(
+            "fitted_.labels.cells.0", kind, list(rows.shape), np.ascontiguousarray(wrong).tobytes()
+        )
         path.write_bytes(forgery.content())
         with pytest.raises(ModelFileError, match="do not fit together"):
             load(path)
@@ -277,7 +281,7 @@ JUNK = [
 ]
 JUNK += [
     {"$array": 3},
-    {"$again": "side"},
+    {"$again": "fitted_.sides.0"},
     {"$tuple": [1]},
     {"$tuple": 1},
     {"$float": "nan"},
@@ -398,9 +402,9 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
         whole = saved(model, tmp_path)
         for name, value in each(
             [
-                ("labels.values", np.nan),
-                ("side.spectrum.vectors", 0),
-                ("side.spectrum.vectors", np.nan),
+                ("fitted_.labels.values", np.nan),
+                ("fitted_.sides.0.spectrum.vectors", 0),
+                ("fitted_.sides.0.spectrum.vectors", np.nan),
             ]
         ):
             forgery = Forgery(whole)

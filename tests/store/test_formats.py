@@ -24,7 +24,7 @@ TASKS = [10, 20, 30, 40]
 
 
 def test_every_format_has_a_file():
-    assert {int(path.stem[-1]) for path in DATA.glob("two_step_*.dyad")} == set(
+    assert {int(path.stem.rpartition("_")[2]) for path in DATA.glob("two_step_*.dyad")} == set(
         range(4, VERSION + 1)
     )
 

@@ -198,7 +198,7 @@ def answers(model, name, settings):
         "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
         "training tasks": model.predict(fresh(instances)),
         "pairs": model.predict_pairs(
-            fresh(instances), fresh(tasks), [(0, 0), (3, model._labels.values.shape[1] - 1)]
+            fresh(instances), fresh(tasks), [(0, 0), (3, model.fitted_.labels.values.shape[1] - 1)]
         ),
     }
     for word in ("dual_coef_", "coef_", "completed_", "n_iter_", "residual_"):
@@ -215,7 +215,7 @@ def answers(model, name, settings):
 def test_a_model_comes_back_as_it_was(name, round_trip, assert_same):
     model = fitted(name)
     # Nothing that was learnt is left out.
-    stored = {*model.state(), *model.get_params(deep=False), *model._made_again}
+    stored = {*model.state(), *model.get_params(deep=False)}
     assert [name for name in vars(model) if not {name, name.removeprefix("_")} & stored] == []
     loaded = round_trip(model)
     assert_same(loaded, model)
@@ -247,10 +247,10 @@ def test_parameters_set_after_fitting_do_not_change_what_was_fitted(round_trip):
 
 def test_parts_that_are_one_stay_one(round_trip):
     loaded = round_trip(fitted("two-step symmetric"))
-    assert loaded._task_side is loaded._side
-    (spectrum,) = loaded._fitted_problem.pairing.spectra
-    assert spectrum is loaded._side.spectrum
-    assert loaded._fitted_problem.Y is loaded._labels.values
+    assert loaded.fitted_.sides[1] is loaded.fitted_.sides[0]
+    (spectrum,) = loaded.fitted_.training_problem.pairing.spectra
+    assert spectrum is loaded.fitted_.sides[0].spectrum
+    assert loaded.fitted_.training_problem.Y is loaded.fitted_.labels.values
 
 
 def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
@@ -318,7 +318,7 @@ def test_without_the_library_of_the_frames_there_are_arrays_and_ids(
     monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
     loaded = round_trip(model)
     assert isinstance(loaded.holdout_, np.ndarray)
-    assert loaded._form.row_ids == model._form.row_ids
+    assert loaded.fitted_.form.row_ids == model.fitted_.form.row_ids
     np.testing.assert_array_equal(
         loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float)
     )

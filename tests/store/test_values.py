@@ -88,8 +88,9 @@ def exact(value):
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
     model = IndependentTaskRidge().fit(X, Y)
-    model._form = replace(model._form, row_ids=ids)
-    found = round_trip(model)._form.row_ids
+    form = replace(model.fitted_.form, row_ids=ids)
+    model.fitted_ = replace(model.fitted_, form=form)
+    found = round_trip(model).fitted_.form.row_ids
     assert exact(found.labels) == exact(ids.labels)
     assert found.name == name
 
@@ -264,7 +265,9 @@ def test_ids_of_pairs_that_are_neither_text_nor_whole_numbers_are_refused_by_fit
 def test_text_and_whole_numbers_of_any_kind_are_ids(round_trip):
     for ids in (["a", 1, "b"], pd.Categorical(["a", "b", "c"]), pd.Index([1, 2, 3], dtype="int32")):
         labels = pd.DataFrame(Y, pd.Index(ids))
-        assert round_trip(TwoStepRidge().fit(X, labels, tasks=X))._form.row_ids.labels == tuple(ids)
+        assert round_trip(
+            TwoStepRidge().fit(X, labels, tasks=X)
+        ).fitted_.form.row_ids.labels == tuple(ids)
 
 
 def test_frames_among_parameters_come_back_as_tables(round_trip):
@@ -329,12 +332,14 @@ def test_every_filter_of_the_library_is_stored_and_none_of_others():
 def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.store.container._LONGEST_HEAD", 2000)
     model = IndependentTaskRidge().fit(X, Y)
-    model._form = replace(model._form, row_ids=Ids(("a" * 2000, "b", "c")))
+    form = replace(model.fitted_.form, row_ids=Ids(("a" * 2000, "b", "c")))
+    model.fitted_ = replace(model.fitted_, form=form)
     with pytest.raises(
-        ModelFileError, match=r"take 3,\d{3} bytes, but at most 2,000 can be stored: use shorter"
+        ModelFileError, match=r"take 4,\d{3} bytes, but at most 2,000 can be stored: use shorter"
     ):
         save(model, tmp_path / "model.dyad")
-    model._form = replace(model._form, row_ids=None)
+    form = replace(model.fitted_.form, row_ids=None)
+    model.fitted_ = replace(model.fitted_, form=form)
     monkeypatch.undo()
     save(model, tmp_path / "model.dyad")
     load(tmp_path / "model.dyad")

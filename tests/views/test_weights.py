@@ -45,7 +45,7 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
     # The kernel between pairs written out, once as the model has it and once in the words of the
     # view, constants too.
     units = []
-    for side in model._sides():
+    for side in model.fitted_.sides:
         raw = side.spec.kernel(side.features) + fit_intercept
         units.append((raw, raw / np.trace(raw) * len(raw)))
     (K, K_one), (G, G_one) = units

@@ -40,7 +40,7 @@ def evaluate(options: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
     settings = None if options.setting is None else settings_of(options.setting)
     loaded = load(options)
-    model = fitted_of(loaded.model).estimator
+    model = fitted_of(loaded.model)
     if (options.against or options.permutations) and options.scoring and options.scoring[1:]:
         raise ValueError("--against and --permutations take one --scoring: leave the others out.")
     if options.against:
@@ -105,9 +105,9 @@ def _known(
     model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal
 ) -> list[Setting]:
     """Return the settings in which a model can predict; a note names the others."""
-    known = known_settings(model.fitted_, settings)
+    known = known_settings(model, settings)
     others = [setting.value for setting in settings if setting not in known]
-    if others and not model.fitted_.pairing.knows_tasks:
+    if others and not model.knows_tasks:
         terminal.note(
             f"The model uses no features of {loaded.names.tasks}: settings C and D are left out."
         )
@@ -122,7 +122,7 @@ def _known(
 
 def _verify(model: Any, rows: list[dict[str, Any]], options: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
-    is_complete = model.fitted_.labels.is_full
+    is_complete = model.labels.is_full
     if not is_complete:
         terminal.note(
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "
@@ -154,7 +154,7 @@ def _test(
         "random_state": options.seed,
         "progress": terminal.progress,
     }
-    asked: Sequence[Any] = settings or [getattr(model, "holdout_setting_", "B")]
+    asked: Sequence[Any] = settings or [model.searched_setting or Setting.B]
     tests: list[Any] = []
     with terminal.working("Permutations", len(asked)):
         for setting in asked:
@@ -247,7 +247,7 @@ def _table_of_comparison(comparison: Any) -> Any:
 
 def _tuned_for(models: dict[str, Any]) -> str:
     """Return the setting that all models were tuned for; raise if they differ."""
-    settings = {name: getattr(model, "holdout_setting_", None) for name, model in models.items()}
+    settings = {name: fitted_of(model).searched_setting for name, model in models.items()}
     different = set(settings.values())
     if len(different) == 1 and None not in different:
         return str(different.pop())

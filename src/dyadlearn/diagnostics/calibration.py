@@ -25,7 +25,6 @@ from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, distinct_labels
 from dyadlearn.models.fitted import Fitted
-from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting, as_settings
@@ -167,7 +166,7 @@ class Calibration(Tabled):
             If a pair belongs to a setting that was not calibrated.
         """
         fitted = fitted_of(self.model)
-        if isinstance(fitted, FittedPairs) and X is not None:
+        if fitted.tables is not None and X is not None:
             if tasks is not None:
                 raise ValueError(
                     Message(

@@ -30,7 +30,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import Fitted
 from dyadlearn.selection.evaluate import resampled_scores, scoring_of
-from dyadlearn.selection.search import NestedScore
+from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -582,9 +582,9 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Fitted]) -> list[str
     chosen = []
     learned = []
     for name, model in fitted.items():
-        if model.estimator.learns_kernels:
+        if model.learns_kernels:
             learned.append(name)
-        elif model.estimator.searches:
+        elif model.searches:
             chosen.append(name)
     if chosen:
         notes.append(

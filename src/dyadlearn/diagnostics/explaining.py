@@ -18,7 +18,6 @@ from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
 from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
@@ -426,9 +425,9 @@ def _explanation(
 
 def _notes(fitted: FittedRidge) -> tuple[str, ...]:
     """Return notes on what the weights keep fixed."""
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return (_LEARNED,)
-    return (_CHOSEN,) if fitted.estimator.searches else ()
+    return (_CHOSEN,) if fitted.searches else ()
 
 
 def _of_side(
@@ -494,9 +493,7 @@ def _read_row(fitted: FittedRidge, value: Any, axis: int) -> _Row:
     label: Hashable = None
     if not _is_described(value):
         # The tables of a PairRegressor may have rows that are not in training.
-        is_in_training = (
-            not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([value])
-        )
+        is_in_training = fitted.tables is None or ids is None or not ids.lacking([value])
         if is_in_training:
             place = _position(value, ids, fitted.labels.shape[axis], name)
             return _Row(place, ids_at(ids, np.array([place]))[0])

@@ -94,9 +94,7 @@ def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     """Return `fitted_` of a model with a closed form; arguments and errors as in `fitted_of`."""
     fitted = fitted_of(model, remedy)
     if not isinstance(fitted, FittedRidge):
-        raise TypeError(
-            f"{type(fitted.estimator).__name__} has no closed form, which this needs: {remedy}."
-        )
+        raise TypeError(f"{fitted.name} has no closed form, which this needs: {remedy}.")
     return fitted
 
 

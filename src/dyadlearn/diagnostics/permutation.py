@@ -192,7 +192,7 @@ def permutation_test(
     judge = scorer(scoring_of(fitted, scoring))
     permutation = check_random_state(random_state).permutation
     draws = islice(drawn(permuted, labels.shape, permutation), n_permutations)
-    is_fixed = isinstance(fitted, FittedRidge) and not fitted.estimator.searches
+    is_fixed = isinstance(fitted, FittedRidge) and not fitted.searches
     is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
@@ -228,7 +228,7 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
             Message(
                 "{model} has no task features, so permuting tasks changes nothing: use "
                 "<permute='instances'>, found {permute!r}.",
-                model=type(fitted.estimator).__name__,
+                model=fitted.name,
                 permute=permute,
             )
         )
@@ -257,23 +257,22 @@ def _repeated(
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, the hold-out method and the scores of permutations, each solved, searched or learned again."""
     labels = fitted.labels
-    estimator = fitted.estimator
     held_out = fitted.hold_out(setting)
     method = held_out.method
     fit = None
-    if estimator.searches or not isinstance(fitted, FittedRidge):
+    if fitted.searches or not isinstance(fitted, FittedRidge):
         fit = fitted.refitter(setting)
     # Whether the search chose by this score in this setting, so that its best score is compared.
     is_searched = False
-    if estimator.searches:
-        scoring = fitted.parameters.get("scoring")
+    if fitted.searches:
+        scoring = fitted.scoring
         if scoring is None:  # a model that learned its kernels has no scoring
             method += ", learned again"
         else:
             method += ", searched again"
             is_searched = setting is fitted.searched_setting and judge == scorer(scoring)
     if is_searched:
-        score = estimator.best_score_
+        score = fitted.choice.best_score
     else:
         score = _score(labels, held_out.predictions, setting, judge)
 
@@ -281,10 +280,10 @@ def _repeated(
         if fit is None:
             posed = fitted.problem.with_labels(permuted)
             return _score(permuted, plan(posed, setting).held_out(), setting, judge)
-        model = fit(permuted)
+        model: Any = fit(permuted)
         if is_searched:
-            return float(model.best_score_)
-        return _score(permuted, model.fitted_.hold_out(setting).predictions, setting, judge)
+            return float(model.choice.best_score)
+        return _score(permuted, model.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in draws:

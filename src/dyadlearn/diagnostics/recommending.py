@@ -37,7 +37,6 @@ from dyadlearn.diagnostics.unobserved import (
 )
 from dyadlearn.exceptions import IdError
 from dyadlearn.models.fitted import Fitted, predicting
-from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
@@ -474,12 +473,12 @@ def _ranking_of_ids(model: Any, ids: Any, axis: int, options: _Options) -> _Rank
         if _all_batches_have_zeros(model, options.zeros):
             return None
         return _ranking_of_stored(model, ids, axis, options)
-    fitted = fitted_of(model)
+    fitted: Any = fitted_of(model)
     names = side_names(options.sides, network=fitted.is_network)
     subjects, several = _subjects(ids, names.both[axis])
     side_ids = (fitted.instance_ids, fitted.task_ids)
     trained = side_ids[axis]
-    if not isinstance(fitted, FittedPairs) or trained is None:
+    if fitted.tables is None or trained is None:
         return None
     places = among(subjects, trained.labels)
     is_trained = places >= 0

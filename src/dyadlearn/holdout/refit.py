@@ -158,7 +158,7 @@ def verify_holdout(
 
     Parameters
     ----------
-    model : fitted TwoStepRidge, or any other model of a grid
+    model : fitted TwoStepRidge, or any other model of a grid, or its `fitted_`
         Model, fitted on complete labels without weights.
     setting : str or Setting
         One setting.
@@ -185,7 +185,7 @@ def verify_holdout(
     True
     """
     check_whole(n, "n")
-    fitted = model.fitted_
+    fitted = getattr(model, "fitted_", model)
     problem: Problem = fitted.problem
     if not problem.labels.is_full:
         raise ValueError(
@@ -194,9 +194,7 @@ def verify_holdout(
             "weighted here: fit the model on complete labels without weights."
         )
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    held_out = fitted.estimator.holdout(
-        setting, groups=groups, task_groups=task_groups, cells=cells
-    )
+    held_out = fitted.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     labels = {"groups": groups, "task_groups": task_groups, "cells": fitted.in_folds(cells)}
     where = np.zeros(shortcut.shape, dtype=bool)

@@ -340,7 +340,17 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             table = table.squared("X")
         if reset:
             self._columns = table.column_ids if self._is_precomputed else None
-        rows = check_instances(self, table, is_kernel=self._is_precomputed, reset=reset)
+        known: dict[str, Any] = {}
+        if not reset:
+            known["n_features"] = self.n_features_in_
+            known["feature_names"] = getattr(self, "feature_names_in_", None)
+        rows, names = check_instances(
+            table, type(self).__name__, is_kernel=self._is_precomputed, **known
+        )
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+        if reset and names is not None:
+            self.feature_names_in_ = names
         if not reset:
             check_same_library({"X": rows, "the landmarks": self._factor})
         elif self._is_precomputed:

@@ -1,34 +1,67 @@
-"""Training data and predictions of a fitted model, as other packages read them, and prediction intervals."""
+"""Fitted models: training data, solution, predictions and held-out predictions, as other packages read them."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
-from dyadlearn._checks import check_share
-from dyadlearn._codes import nearly_identical_rows
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    dense,
+    is_foreign,
+    namespace,
+    to_numpy,
+)
+from dyadlearn._checks import caller_level, check_same_library
+from dyadlearn._codes import id_columns, nearly_identical_rows
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, Table, shown
-from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
-from dyadlearn.holdout import Problem, Units, leave_out
+from dyadlearn._progress import announce
+from dyadlearn._state import Stored, is_shaped
+from dyadlearn._tables import Ids, Table, in_order
+from dyadlearn.holdout import Problem, Units, leave_out, plan
 from dyadlearn.holdout.folds import warn_of_merged_groups
-from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals, largest_coverage
+from dyadlearn.holdout.intervals import intervals_of
+from dyadlearn.holdout.units import warn_of_unlabelled, warn_of_unpredicted
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
-from dyadlearn.models.reading import among, cells_of, groups_in_order
+from dyadlearn.metrics.scorers import prepared_score
+from dyadlearn.models import reading
+from dyadlearn.models.reading import among
 from dyadlearn.models.side import Side
-from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import check_request
+from dyadlearn.models.spec import WITH_TASKS, ModelSpec
+from dyadlearn.pairing import Pairing, PairKernel
+from dyadlearn.pairing.base import (
+    check_regularisation,
+    check_request,
+    has_task_constants,
+    settings_of,
+)
+from dyadlearn.pairing.cells_process import inverse_bytes, process_of
+from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.new_labels import check_takes_labels, predict_with_labels
+from dyadlearn.pairing.process import GaussianProcess
+from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.missing import Completion
+from dyadlearn.solve.observed import ObservedSolution
+
+#: Group (fold, cluster) of each instance and of each task; None means that there are no groups.
+Groups = tuple[np.ndarray | None, np.ndarray | None]
+
+Ridge = TypeVar("Ridge", bound="FittedRidge")
+
+# Names of the rows of each side, and of the argument with the kernel of each row with itself.
+_DIAGONALS = (("X", "diagonal"), ("tasks", "task_diagonal"))
 
 
 class HeldOut(NamedTuple):
@@ -55,6 +88,49 @@ class HeldOut(NamedTuple):
     reason: str = ""
 
 
+class LeftOut(NamedTuple):
+    """What hold-out leaves out, and how.
+
+    Attributes
+    ----------
+    groups : (array or None, array or None)
+        Groups of instances and of tasks that are left out together.
+    cv, method : as in `Fitted.hold_out`
+    nested, exact : bool
+        As in `Fitted.hold_out`.
+    """
+
+    groups: tuple[Any, Any] = (None, None)
+    cv: Any = None
+    method: str | None = None
+    nested: bool = False
+    exact: bool = False
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether no groups, folds or method are given."""
+        given = (*self.groups, self.cv, self.method)
+        return all(each is None for each in given)
+
+
+class Effects(NamedTuple):
+    """Effects of a model of pairs, for features or kernel values that are not centred.
+
+    Attributes
+    ----------
+    interactions : array of shape (d, r)
+    instances, tasks : array of shape (d,) and (r,), or None
+        Main effects; None if the model does not have them.
+    constants : array of shape (1,) or (q,), or None
+        One constant, or one per task.
+    """
+
+    interactions: Array
+    instances: Array | None = None
+    tasks: Array | None = None
+    constants: Array | None = None
+
+
 class Asked(NamedTuple):
     """Rows of one side to predict for.
 
@@ -74,19 +150,58 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Predicting:
-    """Interface for predictions of a fitted estimator, which need not store its labels.
+class Validation(Stored):
+    """Held-out predictions by which the parameters of a model were chosen or learned.
+
+    Attributes
+    ----------
+    setting : Setting
+    predictions : array of the shape of the labels' values
+    method, reason : str
+        As in `HeldOut`.
+    units : Units
+        Folds that were left out.
+    groups : (array or None, array or None)
+        Groups of instances and of tasks, as integers.
+    """
+
+    setting: Setting
+    predictions: Array
+    method: str
+    units: Units
+    reason: str = ""
+    groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+
+    def fits(self, labels: Labels) -> bool:
+        """Return whether predictions, units and groups are those of some labels."""
+        return (
+            is_shaped(self.predictions, *labels.values.shape)
+            and self.units.match(labels)
+            and Units(self.groups).match(labels)
+        )
+
+
+class Predicting(ABC):
+    """Predictions of a fitted model, which need not store its labels.
 
     Attributes
     ----------
     form : Table
         Table without values: the user's ids of instances and tasks, and the type of the labels.
-    estimator : estimator
-        The fitted grid model; for a `PairRegressor`, the wrapped model.
+    name : str
+        Class of the estimator.
+    precision : {"float32", "float64"}
+        Precision of returned arrays.
+    device : str or None
+        Device that computes with numpy arrays.
     """
 
     form: Table
-    estimator: Any
+    precision: str
+    name: str
+    device: str | None = None
+    #: How to fix a model without a task side; the end of error messages.
+    tasks_remedy: str = WITH_TASKS
 
     @property
     def instance_ids(self) -> Ids | None:
@@ -99,47 +214,141 @@ class Predicting:
         return self.form.column_ids
 
     @property
+    @abstractmethod
     def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
-        return self.estimator._descriptions  # type: ignore[no-any-return]
+
+    @property
+    @abstractmethod
+    def knows_tasks(self) -> bool:
+        """Whether the model was fitted with features, or a kernel, of the tasks."""
+
+    @property
+    @abstractmethod
+    def expansion(self) -> Any:
+        """Coefficients, as an object whose methods `grid` and `at` return predictions."""
+
+    @abstractmethod
+    def new_rows(self, given: Any, axis: int) -> tuple[Table, Any]:
+        """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
         return None
 
     def given(self, values: Any, axis: int) -> Any:
-        """Return the user's instances (axis 0) or tasks in the form that the estimator accepts."""
+        """Return the user's instances (axis 0) or tasks in the form that the model accepts."""
         return values
 
     def rows(self, X: Any) -> tuple[Table, Any]:
         """Return the ids and checked rows of instances to predict for; None means the training instances."""
-        return self.estimator._instance_rows(X)  # type: ignore[no-any-return]
+        return (self.form, None) if X is None else self.new_rows(X, 0)
 
     def columns(self, tasks: Any) -> tuple[Table | None, Any]:
         """Return the ids and checked rows of tasks to predict for; None means the training tasks."""
-        return self.estimator._task_rows(tasks)  # type: ignore[no-any-return]
+        if tasks is None:
+            return None, None
+        if not self.knows_tasks:
+            raise ValueError(
+                Message(
+                    "This {model} knows nothing of tasks: {remedy}",
+                    model=self.name,
+                    remedy=self.tasks_remedy,
+                )
+            )
+        return self.new_rows(tasks, 1)
 
-    @cached_property
-    def expansion(self) -> Any:
-        """Coefficients, as an object whose methods `grid` and `at` return predictions."""
-        return self.estimator._expansion()
+    def read(self, X: Any, tasks: Any) -> tuple[Table, tuple[Any, Any]]:
+        """Return a table without values, with the ids and the type of predictions, and the rows of both sides."""
+        instances, rows = self.rows(X)
+        task_table, task_rows = self.columns(tasks)
+        kind = instances.kind or (task_table.kind if task_table else None)
+        column_ids = self.form.column_ids if task_table is None else task_table.row_ids
+        is_vector = self.form.is_vector and tasks is None
+        return Table(None, instances.row_ids, column_ids, kind, is_vector), (rows, task_rows)
 
     def predict(self, rows: Any = None, columns: Any = None) -> Array:
         """Return predictions (a, b) for rows of each side; None means the training rows."""
         return self.expansion.grid(rows, columns)
 
     def predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions for the user's instances and tasks, with their ids."""
-        return self.estimator._predicted(X, tasks)  # type: ignore[no-any-return]
+        """Return predictions for the user's instances and tasks, with their ids and the type of the result."""
+        form, rows = self.read(X, tasks)
+        return replace(form, values=self.home(self.predict(*rows)))
+
+    def predicted_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
+        """Return predictions (n,) for pairs of the user's instances and tasks."""
+        form, rows = self.read(X, tasks)
+        model = self.expansion
+        columns = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
+        names = (
+            "the training instances" if X is None else "X",
+            "the training tasks" if tasks is None else "tasks",
+        )
+        known = zip((model.n_instances, model.n_tasks), rows, strict=True)
+        sizes = [n if side is None else size_of(side) for n, side in known]
+        ids = (form.row_ids, form.column_ids)
+        first, second = map(reading.positions, columns, ids, sizes, names)
+        return self.home(model.at(*rows, (first, second)))
+
+    def with_diagonals(
+        self, form: Table, rows: Sequence[Any], diagonals: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
+        raise TypeError(f"{self.name} takes no diagonals of kernels: leave them out.")
+
+    def home(self, values: Array) -> Array:
+        """Return results in the precision of the data; as numpy arrays if they were computed on `device`."""
+        values = cast(values, getattr(namespace(values), self.precision))
+        return values if self.device is None else to_numpy(values)
+
+    def in_form(self, values: Array) -> Array:
+        """Return values of shape (n,) if the labels were one-dimensional, and unchanged otherwise."""
+        if self.form.is_vector:
+            return namespace(values).reshape(values, (-1,))
+        return values
+
+    def score(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> float:
+        """Return the coefficient of determination R², averaged over tasks; arguments as in `Predictor.score`."""
+        labels, form = reading.read_given_labels(y)
+        if labels.grid is None:
+            pairs = np.stack(labels.places, axis=1)
+            predicted = to_numpy(self.predicted_pairs(X, tasks, pairs))
+            values = to_numpy(labels.values).astype(np.float64)
+        else:
+            table = self.predicted(X, tasks)
+            predicted = to_numpy(table.values)
+            truth = _matched(replace(form, values=to_numpy(labels.values)), table)
+            sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
+            # Tasks without a training label have no intercept and no predictions; fit has warned
+            # about them.
+            values = np.where(np.isnan(predicted).all(axis=0), np.nan, truth)
+        values, predicted = reading.in_range(values, predicted)
+        if labels.grid is not None and not np.isnan(values).any():
+            return float(r2_score(values, predicted, sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("score takes sample_weight only if no label is missing: leave it out.")
+        return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
 
 
-@dataclass(frozen=True, eq=False)
+def _matched(truth: Table, predicted: Table) -> Array:
+    """Return true labels in the order of predictions; raise if their shapes or ids differ."""
+    if truth.values.shape != predicted.values.shape:
+        raise ValueError(
+            f"Y has shape {truth.values.shape}, but the predictions for X and tasks have "
+            f"shape "
+            f"{predicted.values.shape}. If scikit-learn has sliced the tasks, pass them as "
+            f"Tasks(tasks)."
+        )
+    truth = truth.rows_as(predicted.row_ids, "the rows of Y", "X")
+    return truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
+
+
 class Fitted(Predicting):
-    """Labels, supported settings and hold-out of a fitted estimator; its attribute `fitted_`.
+    """Labels, supported settings and hold-out of a fitted model; the attribute `fitted_` of an estimator.
 
     Attributes
     ----------
-    form, estimator : as in `Predicting`
     labels : Labels
         Training labels.
     settings : tuple of Setting
@@ -147,7 +356,20 @@ class Fitted(Predicting):
     """
 
     labels: Labels
-    settings: tuple[Setting, ...]
+    #: Tables in which a `PairRegressor` looks up ids; None for other models.
+    tables: Any = None
+
+    #: What a search has chosen; None for a model without a search.
+    choice: Any = None
+    #: Whether the model has chosen, or learned, its regularisation.
+    searches: ClassVar[bool] = False
+    #: Whether the model has learned its kernels from the labels.
+    learns_kernels: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def settings(self) -> tuple[Setting, ...]:
+        """Settings that the model supports."""
 
     @property
     def is_network(self) -> bool:
@@ -174,35 +396,41 @@ class Fitted(Predicting):
 
     @property
     def problem(self) -> Problem:
-        """Pairing with its labels; raises TypeError if the estimator has no closed form."""
-        raise TypeError(
-            f"{type(self.estimator).__name__} has no closed form: fit TwoStepRidge on the labels."
-        )
+        """Pairing with its labels; raises TypeError if the model has no closed form."""
+        raise TypeError(f"{self.name} has no closed form: fit TwoStepRidge on the labels.")
+
+    @property
+    def intervals(self) -> Any:
+        """Estimator of prediction intervals, which computes the held-out residuals once per setting."""
+        raise TypeError(f"{self.name} has no prediction intervals.")
 
     @property
     def searched_setting(self) -> Setting | None:
-        """Setting for which a search has chosen its parameters; None for a model without a search."""
-        setting = getattr(self.estimator, "holdout_setting_", None)
-        return None if setting is None else as_setting(setting)
+        """Setting for which the parameters were chosen; None for a model without a search."""
+        return None
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameters of the estimator at its last fit."""
-        return self.estimator._solved_with  # type: ignore[no-any-return]
+    def scoring(self) -> Any:
+        """Score by which the parameters were chosen; None for a model without a search."""
+        return None
+
+    @property
+    def describes_by_labels(self) -> bool:
+        """Whether the labels are also features of a side; then no formula holds them out, and the model is refitted."""
+        return False
 
     def places(self, X: Any, tasks: Any) -> list[np.ndarray | None]:
         """Return training positions of instances and of tasks, -1 for new rows; None means all training rows."""
-        return [side.places for side in self.asked(*self.estimator._asked(X, tasks))]
+        return [side.places for side in self.asked(*self.read(X, tasks))]
 
     def asked(self, form: Table, rows: Sequence[Any]) -> list[Asked]:
         """Return the rows of each side to predict for, with their ids, which are those of `form`."""
-        sides = zip(
-            rows, (form.row_ids, form.column_ids), (self.instance_ids, self.task_ids), strict=True
-        )
-        return [
-            Asked(each, ids, None if each is None else training_places(each, ids, known))
-            for each, ids, known in sides
-        ]
+        asked = []
+        ids = (form.row_ids, form.column_ids)
+        for side, own, known in zip(rows, ids, (self.instance_ids, self.task_ids), strict=True):
+            places = None if side is None else training_places(side, own, known)
+            asked.append(Asked(side, own, places))
+        return asked
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model does not support the setting."""
@@ -215,17 +443,17 @@ class Fitted(Predicting):
                 )
             )
 
+    @abstractmethod
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
-        return self.estimator._data.identical(axis)  # type: ignore[no-any-return]
 
     def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
         """Return groups of instances and of tasks, which may be "identical", in the order of the training data."""
-        return groups_in_order(self, groups, task_groups)
+        return reading.groups_in_order(self, groups, task_groups)
 
     def in_folds(self, cells: Any) -> Any:
         """Return the fold of each label, of the shape of the labels' values, in the order of the training data."""
-        return cells_of(self.labels, self.form, cells)
+        return reading.cells_of(self.labels, self.form, cells)
 
     def hold_out(
         self,
@@ -258,42 +486,60 @@ class Fitted(Predicting):
         method : {"exact", "folds"}, default=None
             Method to use, as in `dyadlearn.holdout.plan`; stored predictions are not returned then.
         """
-        groups = groups if 0 in setting.new else None
-        task_groups = task_groups if 1 in setting.new else None
-        held_out: HeldOut = self.estimator._hold_out(
-            setting, cv, groups, task_groups, nested, exact, method
-        )
+        together = (groups if 0 in setting.new else None, task_groups if 1 in setting.new else None)
+        left_out = LeftOut(together, cv, method, nested, exact)
+        held_out = self._hold_out(setting, left_out)
         if cv is None:
-            together = Units.of_groups(self.labels, setting, (groups, task_groups))
-            warn_of_merged_groups(together, held_out.units, setting, stacklevel=4)
+            used = Units.of_groups(self.labels, setting, together)
+            warn_of_merged_groups(used, held_out.units, setting, stacklevel=caller_level())
         return held_out
 
-    def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
-        """Return a function that fits the estimator, its search included, to other labels of the same rows.
+    @abstractmethod
+    def _hold_out(self, setting: Setting, left_out: LeftOut) -> HeldOut:
+        """Return held-out predictions and the method used."""
+
+    @abstractmethod
+    def refitter(self, setting: Setting) -> Callable[[Labels], Fitted]:
+        """Return a function that fits the model, its search included, to other labels of the same rows.
 
         Parameters
         ----------
         setting : Setting
-            Setting in which the refitted estimator will predict.
+            Setting in which the refitted model will predict.
         """
-        return self.estimator._refitter(setting)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, eq=False)
-class FittedRidge(Fitted):
-    """Labels, decomposed sides and pairing of a fitted kernel ridge model.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedRidge(Fitted, Stored):
+    """A fitted kernel ridge model: parameters, labels, decomposed sides and solution.
+
+    Nothing in it is changed. Another regularisation gives another object (`at`).
 
     Attributes
     ----------
-    labels, form, estimator, settings : as in `Fitted`
-    training_problem : Problem
-        Pairing with the training labels.
-    completed_problem : Problem
-        The same pairing with completed labels, which has a closed form.
+    spec : ModelSpec
+        Validated parameters of the fit.
+    labels : Labels
+        Training labels.
+    form : Table
+        Table without values: the user's ids of instances and tasks, and the type of the labels.
+    precision : {"float32", "float64"}
+        Precision of returned arrays.
     sides : tuple of Side
-        Decomposed instances and, if the model has a task side, tasks.
+        Decomposed instances and, if the model has a task side, tasks; twice the nodes of a network.
+    alphas : dict
+        Regularisation: "alpha" and, if the model has one for the tasks, "task_alpha".
+    solved : Completion, ObservedSolution or None
+        Solution for missing or weighted labels, of a grid or of a list of pairs; None for a closed
+        form.
     coefficients : array
         Coefficients of the pairing.
+    feature_names : array of str or None
+        Names of the features of the instances as scikit-learn knows them.
+    validation : Validation or None
+        Held-out predictions by which the parameters were chosen.
+    tables : PairTables or None
+        Tables in which a `PairRegressor` looks up ids.
 
     Examples
     --------
@@ -306,15 +552,133 @@ class FittedRidge(Fitted):
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
-    training_problem: Problem
-    completed_problem: Problem
+    spec: ModelSpec
+    labels: Labels
+    form: Table
+    precision: str
     sides: tuple[Side, ...]
+    alphas: dict[str, Any]
+    solved: Completion | ObservedSolution | None
     coefficients: Array
+    feature_names: np.ndarray | None = None
+    validation: Validation | None = None
+    tables: Any = field(default=None, init=False, repr=False)
+    # Results that are computed on demand. They are in no file and in no pickle.
+    _computed: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def solve(
+        cls,
+        spec: ModelSpec,
+        data: Any,
+        sides: tuple[Side, ...],
+        alphas: Mapping[str, Any],
+        start: Any = None,
+        **more: Any,
+    ) -> Self:
+        """Return the model with the coefficients for a regularisation, from decomposed sides.
+
+        Parameters
+        ----------
+        spec : ModelSpec
+        data : Training or FittedRidge
+            Labels with their ids, and the precision and names of the data.
+        sides : tuple of Side
+        alphas : mapping
+        start : Completion, ObservedSolution or None
+            Solution of a similar problem.
+        **more
+            Other attributes of the class.
+        """
+        problem = spec.problem(sides, data.labels, alphas)
+        check_regularisation(problem.pairing)
+        solved = problem.solve(start)
+        if has_task_constants(problem.pairing):
+            without = np.all(~problem.labels.observed, axis=0)
+            warn_of_unlabelled(without, caller_level())
+        if isinstance(solved, ObservedSolution):
+            pairing: Any = problem.pairing
+            coefficients = pairing.coefficients_of(solved.spectral, solved.mean)
+        else:
+            coefficients = problem.pairing.coefficients(_completed_of(problem, solved).Y)
+        fitted = cls(
+            spec=spec,
+            labels=data.labels,
+            form=data.form,
+            precision=data.precision,
+            sides=sides,
+            alphas=dict(alphas),
+            solved=solved,
+            coefficients=coefficients,
+            feature_names=data.feature_names,
+            **more,
+        )
+        # The problem of the solution, to which remembered inverses belong.
+        fitted._computed["problem"] = problem
+        return fitted
+
+    def at(self, spec: ModelSpec, alphas: Mapping[str, Any]) -> Self:
+        """Return the model of the same sides with another regularisation, solved from the present solution."""
+        return self.solve(spec, self, self.sides, alphas, self.solved)
+
+    def with_tables(self, form: Table, tables: Any) -> Self:
+        """Return the same model with other ids, and tables that describe them."""
+        same = replace(self, form=form)
+        object.__setattr__(same, "tables", tables)
+        object.__setattr__(same, "_computed", self._computed)
+        return same
+
+    def extended(self, cls: type[Ridge], **more: Any) -> Ridge:
+        """Return the same model as an object of a derived class, with further attributes."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        same = cls(**{**own, **more})
+        object.__setattr__(same, "_computed", self._computed)
+        return same
+
+    def _once(self, name: Any, compute: Callable[[], Any]) -> Any:
+        """Return a result that is computed once; if two threads compute it, the first one is used."""
+        if name not in self._computed:
+            self._computed.setdefault(name, compute())
+        return self._computed[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_computed": {}}
+
+    # --- the model ------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Class of the estimator."""
+        return self.spec.name
+
+    @property
+    def device(self) -> str | None:  # type: ignore[override]
+        """Device that computes with numpy arrays."""
+        return self.spec.device
+
+    @property
+    def tasks_remedy(self) -> str:  # type: ignore[override]
+        """How to fix a model without a task side; the end of error messages."""
+        return self.spec.tasks_remedy
+
+    @property
+    def training_problem(self) -> Problem:
+        """Pairing with the training labels."""
+        compute = partial(self.spec.problem, self.sides, self.labels, self.alphas)
+        problem: Problem = self._once("problem", compute)
+        return problem
+
+    @property
+    def completed_problem(self) -> Problem:
+        """The same pairing with completed labels, which has a closed form."""
+        compute = partial(_completed_of, self.training_problem, self.solved)
+        problem: Problem = self._once("completed problem", compute)
+        return problem
 
     @property
     def problem(self) -> Problem:
         """Pairing with the training labels; raises ValueError if labels are also features of a side."""
-        if self.estimator.describes_by_labels:
+        if self.describes_by_labels:
             raise ValueError(
                 Message(
                     "This model uses profiles of the labels as features, so it has no hold-out "
@@ -324,19 +688,33 @@ class FittedRidge(Fitted):
             )
         return self.training_problem
 
-    def check(self, setting: Setting) -> None:
-        """Raise ValueError if the model does not support the setting."""
-        self.estimator._check_request(setting)
-
     @property
     def pairing(self) -> Pairing:
         """Pairing: the model of pairs."""
         return self.training_problem.pairing
 
     @property
-    def solution(self) -> Solution:
+    def solution(self) -> Solution | ObservedSolution:
         """Solution of the iterative solver; a closed form has zero iterations."""
-        return self.estimator._iterated  # type: ignore[no-any-return]
+        if isinstance(self.solved, Completion):
+            return self.solved.solution
+        return Solution(None, 0, 0.0, True) if self.solved is None else self.solved
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Settings that the model supports."""
+        return settings_of(self.pairing)
+
+    @property
+    def searched_setting(self) -> Setting | None:
+        """Setting for which the parameters were chosen; None for a model without a search."""
+        return None if self.validation is None else self.validation.setting
+
+    def check(
+        self, setting: Setting, groups: Sequence[Any] = (None, None), cells: Any = None
+    ) -> None:
+        """Raise ValueError if the model does not support the setting, or these groups in it."""
+        check_request(self.pairing, setting, tuple(groups), cells)
 
     @property
     def completed(self) -> Array:
@@ -346,14 +724,251 @@ class FittedRidge(Fitted):
     @property
     def symmetry(self) -> int:
         """Sign s of a network's labels, Y = s Yᵀ; 0 if the model is not a network."""
-        return self.pairing.symmetry
+        return self.spec.sign
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether the model was fitted with features, or a kernel, of the tasks."""
+        return len(self.sides) > 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of an instance, or of training instances for a precomputed kernel."""
+        return self.sides[0].n_columns
+
+    @property
+    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        """Kernel and column names of each description of each side, by name; a single table has the name ""."""
+        return [{"": (side.spec, side.names)} for side in self.sides]
+
+    def kernels_given(self, axis: int) -> tuple[str, ...]:
+        """Return the names of the descriptions of a side that are precomputed kernels."""
+        return ()
 
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training rows of a side with equal rows of the kernel; None without such a side."""
-        spectra = [side.spectrum for side in self.sides] * (2 if self.is_network else 1)
-        if axis < len(spectra):
-            return nearly_identical_rows(spectra[axis].vectors, spectra[axis].values)
-        return None
+        if axis >= len(self.sides):
+            return None
+        spectrum = self.sides[axis].spectrum
+        return nearly_identical_rows(spectrum.vectors, spectrum.values)
+
+    # --- predictions ----------------------------------------------------------------------------------
+
+    @property
+    def expansion(self) -> Expansion:
+        """Coefficients, as an object that multiplies them by rows of each side."""
+        return self.completed_problem.pairing.expansion(self.coefficients)
+
+    def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
+        """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
+        return None if self.tables is None else self.tables.looked_up(wanted, axis)
+
+    def given(self, values: Any, axis: int) -> Any:
+        """Return instances (axis 0) or tasks that are in no table in the form that `rows` accepts."""
+        if self.tables is None or values is None:
+            return values
+        return self.tables.given(values, axis)
+
+    def known_side(self, axis: int) -> reading.Known:
+        """Return the training rows of a side, with which new rows are compared."""
+        side = self.sides[axis]
+        names = None if axis else self.feature_names
+        return reading.Known(self.name, side.spec, side.ids, side.names, side.n_columns, names)
+
+    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
+        table, rows = reading.read_rows(given, axis, self.known_side(axis))
+        return table, self.sides[axis].new_rows(self.as_fitted(rows, axis))
+
+    def as_fitted(self, rows: Array, axis: int) -> Array:
+        """Return new rows as arrays of the library of the model; raise if they are of another one."""
+        # A model with a device that was loaded from a file computes on the CPU.
+        if self.device is not None and is_foreign(self.coefficients) and not is_foreign(rows):
+            rows = as_array_of(dense(rows), self.coefficients)
+        name = ("X", "tasks")[axis]
+        check_same_library({name: rows, "the fitted model": self.coefficients})
+        return rows
+
+    def predicted_with(self, X: Any, tasks: Any, labels: Any, diagonals: tuple[Any, Any]) -> Table:
+        """Return predictions for new rows of one side with some of their labels, as `GridModel.predict` does."""
+        problem = self.training_problem
+        check_takes_labels(problem.pairing)
+        form, rows = self.read(X, tasks)
+        if self.describes_by_labels:
+            raise ValueError(
+                Message(
+                    "A model with profiles of labels takes no labels of new rows: fit it with "
+                    "<stages=1>."
+                )
+            )
+        if sum(side is not None for side in rows) != 1:
+            raise ValueError(
+                Message(
+                    "<labels> are those of {fold_in}: give either <X> or <tasks>.",
+                    fold_in=reading.FOLD_IN,
+                )
+            )
+        axis = int(rows[0] is None)
+        predictions = self.predict(*rows)
+        known = reading.few_labels(labels, form, predictions.shape)
+        few = as_array_of(known, predictions, predictions.dtype)
+        prior = self.priors(form, rows, diagonals)[axis]
+        options: dict[str, Any] = {
+            "weight": 1.0 / problem.unit,
+            "tol": problem.tol,
+            "max_iter": problem.max_iter,
+        }
+        updated = predict_with_labels(
+            problem.pairing, problem.labels, rows[axis], prior, predictions, few, axis, **options
+        )
+        return replace(form, values=self.home(updated))
+
+    def priors(
+        self, form: Table, rows: Sequence[NewRows | None], diagonals: Sequence[Any]
+    ) -> list[Array | None]:
+        """Return k(x, x) of the new rows of each side; None for training rows and in the primal."""
+        priors: list[Array | None] = []
+        for axis, (asked, values) in enumerate(zip(rows, diagonals, strict=True)):
+            if values is not None:
+                priors.append(self._given_prior(axis, form, asked, values))
+            elif asked is None or self.sides[axis].is_primal:
+                priors.append(None)
+            else:
+                priors.append(asked.self_kernel)
+                if priors[-1] is None:
+                    owner, name = _DIAGONALS[axis]
+                    raise ValueError(
+                        Message(
+                            "The kernel of every row of <{owner}> with itself is not known[: give "
+                            "{name}=, {size} numbers|].",
+                            owner=owner,
+                            name=name,
+                            size=asked.size,
+                        )
+                    )
+        return priors
+
+    def with_diagonals(
+        self, form: Table, rows: Sequence[Any], diagonals: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
+        asked = list(rows)
+        for axis, values in enumerate(diagonals):
+            if values is not None:
+                diagonal = self._given_prior(axis, form, rows[axis], values)
+                asked[axis] = replace(asked[axis], diagonal=diagonal)
+        return asked[0], asked[1]
+
+    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:
+        """Return the kernel of each row of a side with itself, from the values that the user gave."""
+        owner, name = _DIAGONALS[axis]
+        side = self.sides[axis] if axis < len(self.sides) else None
+        is_given = side is not None and (side.spec.is_precomputed or bool(self.kernels_given(axis)))
+        if side is None or rows is None or rows.places is not None or not is_given:
+            raise ValueError(
+                f"{name} is only for rows of {owner} from a precomputed kernel: leave it out."
+            )
+        ids = (form.row_ids, form.column_ids)[axis]
+        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, given))
+
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+        """Return the kernel of each row with itself before centring, from the values that the user gave."""
+        owner, name = _DIAGONALS[axis]
+        values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
+        if values.shape not in ((rows.size,), (rows.size, 1)):
+            expected = f"a number for each of {rows.size} rows of {owner}"
+            raise ValueError(f"{name} must hold {expected}, found shape {values.shape}.")
+        like = self.sides[axis].spectrum.values
+        return as_array_of(values.reshape(-1), like, like.dtype)
+
+    @property
+    def intervals(self) -> Any:
+        """Estimator of prediction intervals, which computes the held-out residuals once per setting."""
+
+        def stored(setting: Setting) -> tuple[Array, Units] | None:
+            held_out = self.stored_holdout(setting)
+            return None if held_out is None else (held_out.predictions, held_out.units)
+
+        by_formula = not self.describes_by_labels
+        compute = partial(intervals_of, self.training_problem, stored, by_formula=by_formula)
+        return self._once("intervals", compute)
+
+    # --- coefficients ---------------------------------------------------------------------------------
+
+    @property
+    def dual(self) -> Array:
+        """Dual coefficients A of shape (m, q)."""
+        dual = self.expansion.dual
+        if dual is None:
+            self.grid_of("dual_coef_")
+            problem = self.completed_problem
+            dual = problem.pairing.dual(problem.Y)
+        return dual
+
+    def grid_of(self, name: str) -> Problem:
+        """Return the problem of a grid; raise AttributeError for `name` if the model was fitted on a list of pairs."""
+        problem = self.training_problem
+        try:
+            _ = problem.Y
+        except ValueError as error:
+            raise AttributeError(f"{name} does not exist. {error}") from error
+        return problem
+
+    @property
+    def is_primal(self) -> bool:
+        """Whether the coefficients belong to features on every side."""
+        return all(side.is_primal and side.directions is None for side in self.sides)
+
+    @property
+    def effects(self) -> Effects:
+        """Interactions, main effects and constants, for features or kernel values that are not centred."""
+        coefficients = self.sides[0].uncentred(self.expansion.absorbed)
+        if len(self.sides) > 1:
+            coefficients = self.sides[1].uncentred(coefficients.T).T
+        if self.sides[0].spec.constant is None:
+            return Effects(coefficients)
+        if len(self.sides) == 1:
+            return Effects(coefficients[:-1, :], constants=coefficients[-1, :])
+        return Effects(
+            coefficients[:-1, :-1],
+            coefficients[:-1, -1],
+            coefficients[-1, :-1],
+            coefficients[-1:, -1],
+        )
+
+    def process(self) -> tuple[GaussianProcess, Array]:
+        """Return the Gaussian process and the labels as it takes them; raise if the model has none."""
+        problem = self.training_problem
+        pairing = problem.pairing
+        if self.describes_by_labels or not isinstance(pairing, PairKernel):
+            if pairing.knows_tasks:
+                remedy = Message("assess its predictions by [holdout|evaluate]")
+            else:
+                remedy = Message("fit it with <tasks=>")
+            if self.describes_by_labels:
+                reason = "with profiles of labels"
+            else:
+                reason = f"as {pairing.words}"
+            raise ValueError(
+                Message(
+                    "{name} {reason} has no deviations and no likelihood: {remedy}.",
+                    name=self.name,
+                    reason=reason,
+                    remedy=remedy,
+                )
+            )
+        labels = problem.labels
+        if labels.is_full:
+            return process_of(pairing, labels)
+        known = last_inverse.known(problem, "process")
+        if known is not None:
+            process, values = known[1]
+            process.check_precision()
+            return process, values
+        compute = partial(process_of, pairing, labels)
+        return last_inverse.of(problem, "process", compute, inverse_bytes(labels), labels.values)  # type: ignore[no-any-return]
+
+    # --- hold-out -------------------------------------------------------------------------------------
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.
@@ -365,6 +980,123 @@ class FittedRidge(Fitted):
         check_request(self.pairing, setting, units.sides, units.cells)
         return leave_out(self.problem, setting, units)
 
+    def holdout(
+        self,
+        setting: str | Setting,
+        *,
+        groups: Any = None,
+        task_groups: Any = None,
+        cells: Any = None,
+    ) -> Any:
+        """Return held-out predictions of all labels, of the type of the labels, as `GridModel.holdout` does."""
+        setting = as_setting(setting)
+        together = self.in_groups(groups, task_groups)
+        cells = self.in_folds(cells)
+        self.check(setting, together, cells)
+        labels = self.training_problem.labels
+        units = Units.of_groups(labels, setting, tuple(together), cells)
+        held_out = self._without_units(setting, units)
+        warn_of_unpredicted(labels, held_out, setting)
+        return self.as_labels(held_out)
+
+    def as_labels(self, values: Array) -> Any:
+        """Return one value per label in the type of the training labels; a sparse matrix for a list of pairs."""
+        return self.training_problem.labels.restored(self.home(values), self.form)
+
+    def _without_units(self, setting: Setting, units: Units) -> Array:
+        """Return one held-out prediction per label."""
+        return leave_out(self.training_problem, setting, units)
+
+    def stored_holdout(self, setting: Setting) -> HeldOut | None:
+        """Return the stored held-out predictions of a setting; None if there are none."""
+        stored = self.validation
+        if stored is None or setting is not stored.setting:
+            return None
+        return HeldOut(stored.predictions, stored.method, stored.units, reason=stored.reason)
+
+    def _hold_out(self, setting: Setting, left_out: LeftOut) -> HeldOut:
+        """Return held-out predictions and the method used.
+
+        Without groups and folds, a search returns the predictions by which it has chosen its model,
+        if it stores them. The groups of its fit are the default in other settings, unless a list of
+        folds is given.
+        """
+        left_out = self._with_groups_of_fit(setting, left_out)
+        stored = self.stored_holdout(setting) if left_out.is_usual else None
+        if stored is not None:
+            return stored
+        groups, cv, method, _, exact = left_out
+        how = plan(self.training_problem, setting, *groups, cv, method=method, exact=exact)
+        self.check(setting)
+        announce(f"Setting {setting.value}: {how.words}", how.cost.seconds)
+        return HeldOut(how.held_out(everywhere=True), how.method, how.units, reason=how.explanation)
+
+    def _with_groups_of_fit(self, setting: Setting, left_out: LeftOut) -> LeftOut:
+        """Return what is left out, with the groups of the fit where none are given."""
+        stored = self.validation
+        if stored is None or isinstance(left_out.cv, list | tuple):
+            return left_out
+        if left_out.is_usual and setting is stored.setting:
+            return left_out
+        groups = []
+        for axis, given in enumerate(left_out.groups):
+            is_default = given is None and axis in setting.new
+            groups.append(stored.groups[axis] if is_default else given)
+        return left_out._replace(groups=(groups[0], groups[1]))
+
+    def refitter(self, setting: Setting) -> Callable[[Labels], Fitted]:
+        """Return a function that fits the model to other labels of the same instances and tasks."""
+
+        def fit(labels: Labels) -> Fitted:
+            return self.solve(self.spec, replace(self, labels=labels), self.sides, self.alphas)
+
+        return fit
+
+    # --- model files ----------------------------------------------------------------------------------
+
+    def _fits(self) -> bool:
+        labels = self.labels
+        solved = self.solved
+        has_tasks = len(self.sides) > 1
+        n_rows = [side.spectrum.n_rows for side in self.sides]
+        ranks = [side.spectrum.values.shape[0] for side in self.sides]
+        arrays = [self.coefficients]
+        if isinstance(solved, Completion):
+            arrays.append(solved.labels)
+            starts = solved.route != "pairs" or is_shaped(solved.solution.values, *ranks)
+        else:
+            starts = solved is None or is_shaped(solved.spectral, *ranks)
+        if not (
+            len(self.sides) in (1, 2)
+            and (self.spec.uses_tasks or not has_tasks)
+            and (not self.spec.sign or (has_tasks and self.sides[0] is self.sides[1]))
+            and n_rows == list(labels.shape)[: len(n_rows)]
+            and all(array.dtype == labels.values.dtype for array in arrays)
+            and self.precision in ("float32", "float64")
+            and self.form.fits(labels.shape)
+            and (len(arrays) == 1 or arrays[1].shape == labels.shape)
+            and starts
+            and self._names_fit()
+            and (self.validation is None or self.validation.fits(labels))
+        ):
+            return False
+        # Raises if a regularisation is no number, or is one of another model.
+        self.spec.checked_alphas(self.alphas)
+        expansion = self.expansion
+        sides = zip(labels.shape, (expansion.instances, expansion.tasks), strict=True)
+        shape = [length if part is None else part.size for length, part in sides]
+        return is_shaped(expansion.values, *shape)
+
+    def _names_fit(self) -> bool:
+        """Return whether there are as many names as features."""
+        names = self.feature_names
+        return names is None or (names.dtype == object and names.shape == (self.n_features,))
+
+
+def _completed_of(problem: Problem, solved: Any) -> Problem:
+    """Return a problem with completed labels."""
+    return problem.with_grid(solved.labels) if isinstance(solved, Completion) else problem
+
 
 def as_fitted(model: Any) -> Any:
     """Return the attribute `fitted_` of an estimator; return a `Fitted` object unchanged."""
@@ -375,17 +1107,12 @@ def as_fitted(model: Any) -> Any:
 
 
 def predicting(model: Any) -> Predicting:
-    """Return the prediction interface of a fitted model, also for online models that do not store labels."""
-    if isinstance(model, Predicting) or not getattr(model, "grows", False):
-        return as_fitted(model)  # type: ignore[no-any-return]
+    """Return the predictions of a fitted model, also for online models that do not store labels."""
+    if isinstance(model, Predicting):
+        return model
     check_is_fitted(model)
-    return model._predicting()  # type: ignore[no-any-return]
-
-
-# Prediction intervals: find out which rows are new, and compute the bounds -------------------------------------
-
-# Training positions of the instances and of the tasks to predict for, -1 for new ones.
-Places = tuple[np.ndarray, np.ndarray]
+    fitted: Predicting = model.predictor_ if getattr(model, "grows", False) else model.fitted_
+    return fitted
 
 
 def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndarray:
@@ -403,277 +1130,10 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
         return places
     known = own_ids(ids)
     if known is None or training is None:
-        return np.full(_size(rows), -1)
+        return np.full(size_of(rows), -1)
     return among(known.labels, training.labels)
 
 
-def interval_grids(
-    fitted: Fitted,
-    intervals: Any,
-    asked: Sequence[Asked],
-    coverage: Any,
-    setting: Any,
-    pairs: Any = None,
-) -> Bounds:
-    """Return lower and upper bounds as arrays (a, b), with a warning if some are infinite.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    intervals : Intervals or FlatIntervals
-        Interval estimator of the same model.
-    asked : (Asked, Asked)
-        Instances and tasks to predict for.
-    coverage, setting : as in `PairwiseRidge.predict_interval`
-    pairs : (integer array, integer array), default=None
-        Positions of the pairs that are asked for; None means all pairs.
-    """
-    coverage = check_share(coverage, "coverage")
-    is_new_side: tuple[bool | None, bool | None] = (None, None)
-    if setting is not None:
-        chosen = as_setting(setting)
-        fitted.check(chosen)
-        is_new_side = (0 in chosen.new, 1 in chosen.new)
-    sides = zip(
-        asked,
-        fitted.labels.shape,
-        is_new_side,
-        (("X", "instances"), ("tasks", "tasks")),
-        strict=True,
-    )
-    where, others = (_checked_places(*side) for side in sides)
-    rows = [side.rows for side in asked]
-    bounds_of = _flat_bounds if isinstance(intervals, FlatIntervals) else _local_bounds
-    bounds = bounds_of(fitted, intervals, rows, (where, others), coverage)
-    infinite = np.isinf(to_numpy(bounds[0])) | np.isinf(to_numpy(bounds[1]))
-    if pairs is not None:
-        asked_for = np.zeros_like(infinite)
-        asked_for[pairs] = True
-        infinite &= asked_for
-    if infinite.any():
-        _warn_of_infinite(fitted, intervals, infinite, (where, others), coverage)
-    return bounds
-
-
-def _flat_bounds(
-    fitted: Fitted, intervals: FlatIntervals, rows: Sequence[Any], places: Places, coverage: float
-) -> Bounds:
-    """Return bounds of one width per setting, around the held-out predictions of observed pairs.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    intervals : FlatIntervals
-    rows : (rows, rows)
-        Instances and tasks as read; None means the training rows.
-    places : (integer array of shape (a,), integer array of shape (b,))
-        Training positions of the instances and of the tasks, -1 for new ones.
-    coverage : float
-    """
-    predicted = fitted.predict(*rows)
-    centre = to_numpy(predicted).copy()
-    reach = np.empty(predicted.shape)
-    for each in Setting:
-        block = np.ix_(*_inside(each, places))
-        if reach[block].size:
-            reach[block] = intervals.reach(each, coverage)
-    old, old_tasks = (np.flatnonzero(inside) for inside in _inside(Setting.A, places))
-    if np.isfinite(reach[np.ix_(old, old_tasks)]).any():
-        at, task_at, held_out = intervals.known(places[0][old], places[1][old_tasks])
-        centre[old[at], old_tasks[task_at]] = held_out
-    lower, upper = (
-        as_array_of(end, predicted, predicted.dtype) for end in (centre - reach, centre + reach)
-    )
-    return lower, upper
-
-
-def _inside(setting: Setting, places: Places) -> list[np.ndarray]:
-    """Return masks of the rows and of the columns of a setting, given their training positions, -1 for new ones."""
-    return [(known < 0) == (axis in setting.new) for axis, known in enumerate(places)]
-
-
-def _warn_of_infinite(
-    fitted: Fitted, intervals: Any, infinite: np.ndarray, places: Places, coverage: float
-) -> None:
-    """Warn of infinite intervals (a, b), for which there are too few held-out residuals; `places` as in `_flat_bounds`.
-
-    A new instance is compared with the labels of each known task, a new task with those of each
-    known instance, and all other pairs with all labels.
-    """
-    observed = fitted.labels.observed
-    counts = list[int]()
-    if fitted.is_network:  # the grid contains each edge twice
-        observed = np.triu(observed)
-    for setting in Setting:
-        inside = _inside(setting, places)
-        block = infinite[np.ix_(*inside)]
-        if not block.any():
-            continue
-        if (
-            fitted.labels.grid is None
-            or isinstance(intervals, FlatIntervals)
-            or setting in (Setting.A, Setting.D)
-        ):
-            counts.append(int(observed.sum()))
-            continue
-        axis = 0 if setting is Setting.B else 1
-        beside = places[1 - axis][inside[1 - axis]][block.any(axis=axis)]
-        edges = np.triu(observed, 1)
-        per_row = (edges | edges.T if fitted.is_network else observed).sum(axis=axis)
-        counts += per_row[beside].tolist()
-    if min(counts) < max(counts):
-        found = f"{min(counts)} to {max(counts)}"
-    else:
-        found = f"{counts[0]}"
-    # One label has no residual: none remains to predict it from.
-    most = largest_coverage(min(counts)) if min(counts) > 1 else 0.0
-    if most:
-        remedy = f"use a coverage of at most {most:g}, or give more labels"
-    else:
-        remedy = "give more labels"
-    warnings.warn(
-        f"Some intervals are infinite, because {found} held-out residuals are too few for a "
-        f"coverage of {coverage:g}: "
-        f"{remedy}.",
-        UnboundedIntervalWarning,
-        stacklevel=5,
-    )
-
-
-def _local_bounds(
-    fitted: Fitted, intervals: Intervals, rows: Sequence[Any], places: Places, coverage: float
-) -> Bounds:
-    """Return bounds of local width; arguments as in `_flat_bounds`."""
-    where, others = places
-    blocks: list[list[Bounds]] = []
-    for here, is_new in _kinds(where):
-        new_rows = rows[0].take(here) if is_new else None
-        blocks.append([])
-        for there, is_new_task in _kinds(others):
-            new = (new_rows, rows[1].take(there) if is_new_task else None)
-            known = (where[here], others[there])
-            try:
-                bounds = _block(fitted, intervals, new, known, coverage)
-            except NothingLeftError:
-                bounds = _unbounded(fitted, new, known)
-            blocks[-1].append(bounds)
-    xp = namespace(blocks[0][0][0])
-    back = [
-        np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)
-    ]
-    lower, upper = (
-        take_block(
-            xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back
-        )
-        for end in (0, 1)
-    )
-    return lower, upper
-
-
-def _checked_places(
-    asked: Asked, size: int, new: bool | None, words: tuple[str, str]
-) -> np.ndarray:
-    """Return the training position of each row, -1 for new rows; `new` forces all rows to be new (True) or known."""
-    rows, ids, places = asked
-    name, what = words
-    if rows is None or places is None:
-        if new:
-            raise ValueError(
-                f"The setting predicts new {what}: give {name}, or choose a setting with known "
-                f"{what}."
-            )
-        return np.arange(size)
-    if new is False and (places < 0).any():
-        known = own_ids(ids)
-        if known is None:
-            raise ValueError(
-                f"The setting predicts known {what}, but {name} has no ids, and rows without ids "
-                f"count as new: leave "
-                f"{name} out, or give ids to {name} and to the labels."
-            )
-        unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
-        raise IdError(
-            f"The setting predicts known {what}, but {shown(unknown)} are new: leave them out."
-        )
-    return np.full(_size(rows), -1) if new else places
-
-
-def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
-    """Return the positions of known rows and of new rows, each with whether they are new."""
-    kinds = [(np.flatnonzero(places >= 0), False), (np.flatnonzero(places < 0), True)]
-    return [kind for kind in kinds if kind[0].size] or kinds[1:]
-
-
-def _block(
-    fitted: Fitted,
-    intervals: Intervals,
-    new: tuple[Any, Any],
-    known: tuple[np.ndarray, np.ndarray],
-    coverage: float,
-) -> Bounds:
-    """Return bounds of pairs of one setting: of new rows, or of the known training positions if they are None."""
-    rows, columns = new
-    places, task_places = known
-    if rows is not None and columns is not None:
-        return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
-    if rows is not None:
-        lower, upper = intervals.new_rows(rows, fitted.predict(rows, None), coverage)
-        return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
-    if columns is not None:
-        whole = fitted.predict(None, columns).T
-        sign = fitted.symmetry
-        if sign:
-            # A new node has the same edges as instance and as task, with opposite signs if
-            # antisymmetric.
-            lower, upper = intervals.new_rows(columns, sign * whole, coverage)
-            lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
-        else:
-            lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
-        return take_rows(lower.T, places), take_rows(upper.T, places)
-    lower, upper = intervals.known(fitted.completed, coverage)
-    return take_block(lower, places, task_places), take_block(upper, places, task_places)
-
-
-def predicted_intervals(
-    fitted: Fitted,
-    intervals: Any,
-    X: Any,
-    tasks: Any,
-    coverage: float,
-    setting: str | Setting | None,
-    diagonals: tuple[Any, Any] = (None, None),
-) -> tuple[Any, Any]:
-    """Return lower and upper bounds as `PairwiseRidge.predict_interval` does.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    intervals : Intervals or FlatIntervals
-    X, tasks, coverage, setting : as in `PairwiseRidge.predict_interval`
-    diagonals : (diagonal, task_diagonal)
-        As in `PairwiseRidge.predict_interval`.
-    """
-    model = fitted.estimator
-    form, rows = model._asked(X, tasks)
-    if any(given is not None for given in diagonals):
-        rows = model._with_diagonals(form, rows, *diagonals)
-    bounds = interval_grids(fitted, intervals, fitted.asked(form, rows), coverage, setting)
-    lower, upper = (form.restore(model._home(bound)) for bound in bounds)
-    return lower, upper
-
-
-def _unbounded(
-    fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]
-) -> Bounds:
-    """Return infinite bounds, which stand where no residual is known; NaN where the prediction is NaN."""
-    predicted = fitted.predict(*new)
-    if new[0] is None:
-        predicted = take_rows(predicted, known[0])
-    if new[1] is None:
-        predicted = take_rows(predicted.T, known[1]).T
-    return predicted - math.inf, predicted + math.inf
-
-
-def _size(rows: Any) -> int:
+def size_of(rows: Any) -> int:
     """Return the number of rows of an array or of decomposed rows."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else int(rows.size)

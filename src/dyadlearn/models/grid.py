@@ -6,27 +6,30 @@ marginal likelihood.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-import numpy as np
-
-from dyadlearn._array import Array, namespace
-from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
-from dyadlearn._messages import Message
-from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.models.base import Constants, PairwiseRidge
-from dyadlearn.models.reading import checked_filter
-from dyadlearn.models.side import KernelSpec, Side
-from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
-from dyadlearn.pairing.cells_process import inverse_bytes, process_of
-from dyadlearn.pairing.process import GaussianProcess
-from dyadlearn.pairing.remembering import last_inverse
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.models.base import ProcessModel, RidgeModel
+from dyadlearn.models.side import KernelSpec
+from dyadlearn.models.spec import (
+    IndependentSpec,
+    KernelNeeds,
+    ModelSpec,
+    PairKernelSpec,
+    TwoStepSpec,
+    check_constants,
+    check_has_main_effects,
+    check_shares,
+    checked_filter,
+    identity_shares,
+    one_alpha,
+)
+
+# Parameters that several models have ----------------------------------------------------------------------------
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
     """Parameters of all kernel ridge models of a grid.
 
@@ -66,15 +69,8 @@ class KernelParameters:
         Column names; only if `X` was a frame and all its column names are strings.
     """
 
-    kernel: Any = "linear"
-    kernel_params: dict[str, Any] | None = None
-    fit_intercept: bool = True
-    repair: str = "clip"
-    device: str | None = None
 
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class TaskKernelParameters(KernelParameters):
+class TaskKernelParameters:
     """Parameters of all kernel ridge models with a task kernel.
 
     Parameters
@@ -100,14 +96,9 @@ class TaskKernelParameters(KernelParameters):
         and W is `dual_coef_`.
     """
 
-    task_kernel: Any = "linear"
-    task_kernel_params: dict[str, Any] | None = None
-    tol: float = 1e-8
-    max_iter: int = 1000
 
-
-class KnownRows(PairwiseRidge, stored=False):
-    """Base class of models in which training rows may have individual effects, besides their features.
+class IdentityParameter:
+    """Parameter of models in which training rows may have individual effects, besides their features.
 
     Parameters
     ----------
@@ -119,41 +110,9 @@ class KnownRows(PairwiseRidge, stored=False):
         all rows as new; pass None for the training rows.
     """
 
-    identity: Any = 0.0
 
-    def _shares(self) -> tuple[float, float, float]:
-        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
-        if np.ndim(self.identity) == 0:
-            pair = (self.identity, self.identity)
-        else:
-            pair = tuple(self.identity)
-        if len(pair) != 2:
-            raise ValueError(
-                f"identity must be one number, or two for instances and tasks, found "
-                f"{self.identity!r}."
-            )
-        per_instance, per_task = (check_alpha(share, "identity") for share in pair)
-        return 1.0, per_task, per_instance
-
-    def _all_shares(self) -> list[tuple[float, float, float]]:
-        """Return all shares for which the decomposed sides are used."""
-        return [self._shares()]
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        self._all_shares()
-
-    def _spec(self) -> KernelSpec:
-        return replace(super()._spec(), dual=any(shares[2] > 0 for shares in self._all_shares()))
-
-    def _task_spec(self) -> KernelSpec:
-        return replace(
-            super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares())
-        )
-
-
-class MainEffects(PairwiseRidge, stored=False):
-    """Base class of models of products of kernels, whose main effects have a weight.
+class ConstantsParameter:
+    """Parameter of models of products of kernels, whose main effects have a weight.
 
     Parameters
     ----------
@@ -166,268 +125,91 @@ class MainEffects(PairwiseRidge, stored=False):
         effects, and constants are ignored.
     """
 
-    constants: Any = 1.0
 
-    def _all_constants(self) -> list[Constants]:
-        return [check_constants(self.constants)]
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        is_default = set(self._all_constants()) == {(1.0, 1.0)}
-        if not (self.fit_intercept or is_default):
-            raise ValueError(
-                Message(
-                    "<constants={constants!r}> are weights of main effects, which "
-                    "<fit_intercept=False> leaves out: set <fit_intercept=True>, or leave "
-                    "<constants> out.",
-                    constants=self.constants,
-                )
-            )
-
-    # Ones are no combination of a few features, and the mean needs them.
-
-    def _spec(self) -> KernelSpec:
-        spec = super()._spec()
-        return replace(
-            spec, dual=spec.dual or any(level == 0 for level, _ in self._all_constants())
-        )
-
-    def _task_spec(self) -> KernelSpec:
-        spec = super()._task_spec()
-        return replace(
-            spec, dual=spec.dual or any(level == 0 for _, level in self._all_constants())
-        )
+def common_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters of a specification that all models have, without the kernels."""
+    names = [name for name in ("tol", "max_iter") if hasattr(model, name)]
+    return {
+        "name": type(model).__name__,
+        "repair": model.repair,
+        "fit_intercept": model.fit_intercept,
+        "device": model.device,
+        "stopping": {name: getattr(model, name) for name in names},
+    }
 
 
-def check_constants(constants: Any, where: str = "constants") -> Constants:
-    """Return one constant for both kernels, or one for each, as a pair; raise if one is negative or no number.
-
-    `where` names the parameter, or an entry of it, in messages.
-    """
-    if not isinstance(constants, list | tuple) and getattr(constants, "ndim", 0) == 0:
-        level = check_alpha(constants, where)
-        return level, level
-    if len(constants) != 2:
-        raise ValueError(
-            f"{where} must be one number, or two for instances and tasks, found {constants!r}."
-        )
-    first, second = (check_alpha(level, where) for level in constants)
-    return first, second
+def kernels_of(model: Any) -> tuple[KernelSpec, KernelSpec]:
+    """Return the kernels of both sides; a model without a kernel of the tasks has the default there."""
+    task_kernel = getattr(model, "task_kernel", "linear")
+    task_params = getattr(model, "task_kernel_params", None)
+    return (
+        KernelSpec(model.kernel, model.kernel_params, model.repair),
+        KernelSpec(task_kernel, task_params, model.repair),
+    )
 
 
-class ProcessRidge(PairwiseRidge, stored=False):
-    """Base class of models whose predictions are the posterior mean of a Gaussian process.
+def independent_spec(model: Any) -> IndependentSpec:
+    """Return the validated parameters of an independent-task model, or of a search over one."""
+    spec = IndependentSpec(
+        **common_parameters(model),
+        kernels=kernels_of(model),
+        filter=checked_filter(model.filter, "filter"),
+    )
+    spec.check()
+    return spec
 
-    Attributes
+
+def two_step_spec(model: Any) -> TwoStepSpec:
+    """Return the validated parameters of a two-step model, or of a search over one."""
+    shares = identity_shares(model.identity)
+    filters = (
+        checked_filter(model.filter, "filter"),
+        checked_filter(model.task_filter, "task_filter"),
+    )
+    spec = TwoStepSpec(
+        **common_parameters(model),
+        kernels=KernelNeeds(shares=[shares]).of(kernels_of(model)),
+        filters=filters,
+        shares=shares,
+        symmetry=model.symmetry,
+    )
+    spec.check()
+    return spec
+
+
+def pair_kernel_spec(
+    model: Any, needs: KernelNeeds, *, is_kronecker: bool = False
+) -> PairKernelSpec:
+    """Return the validated parameters of a model with a kernel between pairs, or of a search over one.
+
+    Parameters
     ----------
-    scale_ : float
-        Scale of the Gaussian process in the units of the labels; the standard deviation of the
-        noise of a label of weight w is ``scale_ * sqrt(alpha / w)``.
+    model : estimator
+    needs : KernelNeeds
+        Shares and constants of the model; those of a search are all that it tries.
+    is_kronecker : bool, default=False
+        As in `PairKernelSpec`.
     """
-
-    _coupled: type[PairKernel] = PairKernel
-
-    def predict(
-        self,
-        X: Any = None,
-        tasks: Any = None,
-        return_std: bool = False,
-        *,
-        labels: Any = None,
-        diagonal: Any = None,
-        task_diagonal: Any = None,
-    ) -> Any:
-        r"""Predict the labels of every given instance with every given task, optionally with standard deviations.
-
-        The deviation is the posterior standard deviation of the *latent* function, that is, of the
-        label without its noise (see `log_marginal_likelihood`). It is :math:`\hat\tau\sqrt{v}`,
-        where v is the posterior variance and
-        :math:`\hat\tau` is `scale_`. The deviation of a label of weight w is :math:`\hat\tau\sqrt{v + \lambda/w}`.
-        Both are calibrated only if the labels follow this Gaussian process. Hold-out errors do not
-        need that assumption. Deviations for missing or weighted labels take the memory and time of
-        a dense inverse over the n observed labels.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances: features, or their kernel with the training instances. None means the
-            training instances. With `identity` or `per_instance`, only None includes the individual
-            effects of instances.
-        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks: features, or their kernel with the training tasks. None means the training tasks.
-            With `identity` or `per_task`, only None includes the individual effects of tasks.
-        return_std : bool, default=False
-            Whether to return deviations too.
-        labels : array or frame of shape (a, b), default=None
-            Known labels of new instances with training tasks, or of training instances with new
-            tasks; NaN means not known. See `TwoStepRidge.predict`.
-        diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
-            Kernel of every row of `X`, or of `tasks`, with itself; required for deviations and for
-            `labels` with a precomputed kernel whose training diagonal is not constant.
-
-        Returns
-        -------
-        predictions : array or frame of shape (a, b)
-            A frame if `X` or `tasks` is a frame. The shape is (a,) if the training labels were
-            one-dimensional and `tasks` is None.
-        deviations : array or frame of shape (a, b)
-            Only with ``return_std=True``.
-
-        Warns
-        -----
-        PrecisionWarning
-            If a variance is negative by more than rounding errors: a kernel is not positive
-            semi-definite, or `diagonal` belongs to another kernel. Also if `alpha` is so small that
-            rounding changes deviations for missing or weighted labels.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If some labels are missing or weighted, and a matrix of n × n observed labels does not
-            fit into memory.
-        """
-        if not return_std:
-            return super().predict(
-                X, tasks, labels=labels, diagonal=diagonal, task_diagonal=task_diagonal
-            )
-        if labels is not None:
-            raise ValueError(
-                "return_std gives deviations without labels of new rows: leave return_std or "
-                "labels out."
-            )
-        self = self._snapshot()
-        process, values = self._process()
-        form, (rows, task_rows) = self._asked(X, tasks)
-        variance = process.variance(
-            rows, task_rows, *self._priors(form, (rows, task_rows), diagonal, task_diagonal)
-        )
-        deviations = namespace(variance).sqrt(variance)
-        deviations *= process.scale(values)
-        predictions = self._expansion().grid(rows, task_rows)
-        return form.restore(self._home(predictions)), form.restore(self._home(deviations))
-
-    @property
-    def scale_(self) -> float:
-        r"""Scale :math:`\hat\tau` of the Gaussian process, in the units of the labels.
-
-        .. math:: \hat\tau^2 = \frac{\langle\mathbf{Y}, \mathbf{A}\rangle}{n - 1}
-
-        **A** are the dual coefficients and n is the number of observed labels; without an intercept
-        the denominator is n. The standard deviation of the noise of a label of weight w is
-        :math:`\hat\tau\sqrt{\lambda/w}`.
-        """
-        self = self._snapshot()
-        try:
-            process, values = self._process()
-            return process.scale(values)
-        except ValueError as error:  # hasattr expects AttributeError
-            raise AttributeError(f"scale_ does not exist. {error}") from error
-
-    def log_marginal_likelihood(
-        self, *, method: str = "restricted", scale: float | None = None, eval_gradient: bool = False
-    ) -> Any:
-        r"""Return the log marginal likelihood of the training labels under the Gaussian process of the model.
-
-        .. math:: \mathrm{vec}(\mathbf{Y}) \sim
-                  \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
-
-        where **P** is the kernel between all pairs. If labels are missing, **Y** and **P** are
-        those of the n observed pairs. The noise of a label of weight w is :math:`\lambda/w` instead
-        of λ. Without an intercept, μ is zero and both methods give the same value. The likelihood
-        of missing or weighted labels takes the memory and time of a dense inverse over the n
-        labels.
-
-        Parameters
-        ----------
-        method : {"restricted", "profile"}, default="restricted"
-            Treatment of the free mean μ: integrate it out with a flat prior, or set it to its most
-            likely value. Restricted likelihoods of a model with an intercept and of one without
-            cannot be compared.
-        scale : float, default=None
-            Scale τ, in the units of the labels. None means its most likely value, which equals
-            `scale_` if the mean is integrated out.
-        eval_gradient : bool, default=False
-            Whether to return the gradient too.
-
-        Returns
-        -------
-        value : float
-        gradient : dict
-            Only with ``eval_gradient=True``: derivatives with respect to the logarithms of
-            ``alpha``, of the shares
-            ``product``, ``per_task`` and ``per_instance`` (the derivative of a zero share is zero), and of ``scale`` if
-            it is given. The derivative with respect to a common factor of all kernels is the sum of
-            the derivatives of the shares.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dyadlearn import KroneckerRidge
-        >>> rng = np.random.default_rng(0)
-        >>> X, T = rng.normal(size=(20, 3)), rng.normal(size=(15, 2))
-        >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(20, 15))
-        >>> model = KroneckerRidge().fit(X, Y, tasks=T)
-        >>> likely = [model.set_alpha(alpha).log_marginal_likelihood() for alpha in (1e-3, 1.0, 1e3)]
-        >>> int(np.argmax(likely))
-        1
-        """
-        check_choice(method, "method", ("restricted", "profile"))
-        if scale is not None and check_alpha(scale, "scale") == 0:
-            raise ValueError("scale must be above 0, found 0: give a positive number, or None.")
-        self = self._snapshot()
-        process, values = self._process()
-        value, gradient = process.log_likelihood(
-            values, restricted=method == "restricted", scale=scale
-        )
-        return (value, gradient) if eval_gradient else value
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
-        if task_side is None:
-            return Independent.of(side.spectrum, Tikhonov(), alpha)
-        return self._coupled(
-            side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None
-        )
-
-    def _shares(self) -> tuple[float, float, float]:
-        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
-        return 1.0, 0.0, 0.0
-
-    def _process(self) -> tuple[GaussianProcess, Array]:
-        """Return the Gaussian process and the labels as it takes them; raise if the model has none."""
-        problem = self._problem()
-        name = type(self).__name__
-        if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
-            if problem.pairing.knows_tasks:
-                remedy = Message("assess its predictions by [holdout|evaluate]")
-            else:
-                remedy = Message("fit it with <tasks=>")
-            if self.describes_by_labels:
-                reason = "with profiles of labels"
-            else:
-                reason = f"as {problem.pairing.words}"
-            raise ValueError(
-                Message(
-                    "{name} {reason} has no deviations and no likelihood: {remedy}.",
-                    name=name,
-                    reason=reason,
-                    remedy=remedy,
-                )
-            )
-        labels = problem.labels
-        if labels.is_full:
-            return process_of(problem.pairing, labels)
-        known = last_inverse.known(problem, "process")
-        if known is not None:
-            process, values = known[1]
-            process.check_precision()
-            return process, values
-        compute = partial(process_of, problem.pairing, labels)
-        return last_inverse.of(problem, "process", compute, inverse_bytes(labels), labels.values)  # type: ignore[no-any-return]
+    [shares, *_] = needs.shares
+    [constants, *_] = needs.constants
+    spec = PairKernelSpec(
+        **common_parameters(model),
+        kernels=needs.of(kernels_of(model)),
+        shares=shares,
+        constants=constants,
+        is_kronecker=is_kronecker,
+    )
+    spec.check()
+    check_has_main_effects(needs.constants, model.fit_intercept, model.constants)
+    return spec
 
 
-@documented
+# The models -----------------------------------------------------------------------------------------------------
+
+
+@documented(KernelParameters)
 @dataclass(eq=False, repr=False)
-class IndependentTaskRidge(KernelParameters, PairwiseRidge):
+class IndependentTaskRidge(RidgeModel):
     r"""Kernel ridge regression for each task independently.
 
     .. math:: \mathbf{f}(\mathbf{d}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}
@@ -460,31 +242,22 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     """
 
     # fit accepts and ignores tasks, so that all models have the same signature.
-    _coupled = Independent
-    _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
     alpha: Any = 1.0
+    kernel: Any = field(default="linear", kw_only=True)
+    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    repair: str = field(default="clip", kw_only=True)
+    device: str | None = field(default=None, kw_only=True)
     filter: SpectralFilter | None = field(default=None, kw_only=True)
 
-    def _checked_alpha(self, value: Any, name: str) -> Any:
-        if np.ndim(value) == 0:
-            return super()._checked_alpha(value, name)
-        return np.asarray(check_alphas(value, name))
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
-        alpha = self._checked_alpha(alpha, "alpha")
-        n_tasks = self._labels.shape[1]
-        if np.shape(alpha) not in ((), (n_tasks,)):
-            raise ValueError(
-                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one, or one per "
-                f"task."
-            )
-        return Independent.of(side.spectrum, checked_filter(self.filter, "filter"), alpha)
+    def _spec(self) -> ModelSpec:
+        return independent_spec(self)
 
 
-@documented
+@documented(TaskKernelParameters, KernelParameters, IdentityParameter)
 @dataclass(eq=False, repr=False)
-class TwoStepRidge(TaskKernelParameters, KnownRows):
+class TwoStepRidge(RidgeModel):
     r"""Two-step kernel ridge regression: one step over instances, one step over tasks.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
@@ -530,10 +303,22 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
 
     alpha: float = 1.0
     task_alpha: float = 1.0
+    kernel: Any = field(default="linear", kw_only=True)
+    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    repair: str = field(default="clip", kw_only=True)
+    device: str | None = field(default=None, kw_only=True)
+    task_kernel: Any = field(default="linear", kw_only=True)
+    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    tol: float = field(default=1e-8, kw_only=True)
+    max_iter: int = field(default=1000, kw_only=True)
     filter: SpectralFilter | None = field(default=None, kw_only=True)
     task_filter: SpectralFilter | None = field(default=None, kw_only=True)
     identity: Any = field(default=0.0, kw_only=True)
     symmetry: str | None = field(default=None, kw_only=True)
+
+    def _spec(self) -> ModelSpec:
+        return two_step_spec(self)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
@@ -550,53 +335,13 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
         self
         """
         if self.symmetry is not None:
-            alpha = task_alpha = self._one_alpha(alpha, task_alpha)
+            alpha = task_alpha = one_alpha(alpha, task_alpha)
         return super().set_alpha(alpha, task_alpha)
 
-    def _check_alphas(self) -> None:
-        super()._check_alphas()
-        if self.symmetry is not None:
-            self._one_alpha(self.alpha, self.task_alpha)
-            _, per_task, per_instance = self._shares()
-            if per_task != per_instance:
-                raise ValueError(
-                    f"A network has one kernel: give one number as identity, found "
-                    f"{self.identity!r}."
-                )
 
-    def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
-        if alpha is not None and task_alpha is not None and alpha != task_alpha:
-            raise ValueError(
-                Message(
-                    "A network has one regularisation for both sides: set "
-                    "<task_alpha={task_alpha!r}> equal to <alpha={alpha!r}>.",
-                    task_alpha=task_alpha,
-                    alpha=alpha,
-                )
-            )
-        return task_alpha if alpha is None else alpha
-
-    def _pairing(
-        self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None
-    ) -> Pairing:
-        _, per_task, per_instance = self._shares()
-        rows = side.spectrum.with_identity(per_instance).smoother(
-            checked_filter(self.filter, "filter"), alpha
-        )
-        if task_side is None:
-            return Independent(rows)
-        if self.symmetry is not None:
-            return Network.of(rows, self._sign)
-        assert task_alpha is not None
-        columns = task_side.spectrum.with_identity(per_task)
-        return TwoStep(
-            rows, columns.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha)
-        )
-
-
-@documented
+@documented(TaskKernelParameters, KernelParameters, IdentityParameter, ConstantsParameter)
 @dataclass(eq=False, repr=False)
-class KroneckerRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge):
+class KroneckerRidge(RidgeModel, ProcessModel):
     r"""Kernel ridge regression on pairs with the product (Kronecker) kernel.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -644,17 +389,27 @@ class KroneckerRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge)
     """
 
     alpha: float = 1.0
+    kernel: Any = field(default="linear", kw_only=True)
+    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    repair: str = field(default="clip", kw_only=True)
+    device: str | None = field(default=None, kw_only=True)
+    task_kernel: Any = field(default="linear", kw_only=True)
+    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    tol: float = field(default=1e-8, kw_only=True)
+    max_iter: int = field(default=1000, kw_only=True)
     identity: Any = field(default=0.0, kw_only=True)
     constants: Any = field(default=1.0, kw_only=True)
 
-    @property
-    def _coupled(self) -> type[PairKernel]:  # type: ignore[override]
-        return PairKernel if any(self._shares()[1:]) else Kronecker
+    def _spec(self) -> ModelSpec:
+        shares = identity_shares(self.identity)
+        constants = check_constants(self.constants)
+        return pair_kernel_spec(self, KernelNeeds([shares], [constants]), is_kronecker=True)
 
 
-@documented
+@documented(TaskKernelParameters, KernelParameters, ConstantsParameter)
 @dataclass(eq=False, repr=False)
-class PairKernelRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge):
+class PairKernelRidge(RidgeModel, ProcessModel):
     r"""Kernel ridge regression on pairs with a sum of three kernels: of pairs, per task and per instance.
 
     The kernel between the pairs (d, t) and (d', t') is
@@ -717,26 +472,21 @@ class PairKernelRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge
     """
 
     alpha: float = 1.0
+    kernel: Any = field(default="linear", kw_only=True)
+    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    repair: str = field(default="clip", kw_only=True)
+    device: str | None = field(default=None, kw_only=True)
+    task_kernel: Any = field(default="linear", kw_only=True)
+    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
+    tol: float = field(default=1e-8, kw_only=True)
+    max_iter: int = field(default=1000, kw_only=True)
     product: float = field(default=1.0, kw_only=True)
     per_task: float = field(default=0.0, kw_only=True)
     per_instance: float = field(default=0.0, kw_only=True)
     constants: Any = field(default=1.0, kw_only=True)
 
-    def _shares(self) -> tuple[float, float, float]:
-        """Return the shares of the model, set by the user or chosen by a search."""
-        return check_shares((self.product, self.per_task, self.per_instance))
-
-
-def check_shares(shares: Any) -> tuple[float, float, float]:
-    """Return three shares as floats; raise if one is negative or all are zero."""
-    if np.shape(shares) != (3,):
-        raise ValueError(
-            f"shares must be triples (product, per_task, per_instance), found {shares!r}."
-        )
-    a, b, c = map(check_alpha, shares, ("product", "per_task", "per_instance"))
-    if not any((a, b, c)):
-        raise ValueError(
-            "product, per_task and per_instance are all zero, which leaves no kernel: set one "
-            "above 0."
-        )
-    return a, b, c
+    def _spec(self) -> ModelSpec:
+        shares = check_shares((self.product, self.per_task, self.per_instance))
+        constants = check_constants(self.constants)
+        return pair_kernel_spec(self, KernelNeeds([shares], [constants]))

@@ -19,6 +19,7 @@ from dyadlearn._checks import (
     check_alphas,
     check_choice,
     check_flag,
+    check_instances,
     check_labels,
     check_matrix,
     check_no_infinity,
@@ -37,8 +38,8 @@ from dyadlearn.holdout.units import warn_of_only_labels, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import reading
-from dyadlearn.models.base import PairModel
-from dyadlearn.models.fitted import FittedRidge, Predicting
+from dyadlearn.models.base import Predictor, interactions_of, intercept_of, main_effects_of
+from dyadlearn.models.fitted import Effects, FittedRidge, Predicting
 from dyadlearn.models.grid import TwoStepRidge
 from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -73,7 +74,7 @@ _LOST = 1e-8
 
 
 @dataclass(eq=False, repr=False)
-class OnlineTwoStepRidge(PairModel):
+class OnlineTwoStepRidge(Predictor):
     r"""Two-step ridge regression with linear kernels that is updated with batches of data and can remove data.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
@@ -193,9 +194,8 @@ class OnlineTwoStepRidge(PairModel):
     >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
     """
 
-    _tasks_remedy = Message("fit it with <tasks=>, the features of the tasks.")
     _not_always: ClassVar[tuple[str, ...]] = (
-        *PairModel._not_always,
+        *Predictor._not_always,
         "landscape_",
         "feature_map_",
         "task_feature_map_",
@@ -217,18 +217,26 @@ class OnlineTwoStepRidge(PairModel):
     row_alpha: float | None = field(default=None, kw_only=True)
 
     @property
-    def _form(self) -> Table:  # type: ignore[override]
-        return Table(None, None, self._learnt.task_ids, is_vector=self._learnt.is_vector)
+    def _maps(self) -> FeatureMaps:
+        return FeatureMaps(
+            self.feature_map_ if self.feature_map is not None else None,
+            self.task_feature_map_ if self.task_feature_map is not None else None,
+        )
 
     @property
-    def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def predictor_(self) -> FittedOnline:
+        """Predictions of the model in its present state, with its stored data."""
+        check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        instances = LINEAR, None if names is None else Ids(tuple(names.tolist()))
-        return [{"": instances}, {"": (LINEAR, self._learnt.task_names)}][: 1 + self._knows_tasks]
-
-    @property
-    def _knows_tasks(self) -> bool:
-        return self._learnt.model.statistics.tasks is not None
+        return FittedOnline(
+            type(self).__name__,
+            self._learnt,
+            self._maps,
+            None if self.row_alpha is None else float(self.row_alpha),
+            reading.Known(
+                type(self).__name__, LINEAR, None, None, self.n_features_in_, feature_names=names
+            ),
+        )
 
     @property
     def statistics_(self) -> Statistics:
@@ -248,33 +256,30 @@ class OnlineTwoStepRidge(PairModel):
 
     # Predicting ----------------------------------------------------------------------------------
 
-    def _expansion(self) -> Expansion:
-        values = self._learnt.model.coefficients
-        if (
-            self._terms is not None
-        ):  # the rows are multiplied by the coefficients before the terms are added
-            values = namespace(values).eye(
-                int(values.shape[1]), dtype=values.dtype, device=values.device
-            )
-        return Expansion(values)
+    @property
+    def coef_(self) -> Array:
+        """Coefficients W of shape (d, r); without features of the tasks (d, q) or (d,). See `intercept_`."""
+        return interactions_of(self.predictor_)
 
     @property
-    def _terms(self) -> RowTerms | None:
-        """Terms of known instances; None without them."""
-        if self.row_alpha is None:
-            return None
-        if not (self._learnt.keeps_labels and self._knows_tasks):
-            raise ValueError(
-                Message(
-                    "row_alpha needs labels and features of tasks: [fit|tune] with "
-                    "<keep_labels=True> and <tasks=>."
-                )
-            )
-        return RowTerms(self._learnt.model, float(self.row_alpha))
+    def intercept_(self) -> Any:
+        """Prediction where every feature is zero: a number, or shape (q,) without features of the tasks.
+
+        A prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without
+        features of the tasks it is ``x @ W + intercept_``. x and t are features of an instance and
+        a task, after feature maps, and W is `coef_`.
+        """
+        return intercept_of(self.predictor_)
 
     @property
-    def _precision(self) -> str:
-        return self._learnt.precision
+    def instance_coef_(self) -> Array:
+        """Main effects of instances, which do not depend on the task: shape (d,), see `intercept_`."""
+        return main_effects_of(self.predictor_, "instances")
+
+    @property
+    def task_coef_(self) -> Array:
+        """Main effects of tasks, which do not depend on the instance: shape (r,), see `intercept_`."""
+        return main_effects_of(self.predictor_, "tasks")
 
     def predict_interval(
         self,
@@ -290,18 +295,14 @@ class OnlineTwoStepRidge(PairModel):
         ``keep_labels=True``. They are those of the model that `to_two_step` returns.
         """
         model = self.to_two_step()
+        now = self.predictor_
         if X is not None:
-            X, rows = self._read_instances(X)
-            X = replace(X, values=self._mapped(rows))
+            X, rows = now.read_instances(X)
+            X = replace(X, values=now.maps.mapped(rows))
         if tasks is not None:
-            tasks, Psi = self._known_tasks(tasks, None)
+            tasks, Psi = now.known_tasks(tasks, None)
             tasks = replace(tasks, values=Psi)
         return model.predict_interval(X, tasks, coverage=coverage, setting=setting)
-
-    def _predicting(self) -> FittedOnline:
-        """Return the prediction interface of the model, with its stored data."""
-        now = self._snapshot()
-        return FittedOnline(now._form, now, now._learnt)
 
     def continue_from(self, statistics: Statistics) -> Self:
         """Replace the statistics of the model by others of the same features and tasks.
@@ -315,63 +316,37 @@ class OnlineTwoStepRidge(PairModel):
         )
         return self
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
-        if X is None:
-            name = type(self).__name__
-            raise ValueError(
-                Message("{name} predicts only for given instances: give <X>.", name=name)
-            )
-        return self._new_rows(X, 0)
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+        """Change the regularisation of a fitted model.
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        known = self._learnt.model.statistics
-        is_known = tasks is None and known.tasks is not None
-        if is_known:
-            return (None, NewRows(known.task_rows, lambda part: part, 0))
-        return super()._task_rows(tasks)
+        Other threads may read the model at the same time: each method and attribute uses either the
+        old or the new state, never a mixture. Two threads must not change the same model at the
+        same time.
 
-    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
-        if axis:
-            table, Psi = self._known_tasks(given, None)
-            self._check_library(tasks=Psi)
-            return table, NewRows(
-                self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0
-            )
-        table, rows = self._read_instances(given)
-        self._check_library(X=rows)
-        kept = self._learnt.kept
-        ids = _own_ids(table.row_ids, given) if kept.n_named else None
-        return table, self._rows_of(
-            rows, [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
-        )
+        Parameters
+        ----------
+        alpha, task_alpha : float, default=None
+            New values; None keeps the current value.
 
-    def _read_instances(self, X: Any) -> tuple[Table, Array]:
-        """Return the table and the checked rows of instances to predict for."""
-        table = read_table(X, "X")
-        return table, self._validated_instances(table, LINEAR, reset=False)
-
-    def _rows_of(self, rows: Array, places: Sequence[int | None]) -> NewRows:
-        """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
-        # A feature map may add many features; with a constant or in single precision features are
-        # copied.
-        model = self._learnt.model
-        is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
-        width = model.n_coefficients if is_copied or self.feature_map is not None else 0
-        terms = self._terms
-        learnt = self._learnt
-        if terms is None:
-            return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
-
-        def block(part: np.ndarray) -> Array:
-            labels = learnt.labels_at([places[row] for row in part[:, 0]])
-            return terms.coefficients(self._mapped(take_rows(rows, part[:, 0])), labels)
-
-        return NewRows(np.arange(len(places))[:, None], block, width + model.statistics.n_tasks)
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = {"alpha": alpha, "task_alpha": task_alpha}
+        changed = {}
+        for name, value in given.items():
+            if value is not None:
+                changed[name] = check_alpha(value, name)
+        alphas = (changed.get("alpha", self.alpha), changed.get("task_alpha", self.task_alpha))
+        self._check_params()
+        learnt = self._of_this_fit()
+        with all_or_nothing(self):
+            self.set_params(**changed)
+            self._learnt = replace(learnt, model=learnt.model.with_alphas(alphas))
+        return self
 
     # Checking input ----------------------------------------------------------------------------
-
-    def _check_library(self, **given: Array) -> None:
-        check_same_library({**given, "the model": self._learnt.model.statistics.gram})
 
     def _read_rows(
         self, X: Any, y: Any, known: Ids | None, *, reset: bool
@@ -382,13 +357,22 @@ class OnlineTwoStepRidge(PairModel):
         reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
         table = reading.align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
-        rows = self._validated_instances(table, LINEAR, reset=reset)
+        known_columns: dict[str, Any] = {}
+        if not reset:
+            known_columns["n_features"] = self.n_features_in_
+            known_columns["feature_names"] = getattr(self, "feature_names_in_", None)
+        rows, names = check_instances(table, type(self).__name__, is_kernel=False, **known_columns)
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+            self.__dict__.pop("feature_names_in_", None)
+        if reset and names is not None:
+            self.feature_names_in_ = names
         reading.check_sizes(rows, grid.values, None)
         return rows, grid, table.row_ids if has_ids else None
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return labels, dense with NaN or CSR; columns are in the order of the `known` ids if both have ids."""
-        reading.check_labels_given(y, self)
+        reading.check_labels_given(y, type(self).__name__)
         if is_sparse(y):
             values = check_array(
                 y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y"
@@ -401,22 +385,10 @@ class OnlineTwoStepRidge(PairModel):
         check_no_infinity(grid.values)
         return grid.columns_as(known, "the columns of Y", "the tasks")
 
-    def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
-        """Return the table of tasks, in the order of the `target` ids if both have ids."""
-        table = read_table(reading.unwrap_tasks(tasks), "tasks")
-        return reading.align_side(table, target, LINEAR, "tasks", "the columns of Y")
-
-    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
-        """Return the table and the features Ψ of tasks, whose columns must be those of the training tasks."""
-        table = self._read_tasks(tasks, target)
-        rows = reading.checked_tasks(
-            table, LINEAR, self._learnt.task_names, self._learnt.n_task_features
-        )
-        return table, self._mapped_tasks(rows)
-
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
         """Return features Ψ (l, r) of tasks, None for a model without task features, and the ids of the tasks."""
-        if not self._knows_tasks:
+        now = self.predictor_
+        if not now.knows_tasks:
             if tasks is not None:
                 raise ValueError(
                     Message("This model was fitted without task features: leave <tasks> out.")
@@ -429,7 +401,7 @@ class OnlineTwoStepRidge(PairModel):
                     "those of the new tasks."
                 )
             )
-        table, Psi = self._known_tasks(tasks, ids)
+        table, Psi = now.known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Batch, Array, Table]:
@@ -441,8 +413,9 @@ class OnlineTwoStepRidge(PairModel):
                 f"Y has {n_columns} columns, but {self.n_tasks_} tasks are known: use "
                 f"partial_fit_tasks for new ones."
             )
-        self._check_library(X=rows, Y=grid.values)
-        return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
+        self.predictor_.check_library(X=rows, Y=grid.values)
+        batch = Batch(int(rows.shape[0]), ids, rows, grid.values)
+        return batch, self._maps.mapped(rows), grid
 
     def _task_parts(
         self, pieces: Chunks, n_tasks: int, ids: Ids | None
@@ -458,7 +431,7 @@ class OnlineTwoStepRidge(PairModel):
                 )
             rows, grid, _ = self._read_rows(X, y, ids, reset=False)
             _check_width(grid, n_tasks)
-            yield self._mapped(rows), grid.values
+            yield self._maps.mapped(rows), grid.values
 
     def _labels_of_kept(self, X: Any, y: Any, n_tasks: int, ids: Ids | None) -> Array:
         """Return labels of some tasks for all stored instances, in the stored order."""
@@ -498,18 +471,6 @@ class OnlineTwoStepRidge(PairModel):
                 )
             self.task_feature_map_ = _fitted(self.task_feature_map, "task_feature_map", task_rows)
 
-    def _mapped(self, rows: Array) -> Array:
-        """Return the features Φ of instances."""
-        if self.feature_map is None:
-            return rows
-        return reading.mapped(rows, self.feature_map_, "feature_map")
-
-    def _mapped_tasks(self, rows: Array) -> Array:
-        """Return the features Ψ of tasks, dense."""
-        if self.task_feature_map is not None:
-            rows = reading.mapped(rows, self.task_feature_map_, "task_feature_map")
-        return dense(rows)
-
     # Learning and forgetting ---------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
@@ -538,15 +499,15 @@ class OnlineTwoStepRidge(PairModel):
             task_ids = grid.column_ids
             task_names = None
             if tasks is not None:
-                table = self._read_tasks(tasks, grid.column_ids)
+                table = _read_tasks(tasks, grid.column_ids)
                 task_rows = check_rows(table.values, LINEAR, "tasks")
                 task_ids = table.row_ids
                 task_names = table.column_ids
             reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
-            Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
-            Phi = self._mapped(rows)
+            Psi = None if task_rows is None else copied(self._maps.mapped_tasks(task_rows))
+            Phi = self._maps.mapped(rows)
             _check_labels(grid.values)
             # Frames and whole numbers are copied when they are read.
             is_read = any(
@@ -568,7 +529,7 @@ class OnlineTwoStepRidge(PairModel):
                 keeps_labels=bool(self.keep_labels),
             )
             self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
-            _ = self._terms  # raises if there is nothing to compute them from
+            _ = self.predictor_.terms  # raises if there is nothing to compute them from
             return self
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
@@ -615,7 +576,7 @@ class OnlineTwoStepRidge(PairModel):
         places = learnt.known_among(batch.ids)
         if places.size:
             self._check_replaceable(learnt, batch, places, known)
-            learnt, lost = learnt.replacing(batch.take(places), self._mapped)
+            learnt, lost = learnt.replacing(batch.take(places), self._maps.mapped)
             _warn_of_lost(lost)
             others = np.delete(np.arange(batch.n_rows), places)
             batch = batch.take(others)
@@ -737,7 +698,7 @@ class OnlineTwoStepRidge(PairModel):
         parts = self._task_parts(chain([first], pieces), n_tasks, ids)
         if learnt.keeps_labels:
             labels = self._labels_of_kept(X, y, n_tasks, ids)
-            known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
+            known = (self._maps.mapped(batch.rows) for batch in learnt.kept.batches)
             parts = zip(known, learnt.kept.split(labels), strict=True)
         ids = learnt.new_ids(ids)
         return self._changed(
@@ -780,24 +741,20 @@ class OnlineTwoStepRidge(PairModel):
 
     def _current(self) -> Knowledge:
         """Return the state of the model, with the current regularisation."""
-        check_is_fitted(self)
+        learnt = self._of_this_fit()
         self._check_params()
+        return replace(learnt, model=learnt.model.with_alphas((self.alpha, self.task_alpha)))
+
+    def _of_this_fit(self) -> Knowledge:
+        """Return the state of the model; raise if its intercept was changed since the fit."""
+        check_is_fitted(self)
         if bool(self.fit_intercept) != self.statistics_.has_constant:
             then = self.statistics_.has_constant
             raise ValueError(
                 f"The model was fitted with fit_intercept={then}: set it back, or fit the model "
                 f"again."
             )
-        return replace(
-            self._learnt, model=self._learnt.model.with_alphas((self.alpha, self.task_alpha))
-        )
-
-    def _solve(self) -> Self:
-        self._learnt = self._current()
-        return self
-
-    def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
-        return self._learnt.model.effects
+        return self._learnt
 
     # Held-out predictions of learned labels that are passed again -------------------------------------
 
@@ -827,16 +784,16 @@ class OnlineTwoStepRidge(PairModel):
             then has no label to estimate its intercept from.
         """
         wanted = as_setting(setting)
-        self = self._snapshot()
-        model, Phi, grid = self._left_out(X, y, wanted)
-        terms = self._terms
+        now = self.predictor_
+        model, Phi, grid = self._left_out(now, X, y, wanted)
+        terms = now.terms
         labels = grid.values
         if terms:
             held_out = terms.holdout(Phi, labels, wanted)
         else:
             held_out = online_holdout(model, Phi, labels, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
-        return grid.restore(self._home(held_out))
+        return grid.restore(now.home(held_out))
 
     def landscape(
         self,
@@ -865,21 +822,22 @@ class OnlineTwoStepRidge(PairModel):
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
-        wanted, self = as_setting(setting), self._snapshot()
-        model, Phi, grid = self._left_out(X, y, wanted)
+        wanted = as_setting(setting)
+        now = self.predictor_
+        model, Phi, grid = self._left_out(now, X, y, wanted)
         # an instance that is left out has no term
         if 0 in wanted.new:
             terms = None
         else:
-            terms = self._terms
+            terms = now.terms
 
         def score(*values: Sequence[float]) -> np.ndarray:
             if terms is not None:
                 return -terms.squared_errors(Phi, grid.values, values, wanted)
             return -online_squared_errors(model, Phi, grid.values, values, wanted)
 
-        scores = where_defined(score, rows, columns if self._knows_tasks else columns[:1])
-        grids = (rows, columns if self._knows_tasks else None)
+        scores = where_defined(score, rows, columns if now.knows_tasks else columns[:1])
+        grids = (rows, columns if now.knows_tasks else None)
         warn_of_undefined(scores, grids, wanted.value, 2)
         _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
@@ -952,17 +910,18 @@ class OnlineTwoStepRidge(PairModel):
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
         grid = Table(dense(labels), stored.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
-        return model.fit(Table(self._mapped(rows), stored.ids), grid, task_rows)
+        return model.fit(Table(self._maps.mapped(rows), stored.ids), grid, task_rows)
 
     @property
     def fitted_(self) -> FittedRidge:
         """Labels, sides and pairing of the `TwoStepRidge` of `to_two_step`, with its warning; needs stored labels."""
         return self.to_two_step().fitted_
 
-    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
+    def _left_out(
+        self, now: FittedOnline, X: Any, y: Any, setting: Setting
+    ) -> tuple[OnlineRidge, Array, Table]:
         """Return the model, and the features (l, d) and labels of learned rows that are left out of it."""
-        check_is_fitted(self)
-        model = self._learnt.model
+        model = now.knowledge.model
         check_knows_tasks(model.statistics, setting)
         _, Phi, grid = self._known_rows(X, y)
         _check_complete(model, grid.values)
@@ -990,7 +949,8 @@ class OnlineTwoStepRidge(PairModel):
         return self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
 
     def _check_params(self) -> None:
-        self._check_alphas()
+        check_alpha(self.alpha, "alpha")
+        check_alpha(self.task_alpha, "task_alpha")
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
         if self.row_alpha is not None and not check_alpha(self.row_alpha, "row_alpha"):
@@ -1047,19 +1007,187 @@ def _warn_of_lost(lost: float) -> None:
         )
 
 
+def _read_tasks(tasks: Any, target: Ids | None) -> Table:
+    """Return the table of tasks, in the order of the `target` ids if both have ids."""
+    table = read_table(reading.unwrap_tasks(tasks), "tasks")
+    return reading.align_side(table, target, LINEAR, "tasks", "the columns of Y")
+
+
 @dataclass(frozen=True, eq=False)
-class FittedOnline(Predicting):
-    """Prediction interface of an online model, with its stored data.
+class FeatureMaps:
+    """Fitted feature maps of both sides; None means that the columns are the features.
 
     Attributes
     ----------
-    form, estimator : as in `Predicting`
-    knowledge : Knowledge
-        Statistics, ids and, with ``keep_labels=True``, labels.
+    instances, tasks : transformer, array or None
     """
 
+    instances: Any
+    tasks: Any
+
+    def mapped(self, rows: Array) -> Array:
+        """Return the features Φ of instances."""
+        return (
+            rows if self.instances is None else reading.mapped(rows, self.instances, "feature_map")
+        )
+
+    def mapped_tasks(self, rows: Array) -> Array:
+        """Return the features Ψ of tasks, dense."""
+        if self.tasks is not None:
+            rows = reading.mapped(rows, self.tasks, "task_feature_map")
+        return dense(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedOnline(Predicting):
+    """Predictions of an online model, with its stored data.
+
+    Attributes
+    ----------
+    name : str
+        Class of the model, for messages.
+    knowledge : Knowledge
+        Statistics, ids and, with ``keep_labels=True``, labels.
+    maps : FeatureMaps
+    row_alpha : float or None
+        Regularisation of the terms of known instances.
+    known : Known
+        Columns of the training instances.
+    """
+
+    name: str
     knowledge: Knowledge
+    maps: FeatureMaps
+    row_alpha: float | None
+    known: reading.Known
+
+    tasks_remedy = Message("fit it with <tasks=>, the features of the tasks.")
+
+    @property
+    def form(self) -> Table:  # type: ignore[override]
+        """Table without values: the user's ids of the tasks, and the type of the labels."""
+        return Table(None, None, self.knowledge.task_ids, is_vector=self.knowledge.is_vector)
+
+    @property
+    def precision(self) -> str:  # type: ignore[override]
+        """Precision of returned arrays."""
+        return self.knowledge.precision
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether the model was fitted with features of the tasks."""
+        return self.knowledge.model.statistics.tasks is not None
+
+    @property
+    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        """Kernel and column names of each side, by the empty name."""
+        names = self.known.feature_names
+        instances = LINEAR, None if names is None else Ids(tuple(names.tolist()))
+        sides: list[dict[str, tuple[Any, Ids | None]]] = [{"": instances}]
+        if self.knows_tasks:
+            sides.append({"": (LINEAR, self.knowledge.task_names)})
+        return sides
+
+    @property
+    def expansion(self) -> Expansion:
+        """Coefficients, as an object whose methods `grid` and `at` return predictions."""
+        values = self.knowledge.model.coefficients
+        if self.terms is not None:
+            # The rows are multiplied by the coefficients before the terms are added.
+            n_columns = int(values.shape[1])
+            values = namespace(values).eye(n_columns, dtype=values.dtype, device=values.device)
+        return Expansion(values)
+
+    @property
+    def effects(self) -> Effects:
+        """Interactions, main effects and constants, for features that are not centred."""
+        return Effects(*self.knowledge.model.effects)
+
+    @property
+    def terms(self) -> RowTerms | None:
+        """Terms of known instances; None without them."""
+        if self.row_alpha is None:
+            return None
+        if not (self.knowledge.keeps_labels and self.knows_tasks):
+            raise ValueError(
+                Message(
+                    "row_alpha needs labels and features of tasks: [fit|tune] with "
+                    "<keep_labels=True> and <tasks=>."
+                )
+            )
+        return RowTerms(self.knowledge.model, self.row_alpha)
+
+    def rows(self, X: Any) -> tuple[Table, Any]:
+        """Return the ids and checked rows of instances to predict for."""
+        if X is None:
+            raise ValueError(
+                Message("{name} predicts only for given instances: give <X>.", name=self.name)
+            )
+        return self.new_rows(X, 0)
+
+    def columns(self, tasks: Any) -> tuple[Table | None, Any]:
+        """Return the ids and checked rows of tasks to predict for; None means the training tasks."""
+        statistics = self.knowledge.model.statistics
+        if tasks is None and statistics.tasks is not None:
+            return None, NewRows(statistics.task_rows, lambda part: part, 0)
+        return super().columns(tasks)
+
+    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
+        if axis:
+            table, Psi = self.known_tasks(given, None)
+            self.check_library(tasks=Psi)
+            rows_of = self.knowledge.model.statistics.rows_of_tasks(double(Psi))
+            return table, NewRows(rows_of, lambda part: part, 0)
+        table, rows = self.read_instances(given)
+        self.check_library(X=rows)
+        kept = self.knowledge.kept
+        ids = _own_ids(table.row_ids, given) if kept.n_named else None
+        places = [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
+        return table, self.rows_at(rows, places)
+
+    def read_instances(self, X: Any) -> tuple[Table, Array]:
+        """Return the table and the checked rows of instances to predict for."""
+        table = read_table(X, "X")
+        rows, _ = check_instances(
+            table,
+            self.name,
+            is_kernel=False,
+            n_features=self.known.n_columns,
+            feature_names=self.known.feature_names,
+        )
+        return table, rows
+
+    def known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
+        """Return the table and the features Ψ of tasks, whose columns must be those of the training tasks."""
+        table = _read_tasks(tasks, target)
+        knowledge = self.knowledge
+        rows = reading.checked_tasks(table, LINEAR, knowledge.task_names, knowledge.n_task_features)
+        return table, self.maps.mapped_tasks(rows)
+
+    def check_library(self, **given: Array) -> None:
+        """Raise if arrays are not of the library of the model."""
+        check_same_library({**given, "the model": self.knowledge.model.statistics.gram})
+
+    def rows_at(self, rows: Array, places: Sequence[int | None]) -> NewRows:
+        """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
+        # A feature map may add many features; with a constant or in single precision features are
+        # copied.
+        learnt = self.knowledge
+        model = learnt.model
+        mapped = self.maps.mapped
+        is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
+        width = model.n_coefficients if is_copied or self.maps.instances is not None else 0
+        terms = self.terms
+        if terms is None:
+            return NewRows(rows, lambda part: model.rows(mapped(part)), width)
+
+        def block(part: np.ndarray) -> Array:
+            labels = learnt.labels_at([places[row] for row in part[:, 0]])
+            return terms.coefficients(mapped(take_rows(rows, part[:, 0])), labels)
+
+        return NewRows(np.arange(len(places))[:, None], block, width + model.statistics.n_tasks)
 
     def kept_rows(self, places: Sequence[int]) -> NewRows:
         """Return the stored rows at positions as rows to predict for."""
-        return self.estimator._rows_of(self.knowledge.kept.part_of(places, "rows"), places)  # type: ignore[no-any-return]
+        return self.rows_at(self.knowledge.kept.part_of(places, "rows"), places)

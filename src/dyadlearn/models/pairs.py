@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -28,15 +28,16 @@ from dyadlearn._checks import check_choice
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._messages import Message
 from dyadlearn._registry import listed
-from dyadlearn._state import StoredEstimator
+from dyadlearn._state import Stored, StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
-from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.fitted import Asked, FittedRidge, interval_grids
+from dyadlearn.models.base import GridModel
+from dyadlearn.models.fitted import Asked, FittedRidge, as_fitted
+from dyadlearn.models.intervals import IntervalRequest, interval_grids
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
@@ -122,13 +123,13 @@ class Entities:
         return positions_of(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
 
 
-def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
+def read_entities(given: Any, model: GridModel, axis: int) -> Entities:
     """Return the table or descriptions of all instances (axis 0) or tasks, checked for the kernels of a model.
 
     Parameters
     ----------
     given : table, or Descriptions, mapping or list of tables
-    model : PairwiseRidge
+    model : GridModel
     axis : int
     """
     side = ("instances", "tasks")[axis]
@@ -137,7 +138,7 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
     if several is None:
-        spec = (model._spec, model._task_spec)[axis]()
+        spec = model.kernel_specs()[axis]
         table = _read_table(given, spec, side)
         return Entities(
             table,
@@ -223,24 +224,104 @@ _SIDES = ("X", "tasks")
 
 
 @dataclass(frozen=True, eq=False)
-class FittedPairs(FittedRidge):
-    """Labels, sides and pairing of a fitted `PairRegressor`, with access to its tables.
+class KnownPairs(Stored):
+    """Ids of the pairs that a model of long tables was fitted on, and their numbers.
 
     Attributes
     ----------
-    owner : PairRegressor
-        The fitted estimator; its tables may have more rows than it was fitted on.
+    ids : (tuple, tuple)
+        Ids of the training instances and tasks, in the order of their first appearance.
+    names : (Ids or None, Ids or None)
+        Feature names of the table of each side.
+    bases : (Ids or None, Ids or None)
+        Ids of all rows of a side with several descriptions, at the time of the fit.
+    n_dropped, n_repeated, n_contradicting : int
+        As the attributes of `PairRegressor`.
     """
 
-    owner: PairRegressor
+    ids: tuple[tuple[Hashable, ...], tuple[Hashable, ...]]
+    names: tuple[Ids | None, Ids | None]
+    bases: tuple[Ids | None, Ids | None]
+    n_dropped: int
+    n_repeated: int
+    n_contradicting: int
 
-    def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
-        """Return the rows of some instances (axis 0) or tasks in the tables."""
-        return self.owner._looked_up(wanted, axis)
 
-    def given(self, values: Any, axis: int) -> Any:
-        """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts."""
-        return None if values is None else self.owner._given(values, axis)
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """Tables in which ids are looked up, for a fitted model of long tables.
+
+    Attributes
+    ----------
+    model : GridModel
+        The fitted grid model.
+    fitted : FittedRidge
+        What it was fitted to, at one time.
+    known : KnownPairs
+        Training pairs.
+    given_tables : (table, table)
+        Tables of the instances and of the tasks, which may have more rows than the model was fitted
+        on; None for a side without a table.
+    """
+
+    model: GridModel
+    fitted: FittedRidge
+    known: KnownPairs
+    given_tables: tuple[Any, Any]
+
+    def looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
+        """Return the rows of some instances (axis 0) or tasks in the tables; raise for new tasks without a table."""
+        if not self.has_table(axis):
+            self.training_tasks(wanted)  # raises for new tasks
+        table = self.entities(axis)
+        reading.check_names(self.known.names[axis], table.names, table.side)
+        kernels = self.fitted.kernels_given(axis)
+        return table.looked_up(wanted, self.known.ids[axis], self.known.bases[axis], kernels)
+
+    def has_table(self, axis: int) -> bool:
+        """Return whether new instances (axis 0) or tasks can be predicted from a table."""
+        return axis == 0 or (self.given_tables[1] is not None and self.fitted.knows_tasks)
+
+    def entities(self, axis: int) -> Entities:
+        """Return the table of all instances (axis 0) or tasks."""
+        return read_entities(self.given_tables[axis], self.model, axis)
+
+    def listed_ids(self, axis: int) -> tuple[Hashable, ...]:
+        """Return the ids of all instances (axis 0) or tasks that the model can predict."""
+        return self.entities(axis).ids.labels if self.has_table(axis) else self.known.ids[axis]
+
+    def places(self, ids: Sequence[Iterable[Hashable]]) -> list[np.ndarray]:
+        """Return the training positions of instances and of tasks, -1 for new ones."""
+        return list(map(reading.among, ids, self.known.ids))
+
+    def training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
+        """Return the training positions of tasks; raise for new ones."""
+        if self.given_tables[1] is None:
+            remedy: str = Message(
+                "give <tasks=>, their features or kernel, to predict for new ones"
+            )
+        else:
+            remedy = f"{self.fitted.name} has no task side and predicts training tasks only"
+        ids = Ids(self.known.ids[1])
+        return positions_of(ids, wanted, "tasks", "in no training pair", remedy)
+
+    def given(self, given: Any, axis: int) -> Any:
+        """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts.
+
+        The wrapped model has no ids or names, so kernel columns and feature names are matched here.
+        """
+        spec = self.model.kernel_specs()[axis]
+        if read_descriptions(reading.unwrap_tasks(given), _SIDES[axis]) is not None:
+            return given
+        table = read_table(reading.unwrap_tasks(given), _SIDES[axis])
+        if table.kind is None and table.row_ids is None and table.column_ids is None:
+            return given
+        if spec.is_precomputed:
+            training = Ids(self.known.ids[axis])
+            table = reading.in_training_order(table, spec, training, _SIDES[axis])
+        else:
+            reading.check_names(self.known.names[axis], table.column_ids, _SIDES[axis])
+        return replace(table, values=np.asarray(table.values), column_ids=None)
 
 
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -321,15 +402,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     __metadata_request__predict = {"pairs": UNUSED, "labels": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
 
-    model_: PairwiseRidge
-    instance_ids_: tuple[Hashable, ...]
-    task_ids_: tuple[Hashable, ...]
-    n_dropped_: int
-    n_repeated_: int
-    n_contradicting_: int
-    _names: tuple[Ids | None, Ids | None]
-    # Ids of all rows of a side with several descriptions, at the time of the fit.
-    _bases: tuple[Ids | None, Ids | None]
+    model_: GridModel
+    _known: KnownPairs
 
     def __init__(
         self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error"
@@ -380,19 +454,58 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self
         """
         unique, (instances, tasks), given = self._read(pairs, y, sample_weight)
-        self.model_ = fitted(*given)
-        self.instance_ids_ = unique.instances
-        self.task_ids_ = unique.tasks
-        self.n_dropped_ = unique.n_dropped
-        self.n_features_in_ = 2
-        self.n_repeated_ = unique.n_repeated
-        self.n_contradicting_ = unique.n_contradicting
-        self._names = instances.names, None if tasks is None else tasks.names
-        self._bases = instances.base, None if tasks is None else tasks.base
+        model = fitted(*given)
+        known = KnownPairs(
+            ids=(unique.instances, unique.tasks),
+            names=(instances.names, None if tasks is None else tasks.names),
+            bases=(instances.base, None if tasks is None else tasks.base),
+            n_dropped=unique.n_dropped,
+            n_repeated=unique.n_repeated,
+            n_contradicting=unique.n_contradicting,
+        )
+        self.model_ = model
+        self._known = known
         return self
 
+    @property
+    def n_features_in_(self) -> int:  # type: ignore[override]
+        """2: an instance id and a task id."""
+        check_is_fitted(self)
+        return 2
+
+    @property
+    def instance_ids_(self) -> tuple[Hashable, ...]:
+        """Ids of the training instances, in the order of their first appearance."""
+        check_is_fitted(self)
+        return self._known.ids[0]
+
+    @property
+    def task_ids_(self) -> tuple[Hashable, ...]:
+        """Ids of the training tasks, in the order of their first appearance."""
+        check_is_fitted(self)
+        return self._known.ids[1]
+
+    @property
+    def n_dropped_(self) -> int:
+        """Number of training rows that were left out."""
+        check_is_fitted(self)
+        return self._known.n_dropped
+
+    @property
+    def n_repeated_(self) -> int:
+        """Number of training pairs with more than one row."""
+        check_is_fitted(self)
+        return self._known.n_repeated
+
+    @property
+    def n_contradicting_(self) -> int:
+        """Number of training pairs with more than one row whose values differ."""
+        check_is_fitted(self)
+        return self._known.n_contradicting
+
     def _fits(self) -> bool:
-        return (len(self.instance_ids_), len(self.task_ids_)) == tuple(self.model_._labels.shape)
+        sizes = tuple(len(ids) for ids in self._known.ids)
+        return sizes == tuple(self.model_.fitted_.labels.shape)
 
     def given_to_model(
         self, pairs: Any, y: Any, sample_weight: Any = None
@@ -405,7 +518,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     ) -> tuple[LongPairs, tuple[Entities, Entities | None], tuple[Any, Labels, Any, Any]]:
         """Return the distinct pairs, the tables of both sides, and the training data of the wrapped model."""
         model = self._checked_model()
-        reading.check_labels_given(y, self, ": give a value per pair")
+        reading.check_labels_given(y, type(self).__name__, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         unique = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         check_id_types(unique.instances, "The first column of pairs")
@@ -427,13 +540,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return unique, (instances, tasks), (X, labels, T, weights)
 
     @property
-    def fitted_(self) -> FittedPairs:
-        """Labels, sides and pairing of the wrapped model, with the ids of the pairs."""
+    def fitted_(self) -> FittedRidge:
+        """What the wrapped model was fitted to, with the ids of the pairs and the tables of both sides."""
         check_is_fitted(self)
-        fitted = self.model_.fitted_
-        form = replace(fitted.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
-        parts = {field.name: getattr(fitted, field.name) for field in fields(fitted)}
-        return FittedPairs(**{**parts, "form": form}, owner=self._snapshot())
+        known = self._known
+        fitted: FittedRidge = as_fitted(self.model_)
+        tables = PairTables(self.model_, fitted, known, (self.instances, self.tasks))
+        ids = (Ids(known.ids[0]), Ids(known.ids[1]))
+        form = replace(fitted.form, row_ids=ids[0], column_ids=ids[1])
+        return fitted.with_tables(form, tables)
 
     def predict(self, pairs: Any, *, labels: Any = None) -> Array:
         """Predict the values of the given pairs.
@@ -453,21 +568,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n,)
         """
-        self = self._snapshot()
         check_choice(self.unknown, "unknown", ("error", "baseline"))
+        tables = self.fitted_.tables
         if labels is None and self.unknown == "baseline":
-            return self._predict_or_mean(pairs)
-        return self._predicted(pairs, labels)
-
-    def _predicted(self, pairs: Any, labels: Any = None) -> Array:
-        """Predict pairs whose ids are in the tables; arguments as in `predict`."""
-        given, at, ids = self._asked(pairs)
-        if labels is not None:
-            return self._predict_with(labels, given, at, ids)
-        if knows_rows(self.model_._problem().pairing):
-            places = [known[each] for known, each in zip(self._places(ids), at, strict=True)]
-            return self._predict_known(given, at, places)
-        return self.model_.predict_pairs(given[0], given[1], np.stack(at, axis=1))
+            return _predict_or_mean(tables, pairs)
+        return _predicted(tables, pairs, labels)
 
     def predict_interval(
         self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -483,129 +588,24 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         lower, upper : arrays of shape (n,)
         """
-        self = self._snapshot()
-        given, at, ids = self._asked(pairs)
-        model = self.model_
-        places = self._places(ids)
+        tables = self.fitted_.tables
+        fitted = tables.fitted
+        asked = PairsAsked.of(tables, pairs)
+        given = list(asked.given)
+        at = list(asked.at)
+        places = tables.places(asked.ids)
         for axis, known in enumerate(places):
-            if model.describes_by_labels and given[axis] is not None and (known >= 0).all():
+            if fitted.describes_by_labels and given[axis] is not None and (known >= 0).all():
                 # Such a model can use only its training rows, with the features that they had.
                 given[axis] = None
                 at[axis] = known[at[axis]]
-        asked = [
-            Asked(*side)
-            for side in zip(model._asked(*given)[1], map(Ids, ids), places, strict=True)
-        ]
-        bounds = interval_grids(
-            model.fitted_, model._intervals(), asked, coverage, setting, (at[0], at[1])
-        )
+        _, rows = fitted.read(*given)
+        sides = [Asked(*side) for side in zip(rows, map(Ids, asked.ids), places, strict=True)]
+        request = IntervalRequest(coverage, setting, pairs=(at[0], at[1]))
+        bounds = interval_grids(fitted, sides, request)
         flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
-
-    def _snapshot(self) -> Self:
-        now = super()._snapshot()
-        now.model_ = now.model_._snapshot()
-        return now
-
-    def _places(self, ids: Sequence[Iterable[Hashable]]) -> list[np.ndarray]:
-        """Return the training positions of instances and of tasks, -1 for new ones."""
-        return list(map(reading.among, ids, (self.instance_ids_, self.task_ids_)))
-
-    def _asked(self, pairs: Any) -> tuple[list[Any], list[np.ndarray], list[tuple[Hashable, ...]]]:
-        """Return the distinct instances and tasks of pairs.
-
-        Returns
-        -------
-        given : list of two arrays or Descriptions
-            Rows of the instances and of the tasks; None for the training tasks if the model has no
-            task side.
-        at : list of two integer arrays
-            Positions of the instance and of the task of each pair in `given`.
-        ids : list of two tuples
-            Distinct ids of the instances and of the tasks.
-        """
-        at, ids = map(
-            list,
-            zip(*(distinct(column, "pairs") for column in id_columns(pairs, "pairs")), strict=True),
-        )
-        given = [self._looked_up(ids[0], 0), None]
-        if self.tasks is None or self.model_._task_side is None:
-            at[1] = self._training_tasks(ids[1])[at[1]]
-        else:
-            given[1] = self._looked_up(ids[1], 1)
-        return given, at, [tuple(labels) for labels in ids]
-
-    def _predict_or_mean(self, pairs: Any) -> Array:
-        """Predict pairs, by means of labels if an id is in no table."""
-        columns = id_columns(pairs, "pairs")
-        like = self.model_._coefficients
-        values = means_for_unknown(self.fitted_.labels, self._places(columns))
-        listed = [
-            reading.among(column, self._listed_ids(axis)) >= 0
-            for axis, column in enumerate(columns)
-        ]
-        here = np.flatnonzero(listed[0] & listed[1])
-        if here.size:
-            values[here] = to_numpy(
-                self._predicted([tuple(column[row] for column in columns) for row in here])
-            )
-        return self.model_._home(as_array_of(values, like, like.dtype))
-
-    def _listed_ids(self, axis: int) -> tuple[Hashable, ...]:
-        """Return the ids of all instances (axis 0) or tasks that the model can predict."""
-        if axis and (self.tasks is None or self.model_._task_side is None):
-            return self.task_ids_
-        return read_entities((self.instances, self.tasks)[axis], self.model_, axis).ids.labels
-
-    def _predict_known(
-        self, given: Sequence[Any], new: Sequence[np.ndarray], places: Sequence[np.ndarray]
-    ) -> Array:
-        """Predict pairs for a model that treats training instances or tasks differently from new ones.
-
-        Parameters
-        ----------
-        given : two arrays or Descriptions
-            All instances and tasks to predict for.
-        new, places : two integer arrays of shape (n,)
-            Positions of the pairs' instances and tasks in `given`, and in the training data, -1 for
-            new ones.
-        """
-        members = members_of(2 * (places[0] >= 0) + (places[1] >= 0))
-        pieces = []
-        for here in members:
-            rows = list(given)
-            at = [side[here] for side in new]
-            for axis, place in enumerate(places):
-                if place[here[0]] >= 0:
-                    rows[axis] = None
-                    at[axis] = place[here]
-            pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
-        return in_order(pieces, members)
-
-    def _predict_with(
-        self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]
-    ) -> Array:
-        """Predict pairs that are new on one side, with labels of their new rows; other arguments are from `_asked`."""
-        if not isinstance(labels, tuple | list) or len(labels) != 2:
-            raise TypeError(
-                f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
-            )
-        places = self._places(ids)
-        known = (self.instance_ids_, self.task_ids_)
-        new = 0 if (places[0] < 0).all() else 1
-        if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
-            raise ValueError(
-                f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it."
-            )
-        sides = [ids[side] if side == new else known[side] for side in (0, 1)]
-        few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
-        given[1 - new] = None
-        at[1 - new] = places[1 - new][at[1 - new]]
-        predictions = self.model_.predict(*given, labels=few.grid)
-        return take_rows(
-            namespace(predictions).reshape(predictions, (-1,)), at[0] * len(sides[1]) + at[1]
-        )
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² over all pairs with a value.
@@ -650,10 +650,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def _checked_model(self) -> PairwiseRidge:
+    def _checked_model(self) -> GridModel:
         model = self.model
         check_choice(self.unknown, "unknown", ("error", "baseline"))
-        if not isinstance(model, PairwiseRidge):
+        if not isinstance(model, GridModel):
             raise TypeError(
                 f"model must be a {listed(searches=False)}, or a search over one of them, found "
                 f"{model!r}."
@@ -665,42 +665,115 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             )
         return model
 
-    def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
-        """Return the rows of some instances (axis 0) or tasks in the tables; raise for new tasks without a table."""
-        given, training = ((self.instances, self.instance_ids_), (self.tasks, self.task_ids_))[axis]
-        if axis and (given is None or self.model_._task_side is None):
-            self._training_tasks(wanted)  # raises for new tasks
-        table = read_entities(given, self.model_, axis)
-        reading.check_names(self._names[axis], table.names, table.side)
-        return table.looked_up(
-            wanted, training, self._bases[axis], self.model_._kernels_given(axis)
+
+# Predictions of pairs ----------------------------------------------------------------------------------------------
+
+
+class PairsAsked(NamedTuple):
+    """Pairs to predict, as positions among their distinct instances and tasks.
+
+    Attributes
+    ----------
+    given : list of two arrays or Descriptions
+        Rows of the instances and of the tasks; None for the training tasks if the model has no task
+        side.
+    at : list of two integer arrays
+        Positions of the instance and of the task of each pair in `given`.
+    ids : list of two tuples
+        Distinct ids of the instances and of the tasks.
+    """
+
+    given: list[Any]
+    at: list[np.ndarray]
+    ids: list[tuple[Hashable, ...]]
+
+    @classmethod
+    def of(cls, tables: PairTables, pairs: Any) -> PairsAsked:
+        """Return the distinct instances and tasks of pairs."""
+        at: list[np.ndarray] = []
+        ids: list[Any] = []
+        for column in id_columns(pairs, "pairs"):
+            positions, labels = distinct(column, "pairs")
+            at.append(positions)
+            ids.append(labels)
+        given = [tables.looked_up(ids[0], 0), None]
+        if tables.has_table(1):
+            given[1] = tables.looked_up(ids[1], 1)
+        else:
+            at[1] = tables.training_tasks(ids[1])[at[1]]
+        return cls(given, at, [tuple(labels) for labels in ids])
+
+
+def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
+    """Return predictions of pairs whose ids are in the tables; arguments as in `PairRegressor.predict`."""
+    asked = PairsAsked.of(tables, pairs)
+    if labels is not None:
+        return _predict_with(tables, labels, asked)
+    if knows_rows(tables.fitted.pairing):
+        places = tables.places(asked.ids)
+        training = [known[at] for known, at in zip(places, asked.at, strict=True)]
+        return _predict_known(tables.fitted, asked, training)
+    return tables.fitted.predicted_pairs(asked.given[0], asked.given[1], np.stack(asked.at, axis=1))
+
+
+def _predict_or_mean(tables: PairTables, pairs: Any) -> Array:
+    """Return predictions of pairs, by means of labels if an id is in no table."""
+    columns = id_columns(pairs, "pairs")
+    fitted = tables.fitted
+    like = fitted.coefficients
+    values = means_for_unknown(fitted.labels, tables.places(columns))
+    listed = [
+        reading.among(column, tables.listed_ids(axis)) >= 0 for axis, column in enumerate(columns)
+    ]
+    here = np.flatnonzero(listed[0] & listed[1])
+    if here.size:
+        known = [tuple(column[row] for column in columns) for row in here]
+        values[here] = to_numpy(_predicted(tables, known))
+    return fitted.home(as_array_of(values, like, like.dtype))
+
+
+def _predict_known(fitted: FittedRidge, asked: PairsAsked, places: Sequence[np.ndarray]) -> Array:
+    """Return predictions of pairs by a model that treats training instances or tasks differently from new ones.
+
+    Parameters
+    ----------
+    fitted : FittedRidge
+    asked : PairsAsked
+    places : two integer arrays of shape (n,)
+        Positions of the pairs' instances and tasks in the training data, -1 for new ones.
+    """
+    members = members_of(2 * (places[0] >= 0) + (places[1] >= 0))
+    pieces = []
+    for here in members:
+        rows = list(asked.given)
+        at = [side[here] for side in asked.at]
+        for axis, place in enumerate(places):
+            if place[here[0]] >= 0:
+                rows[axis] = None
+                at[axis] = place[here]
+        pieces.append(fitted.predicted_pairs(rows[0], rows[1], np.stack(at, axis=1)))
+    return in_order(pieces, members)
+
+
+def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
+    """Return predictions of pairs that are new on one side, with labels (pairs, y) of their new rows."""
+    if not isinstance(labels, tuple | list) or len(labels) != 2:
+        raise TypeError(
+            f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
         )
-
-    def _given(self, given: Any, axis: int) -> Any:
-        """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts.
-
-        The wrapped model has no ids or names, so kernel columns and feature names are matched here.
-        """
-        spec = (self.model_._spec, self.model_._task_spec)[axis]()
-        if read_descriptions(reading.unwrap_tasks(given), _SIDES[axis]) is not None:
-            return given
-        table = read_table(reading.unwrap_tasks(given), _SIDES[axis])
-        if table.kind is None and table.row_ids is None and table.column_ids is None:
-            return given
-        if spec.is_precomputed:
-            training = Ids((self.instance_ids_, self.task_ids_)[axis])
-            table = reading.in_training_order(table, spec, training, _SIDES[axis])
-        else:
-            reading.check_names(self._names[axis], table.column_ids, _SIDES[axis])
-        return replace(table, values=np.asarray(table.values), column_ids=None)
-
-    def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
-        if self.tasks is None:
-            remedy: str = Message(
-                "give <tasks=>, their features or kernel, to predict for new ones"
-            )
-        else:
-            remedy = (
-                f"{type(self.model_).__name__} has no task side and predicts training tasks only"
-            )
-        return positions_of(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)
+    places = tables.places(asked.ids)
+    given = list(asked.given)
+    at = list(asked.at)
+    new = 0 if (places[0] < 0).all() else 1
+    if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
+        raise ValueError(
+            f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it."
+        )
+    known = tables.known.ids
+    sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
+    few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
+    given[1 - new] = None
+    at[1 - new] = places[1 - new][at[1 - new]]
+    predictions = tables.fitted.predicted_with(given[0], given[1], few.grid, (None, None)).values
+    flat = namespace(predictions).reshape(predictions, (-1,))
+    return take_rows(flat, at[0] * len(sides[1]) + at[1])

@@ -26,6 +26,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import (
     check_feature_names,
+    check_instances,
     check_labels,
     check_matrix,
     check_no_infinity,
@@ -44,10 +45,10 @@ from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
-from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models.side import KernelSpec, check_rows, side_size
+from dyadlearn.models.spec import ModelSpec
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
@@ -160,38 +161,63 @@ def checked_tasks(
     return rows
 
 
-def read_rows(
-    model: Any,
-    given: Any,
-    axis: int,
-    spec: KernelSpec,
-    ids: Ids | None,
-    names: Ids | None,
-    n_columns: int,
-) -> tuple[Table, Array]:
+@dataclass(frozen=True)
+class Known:
+    """Training rows of a side, with which new rows are compared.
+
+    Attributes
+    ----------
+    owner : str
+        Class of the model, for messages.
+    spec : KernelSpec
+        The kernel of the side.
+    ids, names : Ids or None
+        Row ids and column names.
+    n_columns : int
+        Number of columns.
+    feature_names : array of str or None
+        Names of the features of the instances as scikit-learn knows them.
+    allow_nan : bool
+        Whether features may be NaN.
+    """
+
+    owner: str
+    spec: KernelSpec
+    ids: Ids | None
+    names: Ids | None
+    n_columns: int
+    feature_names: np.ndarray | None = None
+    allow_nan: bool = False
+
+
+def read_rows(given: Any, axis: int, known: Known) -> tuple[Table, Array]:
     """Return the table, with ids, and the checked rows of instances (axis 0) or tasks to predict for.
 
     Parameters
     ----------
-    model : Predictor
     given : array, sparse matrix, frame or Tasks
     axis : int
-    spec : KernelSpec
-        The kernel of the side.
-    ids, names : Ids or None
-        Row ids and column names of the training data.
-    n_columns : int
-        Number of columns of the training rows.
+    known : Known
+        Training rows.
     """
     name = ("X", "tasks")[axis]
-    table = in_training_order(read_table(unwrap_tasks(given), name), spec, ids, name)
+    spec = known.spec
+    table = in_training_order(read_table(unwrap_tasks(given), name), spec, known.ids, name)
     if axis:
-        return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
+        rows = checked_tasks(table, spec, known.names, known.n_columns, allow_nan=known.allow_nan)
+        return table, rows
     if not hasattr(table.values, "columns") and not spec.is_precomputed:
-        check_names(
-            names, table.column_ids, name
-        )  # scikit-learn checks the names of pandas frames itself
-    return table, model._validated_instances(table, spec, reset=False)
+        # scikit-learn checks the names of pandas frames itself
+        check_names(known.names, table.column_ids, name)
+    rows, _ = check_instances(
+        table,
+        known.owner,
+        is_kernel=spec.is_precomputed,
+        allow_nan=known.allow_nan and not spec.is_precomputed,
+        n_features=known.n_columns,
+        feature_names=known.feature_names,
+    )
+    return table, rows
 
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
@@ -294,21 +320,10 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
     return [None if array is None else on_device(array, device) for array in arrays.values()]
 
 
-def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
-    """Raise if y is None, with the message of scikit-learn."""
+def check_labels_given(y: Any, owner: str, remedy: str = ": give a grid of labels") -> None:
+    """Raise if y is None, with the message of scikit-learn about an estimator of a class."""
     if y is None:
-        raise ValueError(
-            f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}."
-        )
-
-
-def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
-    """Return the filter; `Tikhonov` if it is None."""
-    if filter is None:
-        return Tikhonov()
-    if not isinstance(filter, SpectralFilter):
-        raise TypeError(f"{name} must be a spectral filter such as Tikhonov(), found {filter!r}.")
-    return filter
+        raise ValueError(f"{owner} requires y to be passed, but the target y is None{remedy}.")
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -666,8 +681,9 @@ class Training:
 
     Attributes
     ----------
-    instances, tasks : Table of shape (m, d) and (q, r), the latter or None
-        Features, which may be sparse, or kernels, in their original precision.
+    sides : tuple of one or two Table
+        Instances and, if they are described, tasks: features, which may be sparse, or kernels, in
+        their original precision.
     labels : Labels
         Labels with their weights, in double precision.
     form : Table
@@ -676,58 +692,54 @@ class Training:
         Precision of returned arrays: "float32" if features and labels are all float32.
     are_kernels : (bool, bool)
         Whether the table of each side is a kernel, with one column per row.
+    feature_names : array of str or None
+        Names of the features of the instances as scikit-learn knows them.
     """
 
-    instances: Table
-    tasks: Table | None
+    sides: tuple[Table, ...]
     labels: Labels
     form: Table
     precision: str = "float64"
     are_kernels: tuple[bool, bool] = (False, False)
+    feature_names: np.ndarray | None = None
 
-    def part(self, rows: np.ndarray, columns: np.ndarray) -> Training:
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the tasks are described."""
+        return len(self.sides) > 1
+
+    def part(self, *places: np.ndarray) -> Training:
         """Return the training data of some instances and tasks."""
-        form = replace(self.form.take(rows, columns), is_vector=False)
-        tables = [self.rows(axis, at, at) for axis, at in enumerate((rows, columns))]
-        return replace(
-            self,
-            instances=tables[0],
-            tasks=tables[1],
-            labels=self.labels.part(rows, columns),
-            form=form,
-        )
+        form = replace(self.form.take(*places), is_vector=False)
+        sides = tuple(self.rows(axis, at, at) for axis, at in enumerate(places[: len(self.sides)]))
+        labels = self.labels.part(*places)
+        return replace(self, sides=sides, labels=labels, form=form, feature_names=None)
 
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for instances (axis 0) or tasks with equal rows; None if the side has no table."""
-        table = (self.instances, self.tasks)[axis]
-        if table is None:
+        if axis >= len(self.sides):
             return None
-        return (nearly_identical_rows if self.are_kernels[axis] else identical_rows)(table.values)
+        codes_of = nearly_identical_rows if self.are_kernels[axis] else identical_rows
+        return codes_of(self.sides[axis].values)
 
-    def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Any:
+    def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Table:
         """Return the table of some instances (axis 0) or tasks; for a kernel, only the columns of `training`."""
-        table = (self.instances, self.tasks)[axis]
-        if table is None:
-            return None
-        return table.take(asked, training if self.are_kernels[axis] else None)
+        return self.sides[axis].take(asked, training if self.are_kernels[axis] else None)
 
 
-def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
-    """Check the parameters and the data of a model, and return the data in one order.
+def read_training(spec: ModelSpec, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+    """Check the data of a model, and return them in one order.
 
     Parameters
     ----------
-    model : PairwiseRidge
-    X, y, tasks, sample_weight : as in `PairwiseRidge.fit`
+    spec : ModelSpec
+    X, y, tasks, sample_weight : as in `RidgeModel.fit`
     """
-    model._check_params()
-    if model.symmetry is not None and sample_weight is not None:
+    if spec.sign and sample_weight is not None:
         raise ValueError("A network does not support weights of edges: leave sample_weight out.")
-    check_labels_given(y, model)
-    spec = model._spec()
-    task_spec = model._task_spec()
+    check_labels_given(y, spec.name)
     labels, form = read_given_labels(y)
-    if model.symmetry is not None:
+    if spec.sign:
         if tasks is not None:
             raise ValueError(
                 Message(
@@ -735,80 +747,106 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
                     "leave <tasks> out."
                 )
             )
-        labels, form = symmetric_labels(labels.dense(), form, model._sign)
-    instances, task_table, form = read_sides(model, X, tasks, form, (spec, task_spec))
-    # A list of labels is moved to the library of X; a grid must be of that library.
-    given = {
-        "X": instances.values,
-        "Y": labels.grid,
-        "tasks": None if task_table is None else task_table.values,
-    }
-    check_same_library(given)
-    rows, values, task_rows = moved(given, model.device)
-    labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
-    check_sizes(rows, labels, task_rows)
-    sides = [side_size(rows, spec, "instance")]
-    if task_rows is not None and model._coupled.knows_tasks:
-        sides.append(side_size(task_rows, task_spec, "task"))
-    dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
+        labels, form = symmetric_labels(labels.dense(), form, spec.sign)
+    tables, form, feature_names = read_sides(spec.name, (X, tasks), form, spec.kernels)
+    tables, labels = _moved_together(spec, tables, labels)
+    sizes = [
+        side_size(table.values, kernel, name)
+        for table, kernel, name in zip(tables, spec.kernels, ("instance", "task"), strict=False)
+    ]
+    if not spec.uses_tasks:
+        sizes = sizes[:1]
+    arrays = [table.values for table in tables]
+    dtype = result_dtype(*zip(arrays, (X, tasks), strict=False), (labels.values, y))
     if labels.grid is None:
         labels = with_weights(labels, sample_weight, form)
         sample_weight = None
-    labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
+    labels = _in_cheaper_form(spec, labels, sizes, arrays[0], weighted=sample_weight is not None)
     doubled = labels.in_double()
     if doubled is labels:
         # The labels are stored for later solves, so they must not change with the caller's array.
         doubled = replace(labels, values=copied(labels.values))
-    return Training(
-        replace(instances, values=rows),
-        None if task_table is None else replace(task_table, values=task_rows),
-        with_weights(doubled, sample_weight, form),
-        form,
-        f"float{namespace(rows).finfo(dtype).bits}",
-        (spec.is_precomputed, task_spec.is_precomputed),
-    )
+    are_kernels = (spec.kernels[0].is_precomputed, spec.kernels[1].is_precomputed)
+    precision = f"float{namespace(arrays[0]).finfo(dtype).bits}"
+    weighted = with_weights(doubled, sample_weight, form)
+    return Training(tables, weighted, form, precision, are_kernels, feature_names)
+
+
+def _moved_together(
+    spec: ModelSpec, tables: tuple[Table, ...], labels: Labels
+) -> tuple[tuple[Table, ...], Labels]:
+    """Return tables and labels on the device of the model, after checking their libraries and sizes."""
+    # A list of labels is moved to the library of X; a grid must be of that library.
+    given = {"X": tables[0].values, "Y": labels.grid}
+    given["tasks"] = tables[1].values if len(tables) > 1 else None
+    check_same_library(given)
+    rows, values, task_rows = moved(given, spec.device)
+    labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
+    check_sizes(rows, labels, task_rows)
+    arrays = (rows, task_rows)
+    sides = zip(tables, arrays, strict=False)
+    return tuple(replace(table, values=array) for table, array in sides), labels
 
 
 def read_sides(
-    model: Any, X: Any, tasks: Any, form: Table, specs: tuple[KernelSpec, KernelSpec]
-) -> tuple[Table, Table | None, Table]:
-    """Return the checked tables of both sides, in the order of the labels, and the form of the labels with ids.
+    owner: str,
+    given: tuple[Any, Any],
+    form: Table,
+    specs: tuple[KernelSpec, KernelSpec],
+    *,
+    allow_nan: bool = False,
+) -> tuple[tuple[Table, ...], Table, np.ndarray | None]:
+    """Return the checked tables of the sides, in the order of the labels.
 
     Parameters
     ----------
-    model : Predictor
-    X, tasks : as in `PairwiseRidge.fit`
+    owner : str
+        Class of the model, for messages.
+    given : (X, tasks)
+        As in `RidgeModel.fit`.
     form : Table
         Table with the ids of the labels.
     specs : (KernelSpec, KernelSpec)
         Kernel of each side.
+    allow_nan : bool, default=False
+        Whether features may be NaN.
+
+    Returns
+    -------
+    tables : tuple of one or two Table
+    form : Table
+        The form of the labels with ids.
+    feature_names : array of str or None
+        Names of the features of the instances as scikit-learn knows them.
     """
-    instances = read_table(X, "X")
-    table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+    instances = read_table(given[0], "X")
+    table = None if given[1] is None else read_table(unwrap_tasks(given[1]), "tasks")
     check_orientation(form, instances, table)
     instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
     form = replace(form, row_ids=instances.row_ids)
     if table is not None:
         table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
         form = replace(form, column_ids=table.row_ids)
-    instances = replace(
-        instances, values=model._validated_instances(instances, specs[0], reset=True)
+    is_kernel = specs[0].is_precomputed
+    rows, feature_names = check_instances(
+        instances, owner, is_kernel=is_kernel, allow_nan=allow_nan and not is_kernel
     )
-    if table is not None:
-        rows = check_rows(table.values, specs[1], "tasks", allow_nan=model.allows_nan)
-        table = replace(table, values=rows)
-    return instances, table, form
+    instances = replace(instances, values=rows)
+    if table is None:
+        return (instances,), form, feature_names
+    task_rows = check_rows(table.values, specs[1], "tasks", allow_nan=allow_nan)
+    return (instances, replace(table, values=task_rows)), form, feature_names
 
 
 def _in_cheaper_form(
-    model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
+    spec: ModelSpec, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
 ) -> Labels:
     """Return labels as a grid, or as a list of pairs if that costs less; raise if neither fits in memory."""
-    pairing = model._pairing_type(len(sides) > 1)
+    pairing = spec.pairing_type(len(sides) > 1)
     weighted = weighted or labels.weights is not None
     m, q = labels.shape
     if labels.grid is None:
-        if model._takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+        if spec.takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
             # Eigenvectors of both sides, rotated copies of them, and the pairs.
             numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
             numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
@@ -845,8 +883,15 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
         return replace(data, labels=data.labels.hide(fold.left)), [None, None]
     asked: list[Any] = [None, None]
     for axis in setting.new:
-        asked[axis] = data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
+        asked[axis] = _left_rows(data, axis, fold)
     return data.part(*fold.staying), asked
+
+
+def _left_rows(data: Training, axis: int, fold: Fold) -> Any:
+    """Return the rows of a side that a fold leaves out; None if the side is not described."""
+    if axis >= len(data.sides):
+        return None
+    return data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
 
 
 def fold_predictions(predicted: Array, fold: Fold) -> Array:

@@ -11,14 +11,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
-from dyadlearn._checks import check_choice
+from dyadlearn._checks import caller_level, check_choice
 from dyadlearn._codes import pattern_codes
 from dyadlearn._messages import Message
-from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table
+from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
@@ -28,7 +26,8 @@ from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
-from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
+from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, as_fitted
+from dyadlearn.models.intervals import IntervalRequest, predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
 from dyadlearn.solve.leaving import members_of
@@ -125,17 +124,7 @@ class TwoStepRegressor(Predictor, stored=False):
     (8, 5)
     """
 
-    #: The estimators of the steps check for NaN.
-    allows_nan = True
-
-    _learnt: _TwoSteps = field(init=False)
-    _data: reading.Training = field(init=False)
-    _form: Table = field(init=False)
-    _precision: str = field(init=False)
-    # Estimators of both steps at the time of the fit; set_params may have changed them since.
-    _used: tuple[Any, Any] = field(init=False)
-    # Side of the first step at the time of the fit: 0 for instances, 1 for tasks.
-    _first: int = field(init=False)
+    fitted_: FittedSteps = field(init=False)
 
     instance_estimator: Any = None
     task_estimator: Any = None
@@ -159,56 +148,30 @@ class TwoStepRegressor(Predictor, stored=False):
         -------
         self
         """
-        with all_or_nothing(self):
-            self._check_params()
-            reading.check_labels_given(y, self)
-            # Parameters that are set later take effect at the next fit.
-            self._used = tuple(clone(estimator) for estimator in self._estimators())
-            self._first = int(self.first_step == "tasks" and tasks is not None)
-            data = self._read(X, y, tasks)
-            self._fit_on(data)
-            without = np.isnan(data.labels.values).all(axis=0) & (tasks is None)
-            warn_of_unlabelled(without, 2, "have no label to learn from", _REMEDY)
+        self._check_params()
+        reading.check_labels_given(y, type(self).__name__)
+        # Parameters that are set later take effect at the next fit.
+        instance, task = (clone(estimator) for estimator in self._estimators())
+        first = int(self.first_step == "tasks" and tasks is not None)
+        plan = StepPlan(type(self).__name__, (instance, task), first)
+        fitted = FittedSteps.fit(plan, plan.read(X, y, tasks))
+        without = np.isnan(fitted.labels.values).all(axis=0) & (tasks is None)
+        warn_of_unlabelled(without, caller_level(), "have no label to learn from", _REMEDY)
+        self.fitted_ = fitted
         return self
 
-    def _read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
-        """Check the data and return them in the order of the labels."""
-        _refuse_foreign(X=X, Y=y, tasks=tasks)
-        labels, form = reading.read_given_labels(y)
-        labels = labels.dense()
-        instances, task_table, form = reading.read_sides(self, X, tasks, form, self._specs())
-        reading.check_sizes(
-            instances.values, labels, None if task_table is None else task_table.values
-        )
-        # Predictions must not change when the caller's arrays do.
-        instances = replace(instances, values=copied(instances.values))
-        if task_table is not None:
-            task_table = replace(task_table, values=copied(task_table.values))
-        labels = replace(labels, values=labels.values.copy())
-        specs = self._specs()
-        are_kernels = (specs[0].is_precomputed, specs[1].is_precomputed)
-        return reading.Training(
-            instances, task_table, labels, form, str(labels.values.dtype), are_kernels
-        )
+    @property
+    def n_features_in_(self) -> int:  # type: ignore[override]
+        """Number of features of the instances, or of training instances for a precomputed kernel."""
+        return int(as_fitted(self).data.sides[0].values.shape[1])
 
-    def _fit_on(self, data: reading.Training) -> Self:
-        """Fit both steps on checked data."""
-        self._data = data
-        self._form = data.form
-        self._precision = data.precision
-        self._learnt = self._learn(data)
-        return self
-
-    def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
-        """Return a function that fits the steps to other labels of the same instances and tasks."""
-        return lambda labels: self._snapshot()._fit_on(replace(self._data, labels=labels))
-
-    def _specs(self) -> tuple[KernelSpec, KernelSpec]:
-        """Return the input of each step: a precomputed kernel, or features."""
-        kernels = [
-            "precomputed" if get_tags(each).input_tags.pairwise else "linear" for each in self._used
-        ]
-        return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
+    @property
+    def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
+        """Column names; only if `X` was a frame and all its column names are strings."""
+        names: np.ndarray | None = as_fitted(self).data.feature_names
+        if names is None:
+            raise AttributeError("feature_names_in_ exists only if X was a frame with names.")
+        return names
 
     def holdout(
         self,
@@ -247,16 +210,16 @@ class TwoStepRegressor(Predictor, stored=False):
             Without a task step, a task with no remaining label has NaN predictions and raises a
             `NoLabelWarning`.
         """
-        check_is_fitted(self)
+        fitted: FittedSteps = as_fitted(self)
         setting = as_setting(setting)
-        form = self._form
         check_groups(setting, (groups, task_groups), cells)
-        groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
-        cells = reading.cells_of(self._data.labels, form, cells)
-        held_out = self._plan(setting, groups, task_groups, cells, cv).held_out()
-        without = (np.isnan(held_out) & self._data.labels.observed).any(axis=0)
-        warn_of_unlabelled(without, 2, "are left without a label to learn from", _REMEDY)
-        return form.restore(held_out)
+        together = tuple(fitted.in_groups(groups, task_groups))
+        folds = fitted.in_folds(cells)
+        held_out = fitted.plan(setting, together, folds, cv).held_out()
+        without = (np.isnan(held_out) & fitted.labels.observed).any(axis=0)
+        lack = "are left without a label to learn from"
+        warn_of_unlabelled(without, caller_level(), lack, _REMEDY)
+        return fitted.form.restore(held_out)
 
     def predict_interval(
         self,
@@ -280,91 +243,8 @@ class TwoStepRegressor(Predictor, stored=False):
         -------
         lower, upper : arrays or frames of shape (a, b)
         """
-        check_is_fitted(self)
-        intervals = FlatIntervals(
-            self._data.labels, lambda new: self.fitted_.hold_out(new).predictions
-        )
-        return predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
-
-    def _hold_out(
-        self,
-        setting: Setting,
-        cv: Any,
-        groups: Any,
-        task_groups: Any,
-        nested: bool,
-        exact: bool,
-        method: str | None = None,
-    ) -> HeldOut:
-        """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`."""
-        check_method(method)
-        if method == "exact":
-            raise ValueError(
-                Message(
-                    "TwoStepRegressor has no formula: it is fitted again for each fold. Leave "
-                    '<method="exact"> out.'
-                )
-            )
-        how = self._plan(setting, groups, task_groups, None, cv)
-        return HeldOut(
-            how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation
-        )
-
-    def _plan(
-        self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any
-    ) -> FitAgain:
-        """Return the plan to fit both steps without each fold."""
-        self.fitted_.check(setting)
-        if cells is not None and cv is not None:
-            raise ValueError(
-                "cells and cv both define the folds of setting A: give only one of them."
-            )
-        labels = self._data.labels
-
-        def predict(fold: Fold) -> np.ndarray:
-            left, asked = reading.without_fold(self._data, setting, fold)
-            predicted = reading.fold_predictions(self._learn(left).grid(*asked), fold)
-            return np.asarray(predicted, dtype=np.float64)
-
-        together = Units.of_groups(labels, setting, (groups, task_groups), cells)
-        return plan_fits(labels, setting, together, cv, predict=predict)
-
-    def _learn(self, data: reading.Training) -> _TwoSteps:
-        """Return both steps, fitted on a grid; the first step uses the observed labels."""
-        Y, tables, specs = data.labels.values, (data.instances, data.tasks), self._specs()
-        if np.isnan(Y).all():
-            raise nothing_left()
-
-        def learn(axis: int, targets: np.ndarray) -> _Step | None:
-            table = tables[axis]
-            if table is None:
-                return None
-            return _Step(self._used[axis], _NAMES[axis], specs[axis], table.values, targets)
-
-        one = learn(self._first, Y.T if self._first else Y)
-        assert one is not None
-        return _TwoSteps(self._first, one, learn(1 - self._first, one.predict(None).T))
-
-    def _expansion(self) -> Any:
-        return self._learnt
-
-    @property
-    def _knows_tasks(self) -> bool:
-        return self._data.tasks is not None
-
-    def _new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
-        _refuse_foreign(**{("X", "tasks")[axis]: given})
-        known, ids = (
-            (self._data.instances, self._form.row_ids),
-            (self._data.tasks, self._form.column_ids),
-        )[axis]
-        assert known is not None
-        spec = self._specs()[axis]
-        n_columns = int(known.values.shape[1])
-        return reading.read_rows(self, given, axis, spec, ids, known.column_ids, n_columns)
-
-    def _n_rows(self, rows: Array) -> int:
-        return int(rows.shape[0])
+        asked_for = IntervalRequest(coverage, setting)
+        return predicted_intervals(as_fitted(self), X, tasks, asked_for)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -382,18 +262,6 @@ class TwoStepRegressor(Predictor, stored=False):
         )
         return instance, task
 
-    @property
-    def fitted_(self) -> Fitted:
-        """Training labels and supported settings of the model, which has no closed form."""
-        check_is_fitted(self)
-        settings = tuple(
-            setting for setting in Setting if self._data.tasks is not None or 1 not in setting.new
-        )
-        return Fitted(self._form, self, self._data.labels, settings)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learnt")
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         steps = [get_tags(each) for each in self._estimators() if _has_tags(each)]
@@ -403,6 +271,198 @@ class TwoStepRegressor(Predictor, stored=False):
             tags.input_tags.sparse &= not tags.input_tags.pairwise
             tags.non_deterministic = any(step.non_deterministic for step in steps)
         return tags
+
+
+# The fitted model ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class StepPlan:
+    """Estimators of both steps and their order.
+
+    Attributes
+    ----------
+    name : str
+        Class of the model, for messages.
+    estimators : (regressor, regressor)
+        Regressors of the instances and of the tasks, to clone and fit.
+    first : int
+        Side of the first step: 0 for instances, 1 for tasks.
+    """
+
+    name: str
+    estimators: tuple[Any, Any]
+    first: int
+
+    @property
+    def specs(self) -> tuple[KernelSpec, KernelSpec]:
+        """Input of each step: a precomputed kernel, or features."""
+        kernels = []
+        for estimator in self.estimators:
+            is_kernel = get_tags(estimator).input_tags.pairwise
+            kernels.append("precomputed" if is_kernel else "linear")
+        return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
+
+    def read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
+        """Check the data and return them in the order of the labels."""
+        _refuse_foreign(X=X, Y=y, tasks=tasks)
+        specs = self.specs
+        labels, form = reading.read_given_labels(y)
+        labels = labels.dense()
+        # The estimators of the steps check for NaN.
+        tables, form, names = reading.read_sides(self.name, (X, tasks), form, specs, allow_nan=True)
+        task_rows = tables[1].values if len(tables) > 1 else None
+        reading.check_sizes(tables[0].values, labels, task_rows)
+        # Predictions must not change when the caller's arrays do.
+        tables = tuple(replace(table, values=copied(table.values)) for table in tables)
+        labels = replace(labels, values=labels.values.copy())
+        are_kernels = (specs[0].is_precomputed, specs[1].is_precomputed)
+        precision = str(labels.values.dtype)
+        return reading.Training(tables, labels, form, precision, are_kernels, names)
+
+    def learn(self, data: reading.Training) -> _TwoSteps:
+        """Return both steps, fitted on a grid; the first step uses the observed labels."""
+        Y = data.labels.values
+        if np.isnan(Y).all():
+            raise nothing_left()
+        one = self._step(data, self.first, Y.T if self.first else Y)
+        other = 1 - self.first
+        if other >= len(data.sides):
+            return _TwoSteps(self.first, one, None)
+        return _TwoSteps(self.first, one, self._step(data, other, one.predict(None).T))
+
+    def _step(self, data: reading.Training, axis: int, targets: np.ndarray) -> _Step:
+        """Return the fitted step of a side."""
+        rows = data.sides[axis].values
+        return _Step(self.estimators[axis], _NAMES[axis], self.specs[axis], rows, targets)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSteps(Fitted):
+    """A fitted two-step model of any two regressors, which has no closed form.
+
+    Attributes
+    ----------
+    steps : StepPlan
+        Estimators at the time of the fit.
+    data : Training
+    learned : _TwoSteps
+        The fitted steps.
+    """
+
+    steps: StepPlan
+    data: reading.Training
+    learned: _TwoSteps
+
+    @classmethod
+    def fit(cls, steps: StepPlan, data: reading.Training) -> Self:
+        """Return both steps, fitted on checked data."""
+        return cls(steps, data, steps.learn(data))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Class of the estimator."""
+        return self.steps.name
+
+    @property
+    def labels(self) -> Labels:  # type: ignore[override]
+        """Training labels."""
+        return self.data.labels
+
+    @property
+    def form(self) -> Table:  # type: ignore[override]
+        """Table without values: the user's ids of instances and tasks, and the type of the labels."""
+        return self.data.form
+
+    @property
+    def precision(self) -> str:  # type: ignore[override]
+        """Precision of returned arrays."""
+        return self.data.precision
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether the model was fitted with features, or a kernel, of the tasks."""
+        return self.data.has_tasks
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Settings that the model supports."""
+        return tuple(setting for setting in Setting if self.knows_tasks or 1 not in setting.new)
+
+    @property
+    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        """Kernel and column names of the table of each side, by the empty name."""
+        sides = zip(self.steps.specs, self.data.sides, strict=False)
+        return [{"": (spec, table.column_ids)} for spec, table in sides]
+
+    @property
+    def expansion(self) -> _TwoSteps:
+        """The fitted steps, whose methods `grid` and `at` return predictions."""
+        return self.learned
+
+    @property
+    def intervals(self) -> FlatIntervals:
+        """Estimator of prediction intervals of one width, from the residuals of folds."""
+        return FlatIntervals(self.labels, lambda setting: self.hold_out(setting).predictions)
+
+    def identical(self, axis: int) -> np.ndarray | None:
+        """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
+        return self.data.identical(axis)
+
+    def new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
+        """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
+        _refuse_foreign(**{("X", "tasks")[axis]: given})
+        table = self.data.sides[axis]
+        known = reading.Known(
+            self.name,
+            self.steps.specs[axis],
+            (self.form.row_ids, self.form.column_ids)[axis],
+            table.column_ids,
+            int(table.values.shape[1]),
+            None if axis else self.data.feature_names,
+            allow_nan=True,
+        )
+        return reading.read_rows(given, axis, known)
+
+    def refitter(self, setting: Setting) -> Callable[[Labels], Fitted]:
+        """Return a function that fits the steps to other labels of the same instances and tasks."""
+
+        def fit(labels: Labels) -> Fitted:
+            return type(self).fit(self.steps, replace(self.data, labels=labels))
+
+        return fit
+
+    def _hold_out(self, setting: Setting, left_out: LeftOut) -> HeldOut:
+        check_method(left_out.method)
+        if left_out.method == "exact":
+            raise ValueError(
+                Message(
+                    "TwoStepRegressor has no formula: it is fitted again for each fold. Leave "
+                    '<method="exact"> out.'
+                )
+            )
+        how = self.plan(setting, left_out.groups, None, left_out.cv)
+        return HeldOut(
+            how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation
+        )
+
+    def plan(
+        self, setting: Setting, groups: tuple[Any, ...], cells: Any = None, cv: Any = None
+    ) -> FitAgain:
+        """Return the plan to fit both steps without each fold."""
+        self.check(setting)
+        if cells is not None and cv is not None:
+            raise ValueError(
+                "cells and cv both define the folds of setting A: give only one of them."
+            )
+
+        def predict(fold: Fold) -> np.ndarray:
+            left, asked = reading.without_fold(self.data, setting, fold)
+            predicted = reading.fold_predictions(self.steps.learn(left).grid(*asked), fold)
+            return np.asarray(predicted, dtype=np.float64)
+
+        together = Units.of_groups(self.labels, setting, tuple(groups), cells)
+        return plan_fits(self.labels, setting, together, cv, predict=predict)
 
 
 # The two steps -----------------------------------------------------------------------------

@@ -15,13 +15,12 @@ from dyadlearn.selection.evaluate import (
 )
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
+from dyadlearn.selection.nested import NestedScore, nested_score
 from dyadlearn.selection.search import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
-    NestedScore,
     PairKernelRidgeCV,
     TwoStepRidgeCV,
-    nested_score,
 )
 
 __all__ = [

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,13 @@ from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, SearchStop
 from dyadlearn.holdout.planning import most_work
 from dyadlearn.kernels import gram_diagonal
 from dyadlearn.metrics import scorer
-from dyadlearn.models.base import Constants
 from dyadlearn.models.pairs import PairRegressor
-from dyadlearn.models.reading import Training, groups_in_order
+from dyadlearn.models.reading import Training, groups_in_order, read_training
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.selection.search import KroneckerRidgeCV, Search
+from dyadlearn.models.spec import Constants
+from dyadlearn.selection.edges import warn_of_choice
+from dyadlearn.selection.search import KroneckerRidgeCV, Search, reached
+from dyadlearn.selection.searching import PosedSearch
 from dyadlearn.settings import as_setting
 
 # Most work of a further search: relative to the search with the least work, and relative to the
@@ -161,7 +164,7 @@ class _Candidate:
             clone(given) if isinstance(given, PairRegressor) else None
         )
         model = given if self.owner is None else self.owner.model
-        if not isinstance(model, Search) or model.alpha_per_task:
+        if not isinstance(model, Search) or getattr(model, "alpha_per_task", False):
             raise TypeError(
                 f"{name!r} is {type(model).__name__}: better_of compares searches, such as "
                 f"TwoStepRidgeCV."
@@ -181,30 +184,33 @@ class _Candidate:
         given = (X, y, tasks, sample_weight)
         if self.owner is not None:
             given = self.owner.given_to_model(X, y, sample_weight)
-        data = search._read(*given)
+        spec = search.search_spec()
+        data = read_training(spec.model, *given)
         if (
             isinstance(search, KroneckerRidgeCV)
             and search.constants is None
             and search.fit_intercept
         ):
             search.set_params(constants=default_constants(search, data))
+            spec = search.search_spec()
         with self._recording():
-            self.sides = search._posed(data, *groups_in_order(data, groups, task_groups))
-            self.expected = search._expected(self.sides)
+            together = groups_in_order(data, groups, task_groups)
+            self.posed = PosedSearch.of(spec, data, together)
+            self.expected = self.posed.expected
 
     def run(self, interrupts: Interrupts) -> None:
         """Run the search; its score stays None if it has none, or if it is interrupted before its first score."""
         try:
             with self._recording():
-                self.search._search(self.sides, of=self.expected.cost.seconds)
+                self.fitted = self.posed.run(of=self.expected.cost.seconds)
                 with Phase("Baselines"):
-                    interrupts.attempt(self.search._warn_of_choice)
+                    interrupts.attempt(partial(warn_of_choice, self.fitted))
         except (LeverageError, NotEnoughMemoryError) as error:
             self.refusal = error
             return
-        self.score = self.search.best_score_
+        self.score = self.fitted.choice.best_score
         if interrupts.heard is not None:
-            self.stopped = self.search._reached()
+            self.stopped = reached(self.fitted)
 
     def _recording(self) -> Any:
         """Return a context in which warnings are recorded."""
@@ -218,6 +224,7 @@ class _Candidate:
 
     def finished(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Return the fitted estimator."""
+        self.search.fitted_ = self.fitted
         if self.owner is None:
             return self.search
         return self.owner._fit_by(lambda *given: self.search, X, y, sample_weight)
@@ -261,7 +268,7 @@ def _affordable(candidates: list[_Candidate]) -> list[_Candidate]:
     comparable = sorted(exact or candidates, key=lambda each: each.expected.cost.work)
     cheapest = comparable[0]
     most = max(
-        _SOME_SECONDS * most_work(cheapest.search._labels),
+        _SOME_SECONDS * most_work(cheapest.posed.data.labels),
         _LITTLE_MORE * cheapest.expected.cost.work,
     )
     return [each for each in comparable if each.expected.cost.work <= most]
@@ -291,7 +298,7 @@ def _reason(best: _Candidate, candidates: list[_Candidate], tried: list[_Candida
     sentences = [
         f"{judge} in setting {setting}: {best.name} {number(best.score)}{''.join(compared)}"
     ]
-    sentences[0] += f" ({best.search.holdout_reason_})."
+    sentences[0] += f" ({best.fitted.validation.reason})."
     for each in candidates:
         if each in tried and each.score is None:
             sentences.append(_ends(each))
@@ -320,10 +327,10 @@ def default_constants(search: Any, data: Training) -> list[Constants] | None:
     list of (float, float) or None
         None without tasks.
     """
-    if data.tasks is None:
+    if not data.has_tasks:
         return None
-    first = _mean_diagonal(data.instances, search._spec())
-    second = _mean_diagonal(data.tasks, search._task_spec())
+    sides = zip(data.sides, search.kernel_specs(), strict=True)
+    first, second = (_mean_diagonal(*side) for side in sides)
     return [(multiple * first, multiple * second) for multiple in _MULTIPLES]
 
 

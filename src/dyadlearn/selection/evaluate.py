@@ -851,7 +851,7 @@ def null_mean(
         permutation would need a new solve), if a side would be decomposed repeatedly, if the score
         is undefined, or if memory does not suffice.
     """
-    if fitted.estimator.describes_by_labels:
+    if fitted.describes_by_labels:
         return math.nan
     problem = fitted.problem
     how = plan_units(problem, setting, units)
@@ -1083,5 +1083,5 @@ def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, i
 
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
     """Return the metric of a fitted model: the given one, that of its search, or the default for its labels."""
-    metric = getattr(fitted.estimator, "scoring", None) if scoring is None else scoring
+    metric = fitted.scoring if scoring is None else scoring
     return usual_scoring(fitted.labels.values) if metric is None else metric

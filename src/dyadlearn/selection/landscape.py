@@ -556,7 +556,7 @@ def landscape(
     else:
         fitted = as_fitted(model)
         problem = fitted.problem
-        searched = getattr(fitted.estimator, "scoring", None)
+        searched = fitted.scoring
         groups, task_groups = fitted.in_groups(groups, task_groups)
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
     wanted = as_settings(setting)

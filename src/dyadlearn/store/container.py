@@ -6,7 +6,7 @@ before them the metadata
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a
+    {"__metadata__":{"format":"dyadlearn","version":"10","checksum":"<SHA-256>","header":"<JSON in a
     string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is
@@ -40,14 +40,14 @@ from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file, compressed_matrix
 from dyadlearn._memory import check_memory
-from dyadlearn._state import Stored, name_in_file, stored_class
+from dyadlearn._state import Stored, StoredEstimator, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
 #: Version of the format that is written.
-VERSION = 9
+VERSION = 10
 #: Oldest version that is read. ``tests/store/data`` holds a file of each version from here on.
-OLDEST = 9
+OLDEST = 10
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')
@@ -323,7 +323,7 @@ class Writer:
         if tag in _CODECS:
             write, _ = _CODECS[tag]
             return {f"${tag}": write(self, value, path)}
-        if isinstance(value, Stored):
+        if isinstance(value, Stored | StoredEstimator):
             state = value.state()
         else:
             state = _frame(value, path).state()
@@ -422,7 +422,7 @@ def _refusal(value: Any, path: str) -> ModelFileError:
 
 def _tag_of(value: Any) -> str | None:
     """Return the name of the codec or class of a value in a file; None if it cannot be stored."""
-    if isinstance(value, Stored):
+    if isinstance(value, Stored | StoredEstimator):
         return name_in_file(value)
     if isinstance(value, type | np.generic):  # the class of a number looks like an array
         return None

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
 from dyadlearn._registry import listed
@@ -18,11 +17,11 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point
-from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.fitted import Fitted, FittedRidge, as_fitted
 from dyadlearn.models.pairs import PairRegressor
+from dyadlearn.selection.edges import best_kernel
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.landscape import grids_of, landscape
-from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 _FROM_SCORES = "use LandscapeDisplay.from_landscape with the scores of dyadlearn.landscape"
@@ -158,32 +157,32 @@ def landscape_of_search(model: Any) -> LandscapeView:
     If each task has a regularisation, the scores are means over all tasks, and the best one is that
     of these means.
     """
-    fitted = model.fitted_ if isinstance(model, PairRegressor) else model
-    search = fitted.estimator if isinstance(fitted, Fitted) else fitted
-    if not getattr(search, "searches", False):
+    wrapped = model.model if isinstance(model, PairRegressor) else model
+    if not getattr(wrapped, "searches", False):
+        name = wrapped.name if isinstance(wrapped, Fitted) else type(wrapped).__name__
         raise TypeError(
-            f"model must be a {listed(searches=True)}, found {type(search).__name__}: for a model "
-            f"without search {_FROM_SCORES}."
+            f"model must be a {listed(searches=True)}, found {name}: for a model without search "
+            f"{_FROM_SCORES}."
         )
-    check_is_fitted(search)
-    if search.learns_kernels:
-        kind = type(search).__name__
+    fitted = as_fitted(model)
+    if fitted.learns_kernels:
         raise TypeError(
-            f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these "
-            f"kernels."
+            f"{fitted.name} has learned its regularisation with its kernels: {_FROM_SCORES} for "
+            f"these kernels."
         )
+    choice = fitted.choice
     view = landscape_of_scores(
-        best_kernel(search),
-        search.alphas_,
-        search.task_alphas_,
-        setting=search.holdout_setting_,
-        scoring=search.scoring,
+        best_kernel(fitted),
+        choice.alphas,
+        choice.task_alphas,
+        setting=fitted.searched_setting,
+        scoring=fitted.scoring,
     )
-    if np.ndim(search.alpha_):
+    alpha = fitted.alphas["alpha"]
+    if np.ndim(alpha):
         return view
-    return replace(
-        view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_
-    )
+    task_alpha = fitted.alphas.get("task_alpha")
+    return replace(view, alpha=alpha, task_alpha=task_alpha, best_score=choice.best_score)
 
 
 def landscape_of_scores(
@@ -290,7 +289,7 @@ def _obstacle(fitted: FittedRidge) -> str:
         return (
             f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."
         )
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return (
             "There is no landscape of a search for kernels: use dyadlearn.landscape for the "
             "learned kernels."
@@ -300,7 +299,7 @@ def _obstacle(fitted: FittedRidge) -> str:
 
 def _is_stored(fitted: FittedRidge, judge: Scorer) -> bool:
     """Return whether a search stored its landscape, with the score that is asked for."""
-    return hasattr(fitted.estimator, "landscape_") and scorer(scoring_of(fitted)) == judge
+    return fitted.searches and scorer(scoring_of(fitted)) == judge
 
 
 def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
@@ -313,11 +312,10 @@ def _grids(
     fitted: FittedRidge, alphas: Iterable[float] | None, task_alphas: Iterable[float] | None
 ) -> tuple[Any, Any]:
     """Return the regularisations of a landscape: those of a search, unless others are given."""
-    estimator = fitted.estimator
-    if alphas is None:
-        alphas = getattr(estimator, "alphas_", None)
-    if task_alphas is None:
-        task_alphas = getattr(estimator, "task_alphas_", None)
+    if fitted.searches and alphas is None:
+        alphas = fitted.choice.alphas
+    if fitted.searches and task_alphas is None:
+        task_alphas = fitted.choice.task_alphas
     return grids_of(fitted.problem, alphas, task_alphas)
 
 

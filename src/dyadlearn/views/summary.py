@@ -26,8 +26,8 @@ from dyadlearn.holdout import plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.selection.edges import edges_of
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
-from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
@@ -228,11 +228,11 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
     all_warnings += messages
     named = request.options.names or {}
     return Summary(
-        title=request.options.title or f"{type(fitted.estimator).__name__}: {grid.size}",
+        title=request.options.title or f"{fitted.name}: {grid.size}",
         facts=_facts(request),
         grid=grid,
         sides=sides,
-        weights=weights_of_model(fitted.estimator),
+        weights=weights_of_model(fitted),
         scoring=request.judge.name,
         searched=fitted.searched_setting,
         results=results,
@@ -307,7 +307,7 @@ def _settings_to_show(
     if wanted is not None:
         return known
     searched = fitted.searched_setting
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return [setting for setting in known if setting is searched]
     if fitted.labels.is_full:
         return known
@@ -518,7 +518,7 @@ def _facts(request: _Request) -> list[tuple[str, str]]:
     else:
         values = f"{low} to {high}"
     facts = [
-        ("Model", type(fitted.estimator).__name__),
+        ("Model", fitted.name),
         ("Grid", size),
         ("Labels", n_labels),
         ("Values", values),
@@ -556,8 +556,8 @@ def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return warnings about a model that do not depend on its scores."""
     texts = _zero_eigenvalues(fitted, names)
     # A model from a file may not know its search.
-    if hasattr(fitted.estimator, "landscape_"):
-        texts += [edge.note(power) for edge in edges_of(fitted.estimator)]
+    if fitted.searches and not fitted.learns_kernels:
+        texts += [edge.note(power) for edge in edges_of(fitted)]
     solution = fitted.solution
     if not solution.converged:
         texts.append(
@@ -595,7 +595,7 @@ def _notes_on_settings(request: _Request) -> list[str]:
         return []
     names = joined([setting.value for setting in missing])
     word = "it" if len(missing) == 1 else "them"
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         return [
             f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks '
             f"for {word}."
@@ -618,7 +618,7 @@ def _notes_on_scores(
     fitted = request.fitted
     searched = fitted.searched_setting
     notes = []
-    if fitted.estimator.learns_kernels:
+    if fitted.learns_kernels:
         notes.append(
             "Kernels and regularisation were learned again without each fold that is scored."
         )

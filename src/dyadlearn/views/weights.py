@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dyadlearn._text import number
-from dyadlearn.selection.learned import CONSTANT
+from dyadlearn.models.fitted import as_fitted
+from dyadlearn.selection.learning_kernels import CONSTANT
 from dyadlearn.sides import SideNames
 from dyadlearn.views.spectrum import called
 
@@ -89,7 +90,7 @@ def weights_of_model(model: Any) -> Weights | None:
 
     Parameters
     ----------
-    model : fitted estimator
+    model : fitted estimator, or its `fitted_`
 
     Returns
     -------
@@ -108,19 +109,21 @@ def weights_of_model(model: Any) -> Weights | None:
     >>> list(weights_of_model(model).weights["instances"])
     ['signal', 'noise', 'constant']
     """
-    if not hasattr(model, "weights_"):
+    if not getattr(model, "learns_kernels", False):
         return None
+    fitted = as_fitted(model)
     weights = {}
     exponents = {}
-    for side, values in model.weights_.items():
+    for side, values in fitted.weights.items():
         ordered = sorted(values.items(), key=lambda item: (item[0] == CONSTANT, -item[1]))
         weights[side] = dict(ordered)
-        learned = model.exponents_[side]
-        exponents[side] = {name: learned[name] for name in weights[side] if name in learned}
+        of_side = fitted.exponents[side]
+        exponents[side] = {name: of_side[name] for name in weights[side] if name in of_side}
     shares = None
-    if model.shares_ is not None:
-        shares = dict(zip(("product", "instances", "tasks"), model.shares_, strict=True))
-    return Weights(weights, exponents, shares, list(model.stage_errors_), model.n_stages_)
+    if fitted.shares is not None:
+        shares = dict(zip(("product", "instances", "tasks"), fitted.shares, strict=True))
+    learned = fitted.learned
+    return Weights(weights, exponents, shares, list(learned.stage_errors), len(learned.path))
 
 
 def percent(share: float) -> str:
