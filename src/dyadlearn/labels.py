@@ -835,12 +835,7 @@ def averaged_pairs(
         Name of the weights in messages.
     """
     n_rows = len(first)
-    values = read_numbers(y, "y", n_rows)
-    if np.isinf(values).any():
-        raise ValueError(
-            f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite "
-            f"values."
-        )
+    values = _values_of_rows(y, n_rows)
     of_rows = _weights_of_rows(weights, weights_name, n_rows)
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
@@ -876,6 +871,15 @@ def averaged_pairs(
         n_repeated=int((np.bincount(cells) > 1).sum()),
         n_contradicting=n_contradicting,
     )
+
+
+def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
+    """Return the value of each row of a long table, NaN where it is missing; raise if one is infinite."""
+    values = read_numbers(y, "y", n_rows)
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(f"y contains infinity, first in row {row}: expected finite values.")
+    return values
 
 
 def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
