@@ -176,7 +176,9 @@ class Labels(Stored):
         """Return the values (m, q), NaN for missing labels; raise ValueError for a list, unless it is complete."""
         if self.cells is None:
             return self.values
-        if self.is_full:  # the cells of a complete list are in the order of the grid
+        if self.size == math.prod(
+            self.shape
+        ):  # the cells of a complete list are in the order of the grid
             return namespace(self.values).reshape(self.values, self.shape)
         m, q = self.shape
         raise ValueError(
