@@ -176,7 +176,9 @@ class Labels(Stored):
         """Return the values (m, q), NaN for missing labels; raise ValueError for a list, unless it is complete."""
         if self.cells is None:
             return self.values
-        if self.is_full:  # the cells of a complete list are in the order of the grid
+        if self.size == math.prod(
+            self.shape
+        ):  # the cells of a complete list are in the order of the grid
             return namespace(self.values).reshape(self.values, self.shape)
         m, q = self.shape
         raise ValueError(
@@ -835,12 +837,7 @@ def averaged_pairs(
         Name of the weights in messages.
     """
     n_rows = len(first)
-    values = read_numbers(y, "y", n_rows)
-    if np.isinf(values).any():
-        raise ValueError(
-            f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite "
-            f"values."
-        )
+    values = _values_of_rows(y, n_rows)
     of_rows = _weights_of_rows(weights, weights_name, n_rows)
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
@@ -876,6 +873,15 @@ def averaged_pairs(
         n_repeated=int((np.bincount(cells) > 1).sum()),
         n_contradicting=n_contradicting,
     )
+
+
+def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
+    """Return the value of each row of a long table, NaN where it is missing; raise if one is infinite."""
+    values = read_numbers(y, "y", n_rows)
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(f"y contains infinity, first in row {row}: expected finite values.")
+    return values
 
 
 def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:

@@ -204,6 +204,15 @@ def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
         check_list(Y, "A", Units())
 
 
+@over(every(setting=list("ABCD"), weighted=[False, True]))
+def test_a_list_that_lacks_no_pair_has_the_means_of_its_grid(setting, weighted):
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(6, 5))
+    weights = rng.uniform(0.2, 3.0, Y.shape) if weighted else None
+    check_list(Y, setting, Units(), weights)
+    check_list(Y, setting, Units(cells=rng.integers(3, size=Y.shape)), weights)
+
+
 def test_a_sparse_list_forms_no_grid():
     """4,000 × 3,000 cells would take 96 MB as a grid."""
     rng = np.random.default_rng(0)

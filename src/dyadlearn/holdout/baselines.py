@@ -41,7 +41,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import fits_in_memory
 from dyadlearn.holdout.additive import Effects
@@ -117,24 +117,26 @@ def baselines(
     setting = as_setting(setting)
     units = Units() if units is None else units
     like = labels.values
-    is_grid = labels.grid is not None
+    # Entries for all cells, in the order of the grid, are summed as matrices.
+    has_all_cells = labels.observed.size == math.prod(labels.shape)
     is_fitted = setting is Setting.A and (not labels.is_full or units.cells is not None)
-    if is_grid:
+    if has_all_cells:
         n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
-        refuse(n_grids * math.prod(labels.shape), like, setting, " by simple means")
+        matrix = namespace(like).reshape(like, labels.shape)
+        refuse(n_grids * math.prod(labels.shape), matrix, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
     # numpy arrays.
     values = np.asarray(to_numpy(like), dtype=np.float64)
     Y = np.where(labels.observed, values, 0.0)
     W = _relative_weights(labels)
-    if is_fitted or not is_grid:
+    if is_fitted or not has_all_cells:
         cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
         if setting is Setting.A:
             means = _without_cells(cells, units)
         else:
             means = _without_units(cells, setting, units)
     else:
-        grid = _Grid(Y, W, labels, symmetry)
+        grid = _Grid(Y.reshape(labels.shape), W.reshape(labels.shape), labels, symmetry)
         if setting is Setting.A:
             means = _without_each_cell(grid)
         else:

@@ -598,7 +598,7 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
     pairing = problem.pairing
     used = (groups if 0 in setting.new else None, task_groups if 1 in setting.new else None)
     check_request(pairing, setting, used)
-    if cv is None and problem.labels.grid is not None:  # folds are counted as they are made
+    if cv is None:
         check_enough_left(problem.labels, setting, used, knows_tasks=pairing.knows_tasks)
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():

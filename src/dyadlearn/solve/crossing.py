@@ -43,9 +43,7 @@ from dyadlearn.solve.leaving import in_order, members_of
 _SMALL_SET = 64
 
 
-def leave_crossed_out(
-    inverse: Blocks, labels: Array, units: np.ndarray, task_units: np.ndarray
-) -> Array:
+def leave_crossed_out(inverse: Blocks, labels: Array, *units: np.ndarray) -> Array:
     """Return the prediction of each label by the model without its instances and without its tasks.
 
     Parameters
@@ -53,17 +51,18 @@ def leave_crossed_out(
     inverse : Blocks
     labels : array of shape (n, p)
         Labels for which N is the inverse.
-    units, task_units : integer arrays of shape (n,)
+    *units : two integer arrays of shape (n,)
         Unit of the instance and of the task of each label.
 
     Returns
     -------
     array of shape (n, p)
     """
-    if _n_within(task_units) >= _n_within(units):
-        first, second = (task_units, units)
+    of_instances, of_tasks = units
+    if _n_within(of_tasks) >= _n_within(of_instances):
+        first, second = (of_tasks, of_instances)
     else:
-        first, second = (units, task_units)
+        first, second = (of_instances, of_tasks)
     if any((codes == codes[0]).all() for codes in (first, second)):
         raise nothing_left()
     pieces = []
