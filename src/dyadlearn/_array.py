@@ -17,7 +17,7 @@ import array_api_compat
 import numpy as np
 from scipy import linalg, sparse
 
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._threads import for_each, n_workers
 
 # An array of any library; docstrings give the shapes. It is not plain Any, so that
@@ -146,8 +146,9 @@ def on_device(values: np.ndarray, device: str) -> Array:
     if name is None:
         raise ImportError(
             Message(
-                Argument("device", device, "'"),
-                " needs torch or cupy, neither of which is installed: pip install torch",
+                "<device={device!r}> needs torch or cupy, neither of which is installed: pip "
+                "install torch",
+                device=device,
             )
         )
     try:
@@ -173,7 +174,10 @@ def on_device(values: np.ndarray, device: str) -> Array:
         reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
         raise ValueError(
             Message(
-                f"{name} cannot compute on ", Argument("device", device, "'"), f" here: {reason}."
+                "{name} cannot compute on <device={device!r}> here: {reason}.",
+                name=name,
+                device=device,
+                reason=reason,
             )
         ) from error
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
-from dyadlearn._messages import Message, Parameter
+from dyadlearn._messages import Message
 
 #: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the
 #: paper.
@@ -49,18 +49,26 @@ def check_alpha(value: Any, name: str) -> float:
     """Return a regularisation parameter as a float; raise if it is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
-            Message(Parameter(name), f" must be a number of at least 0, found {value!r}.")
+            Message(
+                "<{name}> must be a number of at least 0, found {value!r}.", name=name, value=value
+            )
         )
     number = float(value)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(
-            Message(Parameter(name), f" must be a finite number of at least 0, found {number}.")
+            Message(
+                "<{name}> must be a finite number of at least 0, found {number}.",
+                name=name,
+                number=number,
+            )
         )
     if 0 < number < sys.float_info.min:
         raise ValueError(
             Message(
-                Parameter(name),
-                f" is too small to be computed with: use 0 or at least 1e-300, found {number}.",
+                "<{name}> is too small to be computed with: use 0 or at least 1e-300, found "
+                "{number}.",
+                name=name,
+                number=number,
             )
         )
     return number
@@ -77,12 +85,14 @@ def check_alphas(values: Any, name: str) -> list[float]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(
             Message(
-                Parameter(name), f" must be a number or a sequence of numbers, found {values!r}."
+                "<{name}> must be a number or a sequence of numbers, found {values!r}.",
+                name=name,
+                values=values,
             )
         )
     alphas = [check_alpha(value, name) for value in values]
     if not alphas:
-        raise ValueError(Message(Parameter(name), " is empty: give at least one value."))
+        raise ValueError(Message("<{name}> is empty: give at least one value.", name=name))
     return alphas
 
 
@@ -90,7 +100,14 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if value not in choices:
         listed = ", ".join(map(repr, choices))
-        raise ValueError(Message(Parameter(name), f" must be one of {listed}, found {value!r}."))
+        raise ValueError(
+            Message(
+                "<{name}> must be one of {listed}, found {value!r}.",
+                name=name,
+                listed=listed,
+                value=value,
+            )
+        )
     return str(value)
 
 
@@ -104,8 +121,11 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
         bound = "" if most == math.inf else f" and at most {most}"
         raise ValueError(
             Message(
-                Parameter(name),
-                f" must be a whole number of at least {least}{bound}, found {value!r}.",
+                "<{name}> must be a whole number of at least {least}{bound}, found {value!r}.",
+                name=name,
+                least=least,
+                bound=bound,
+                value=value,
             )
         )
     return int(value)
@@ -114,7 +134,9 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
 def check_flag(value: Any, name: str) -> bool:
     """Return a bool; raise if the value is not True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(Message(Parameter(name), f" must be True or False, found {value!r}."))
+        raise TypeError(
+            Message("<{name}> must be True or False, found {value!r}.", name=name, value=value)
+        )
     return bool(value)
 
 
@@ -122,7 +144,11 @@ def check_share(value: Any, name: str) -> float:
     """Return a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
         raise ValueError(
-            Message(Parameter(name), f" must be a number between 0 and 1, found {value!r}.")
+            Message(
+                "<{name}> must be a number between 0 and 1, found {value!r}.",
+                name=name,
+                value=value,
+            )
         )
     return float(value)
 
@@ -186,8 +212,10 @@ def _check_n_features(estimator: Any, rows: Array) -> None:
     name = type(estimator).__name__
     raise ValueError(
         Message(
-            Parameter("X"),
-            f" has {count} features, but {name} is expecting {expected} features as input.",
+            "<X> has {count} features, but {name} is expecting {expected} features as input.",
+            count=count,
+            name=name,
+            expected=expected,
         )
     )
 

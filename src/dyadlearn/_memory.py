@@ -61,10 +61,11 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
         assert free is not None
         raise NotEnoughMemoryError(
             Message(
-                f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are "
-                "free: ",
-                remedy,
-                ".",
+                "{purpose} needs about {need} of memory, but only {free} are free: {remedy}.",
+                purpose=purpose,
+                need=in_bytes(need),
+                free=in_bytes(free),
+                remedy=remedy,
             )
         )
 

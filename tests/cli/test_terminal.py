@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
-import dyadlearn
 from command_output import in_python
 from dyadlearn import cli
 from dyadlearn._checks import check_whole
-from dyadlearn._messages import Argument, InPython, Message, Parameter, message_of
+from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._text import make_list, make_table, number
 from dyadlearn.cli.terminal import (
     _OPTIONS_WITH_VALUE,
@@ -27,6 +24,7 @@ from dyadlearn.cli.terminal import (
     spoken,
 )
 from dyadlearn.kernels.descriptions import title_of
+from message_templates import messages
 from sweeps import lines, over
 
 
@@ -100,40 +98,41 @@ def test_numbers_for_people(value, text):
     assert number(value) == text
 
 
-SETTING = Argument("setting", "D")
-
-
 @over(
     lines(
         "message text said",
-        (Message("give ", Argument("tasks"), "."), "give tasks=.", "give --tasks."),
-        (Message("leave ", Parameter("X"), " out."), "leave X out.", "leave --instances out."),
-        (Message(SETTING, " is new."), 'setting="D" is new.', "--setting D is new."),
-        (Message("use ", Argument("zeros", True)), "use zeros=True", "use --zeros"),
-        (Message("use ", Argument("nested", False)), "use nested=False", "use --no-nested"),
+        (Message("give <tasks=>."), "give tasks=.", "give --tasks."),
+        (Message("leave <X> out."), "leave X out.", "leave --instances out."),
+        (Message('<setting="D"> is new.'), 'setting="D" is new.', "--setting D is new."),
+        (Message("use <zeros=True>"), "use zeros=True", "use --zeros"),
+        (Message("use <nested=False>"), "use nested=False", "use --no-nested"),
         (
-            Message("with ", Argument("fit_intercept", False)),
+            Message("with <fit_intercept=False>"),
             "with fit_intercept=False",
             "with --no-intercept",
         ),
-        (Message(Parameter("n_bits"), " is odd"), "n_bits is odd", "n_bits is odd"),
-        (Message("with ", Argument("alpha", 0)), "with alpha=0", "with --alphas 0"),
+        (Message("<n_bits> is odd"), "n_bits is odd", "n_bits is odd"),
+        (Message("with <alpha=0>"), "with alpha=0", "with --alphas 0"),
         (
-            Message("out with ", Argument("on_error", "drop")),
+            Message('out with <on_error="drop">'),
             'out with on_error="drop"',
             "out with --drop-invalid",
         ),
         (
-            Message("raise ", InPython("max_iter or "), "the regularisation."),
+            Message("raise [max_iter or |]the regularisation."),
             "raise max_iter or the regularisation.",
             "raise the regularisation.",
         ),
         (
-            Message("no: ", Message("tune it with ", Argument("keep_labels", True)), "."),
+            Message("no: {remedy}.", remedy=Message("tune it with <keep_labels=True>")),
             "no: tune it with keep_labels=True.",
             "no: tune it with --keep-labels.",
         ),
-        (Message("of ", title_of("ecfp", "X")), "of X['ecfp']", "of --instances 'ecfp'"),
+        (
+            Message("of {title}", title=title_of("ecfp", "X")),
+            "of X['ecfp']",
+            "of --instances 'ecfp'",
+        ),
         ("cv=3/alpha=0.1/Y.csv", "cv=3/alpha=0.1/Y.csv", "cv=3/alpha=0.1/Y.csv"),
         ("the file a\x1b[2J.csv", "the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
     )
@@ -151,7 +150,7 @@ def test_errors_and_warnings_of_the_library_keep_the_parts_of_their_messages(cap
         "--cv must be a whole number of at least 1, found 0."
     )
     with Terminal():
-        warnings.warn(Message("Give ", Argument("tasks"), "."), UserWarning, stacklevel=1)
+        warnings.warn(Message("Give <tasks=>."), UserWarning, stacklevel=1)
     assert capsys.readouterr().err == "note: Give --tasks.\n"
 
 
@@ -160,17 +159,6 @@ def test_the_check_of_the_output_of_commands_sees_parameters_of_python():
         assert in_python(text), text
     for text in ("--tasks TASKS", "x/cv=3.csv", "a.h5::pool=mean", "'cv=3'", "X.csv", "x=X.csv"):
         assert in_python(text) == [], text
-
-
-def parameters_in_messages():
-    """Yield the name and the value of each parameter that is written out in a message of the library."""
-    for file in Path(dyadlearn.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            is_call = isinstance(node, ast.Call) and file.parent.name != "cli"
-            if is_call and ast.unparse(node.func) in ("Argument", "Parameter"):
-                name, value = (getattr(part, "value", None) for part in (*node.args, None)[:2])
-                if isinstance(name, str):
-                    yield name, value
 
 
 def test_every_parameter_in_a_message_is_an_option():
@@ -184,12 +172,11 @@ def test_every_parameter_in_a_message_is_an_option():
         for parameter in parameters
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    written = set(parameters_in_messages())
-    assert ("zeros", True) in written
-    said = {
-        option_of(Parameter(name) if value is None else Argument(name, value))
-        for name, value in written
-    }
+    written = set()
+    for _, message in messages():
+        written |= {part for part in message.parts if isinstance(part, Parameter)}
+    assert Parameter("zeros", "=True") in written
+    said = {option_of(parameter) for parameter in written if parameter.name.isidentifier()}
     assert {option.partition(" ")[0] for option in said} <= options
     assert {f"--{name.replace('_', '-')}" for name in _SAME_NAME} <= options
     assert set(_OTHER_NAME.values()) | set(_OPTIONS_WITH_VALUE.values()) <= options

@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import (
-    Cells,
+    FileTable,
     TextColumnError,
     as_number,
     is_blank,
@@ -267,7 +267,7 @@ def read_labels(
     return grid.transposed if options.transpose else grid
 
 
-def _is_long(cells: Cells, options: LabelFile, known: Ids | None) -> bool:
+def _is_long(cells: FileTable, options: LabelFile, known: Ids | None) -> bool:
     """Return whether the options or the content say that a table is long."""
     if options.columns is not None:
         return True
@@ -288,7 +288,7 @@ def _grid_of_arrays(path: Path) -> Table:
     return replace(grid, values=grid.values.astype(np.float64))
 
 
-def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
+def _from_long(cells: FileTable, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
     """Return the labels of a long table as a grid or, if its grid would be large, as a sparse matrix."""
     cells, places = _long_columns(cells, options.columns)
     first, second = (cells.labels(place) for place in places[:2])
@@ -320,7 +320,7 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     return Table(values, rows, columns)
 
 
-def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
+def _long_columns(cells: FileTable, columns: str | None) -> tuple[FileTable, list[int]]:
     """Return a long table and the positions of its columns of instance, task and value.
 
     `columns` has their names, or their numbers from 1. If the value in the first line is a number,
@@ -351,7 +351,7 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     return cells, places
 
 
-def _names_of_columns(cells: Cells, columns: str | None) -> list[str]:
+def _names_of_columns(cells: FileTable, columns: str | None) -> list[str]:
     """Return the names or numbers of the columns of instance, task and value."""
     headings = cells.headings
     if columns is None:
@@ -369,13 +369,13 @@ def _names_of_columns(cells: Cells, columns: str | None) -> list[str]:
     return names
 
 
-def _are_numbers(names: list[str], cells: Cells) -> bool:
+def _are_numbers(names: list[str], cells: FileTable) -> bool:
     """Return whether names of columns are their numbers, not headings."""
     has_others = bool(set(names) - set(cells.headings))
     return has_others and all(map(_WHOLE.fullmatch, names))
 
 
-def _numbered_place(cells: Cells, number: str) -> int:
+def _numbered_place(cells: FileTable, number: str) -> int:
     """Return the position of a column that is given by its number from 1."""
     count = len(cells.headings)
     if not 0 < int(number) <= count:
@@ -386,7 +386,7 @@ def _numbered_place(cells: Cells, number: str) -> int:
     return int(number) - 1
 
 
-def _has_id(cells: Cells, place: int, heading: str) -> bool:
+def _has_id(cells: FileTable, place: int, heading: str) -> bool:
     """Return whether the heading of a column is also an id in it."""
     return heading in {id_text(line[place]) for line in cells.lines}
 
@@ -463,7 +463,7 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
-def shape_of(cells: Cells, known: Ids | None = None) -> str:
+def shape_of(cells: FileTable, known: Ids | None = None) -> str:
     """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
     A grid has a column of ids, which are all different, and numbers in all other columns. A long
@@ -500,12 +500,12 @@ def shape_of(cells: Cells, known: Ids | None = None) -> str:
     )
 
 
-def _is_numeric(cells: Cells, place: int) -> bool:
+def _is_numeric(cells: FileTable, place: int) -> bool:
     """Return whether a column holds numbers only."""
     return all(_is_number(line[place]) for line in cells.lines)
 
 
-def _could_be_long(cells: Cells) -> bool:
+def _could_be_long(cells: FileTable) -> bool:
     """Return whether a valid grid could also be a long table with each instance once and numbers as tasks."""
     if len(cells.headings) == 3:
         second = [id_text(line[1]) for line in cells.lines]
@@ -514,7 +514,7 @@ def _could_be_long(cells: Cells) -> bool:
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
 
 
-def _fault_of_grid(cells: Cells) -> str | None:
+def _fault_of_grid(cells: FileTable) -> str | None:
     """Return a description of the first error of a table that is read as a grid; None if it is a valid grid."""
     # Ids are in the first column or, as pandas writes them, in the last; texts in between are those
     # of a long table.
@@ -535,7 +535,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
     return None
 
 
-def _is_surely_long(cells: Cells, known: Ids | None) -> bool:
+def _is_surely_long(cells: FileTable, known: Ids | None) -> bool:
     """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False

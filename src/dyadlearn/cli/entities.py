@@ -510,7 +510,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise type(error)(Message(f"{path}: ", message_of(error))) from error
+        raise type(error)(Message("{path}: {error}", path=path, error=message_of(error))) from error
 
 
 # New instances and tasks ---------------------------------------------------------------------------

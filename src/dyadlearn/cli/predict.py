@@ -13,7 +13,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import Cells, as_number, read_cells, write_blocks, write_grid
+from dyadlearn._files.tables import FileTable, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
@@ -63,7 +63,7 @@ class Request:
     options : Predict
     loaded : Loaded
     instances, tasks : Side
-    pairs : Cells or None
+    pairs : FileTable or None
         The pairs to predict; None means all pairs of both sides.
     scale : (float, float)
         The ends of the scale to which predictions are clipped.
@@ -73,7 +73,7 @@ class Request:
     loaded: Loaded
     instances: Side
     tasks: Side
-    pairs: Cells | None
+    pairs: FileTable | None
     scale: tuple[float, float]
 
     @property
@@ -283,7 +283,7 @@ def _write_list(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str
     return done, {}
 
 
-def _values_of_pairs(predictor: Predictor, pairs: Cells) -> np.ndarray:
+def _values_of_pairs(predictor: Predictor, pairs: FileTable) -> np.ndarray:
     """Return the figures (d, n) of pairs."""
     request = predictor.request
     all_places = [_places(request, pairs, axis) for axis in (0, 1)]
@@ -398,7 +398,7 @@ def _taken(entities: Entities, rows: np.ndarray) -> Entities:
     return each_table(entities, lambda table: table.take(rows))
 
 
-def _read_pairs(path: Path) -> Cells:
+def _read_pairs(path: Path) -> FileTable:
     """Read a table whose first two columns are an instance and a task."""
     cells = read_cells(path)
     if len(cells.headings) < 2:
@@ -418,7 +418,7 @@ def _scale(clip: str | None) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def _means(request: Request, pairs: Cells) -> np.ndarray:
+def _means(request: Request, pairs: FileTable) -> np.ndarray:
     """Return the means (1, n) of training labels that are predicted for pairs with unknown ids."""
     places = []
     for axis, (known, side) in enumerate(zip(request.loaded.ids, request.sides, strict=True)):
@@ -427,7 +427,7 @@ def _means(request: Request, pairs: Cells) -> np.ndarray:
     return means_for_unknown(fitted_of(request.loaded.model).labels, places)[None, :]
 
 
-def _places(request: Request, pairs: Cells, axis: int) -> np.ndarray:
+def _places(request: Request, pairs: FileTable, axis: int) -> np.ndarray:
     """Return the positions of the instances (axis 0) or tasks (axis 1) of pairs; with --baseline also -1."""
     labels = pairs.labels(axis)
     ids = request.sides[axis].ids

@@ -23,7 +23,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._interrupts import ignore_signals, number_of
-from dyadlearn._messages import Argument, Message, Parameter, message_of
+from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._progress import Progress, aside, cleared
 from dyadlearn._text import PLAIN, make_table, number, printable
 from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileError
@@ -77,7 +77,7 @@ _OTHER_NAME: dict[str, str] = {
     "random_state": "--seed",
 }
 # Options of parameters with a certain value.
-_OPTIONS_WITH_VALUE: dict[tuple[str, Any], str] = {("on_error", "drop"): "--drop-invalid"}
+_OPTIONS_WITH_VALUE: dict[tuple[str, str], str] = {("on_error", "drop"): "--drop-invalid"}
 
 
 def spoken(message: str) -> str:
@@ -93,7 +93,7 @@ def _with_options(message: str) -> str:
 def option_of(parameter: Parameter) -> str:
     """Return the option of a parameter of the library, with its value; others are written as in Python."""
     name = parameter.name
-    value = parameter.value if isinstance(parameter, Argument) else None
+    value = parameter.value
     if (name, value) in _OPTIONS_WITH_VALUE:
         return _OPTIONS_WITH_VALUE[name, value]
     if name in _SAME_NAME:
@@ -102,9 +102,9 @@ def option_of(parameter: Parameter) -> str:
         option = _OTHER_NAME[name]
     else:  # such as a parameter of a kernel or of fingerprints
         return str(parameter)
-    if value is False:
+    if value == "False":
         return option.replace("--", "--no-", 1)
-    if value is None or value is True:
+    if value in ("", "True"):
         return option
     return f"{option} {value}"
 

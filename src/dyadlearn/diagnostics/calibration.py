@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn._messages import Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.diagnostics.monotone import MAPS, Map
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -171,9 +171,8 @@ class Calibration(Tabled):
             if tasks is not None:
                 raise ValueError(
                     Message(
-                        f"{type(self.model).__name__} takes pairs of ids: leave ",
-                        Parameter("tasks"),
-                        " out.",
+                        "{model} takes pairs of ids: leave <tasks> out.",
+                        model=type(self.model).__name__,
                     )
                 )
             return self._of_pairs(X)

@@ -30,7 +30,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._codes import row_keys
-from dyadlearn._messages import InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
@@ -347,9 +347,9 @@ class Knowledge(Stored):
         if repeated:
             raise IdError(
                 Message(
-                    f"Tasks {shown(repeated)} are known already: give new tasks ids of their own",
-                    InPython(", or forget the old ones"),
-                    ".",
+                    "Tasks {repeated} are known already: give new tasks ids of their own[, or "
+                    "forget the old ones|].",
+                    repeated=shown(repeated),
                 )
             )
         return new
@@ -487,12 +487,12 @@ class Knowledge(Stored):
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
                 Message(
-                    Parameter("Y"),
-                    f" has labels for {seen.n_rows} instances, but these are not the "
-                    f"{known.n_rows} that were learned: their Gram matrix differs. Give every "
-                    "learned instance once in the same call, with the features it was learned with",
-                    InPython("; chunks= takes them in pieces"),
-                    ". Nothing was changed.",
+                    "<Y> has labels for {n_rows} instances, but these are not the {n_learned} "
+                    "that were learned: their Gram matrix differs. Give every learned instance "
+                    "once in the same call, with the features it was learned with[; chunks= takes "
+                    "them in pieces|]. Nothing was changed.",
+                    n_rows=seen.n_rows,
+                    n_learned=known.n_rows,
                 )
             )
         return seen

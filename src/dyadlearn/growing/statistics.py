@@ -73,7 +73,7 @@ from dyadlearn._means import (
     with_ones,
 )
 from dyadlearn._memory import BLOCK, check_memory
-from dyadlearn._messages import Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
@@ -146,13 +146,8 @@ class Group(Stored):
         if not math.isfinite(size):
             raise ValueError(
                 Message(
-                    "Sums of products of the features and labels overflow: scale ",
-                    Parameter("X"),
-                    ", ",
-                    Parameter("Y"),
-                    " or ",
-                    Parameter("tasks"),
-                    " down.",
+                    "Sums of products of the features and labels overflow: scale <X>, <Y> or "
+                    "<tasks> down."
                 )
             )
         return total
@@ -268,10 +263,9 @@ class Group(Stored):
         if not fits:
             raise ValueError(
                 Message(
-                    Parameter("X"),
-                    " holds instances that were not learned as they are given here: the Gram "
+                    "<X> holds instances that were not learned as they are given here: the Gram "
                     "matrix of the others would not be positive semi-definite. Give the rows "
-                    "exactly as they were learned. Nothing was changed.",
+                    "exactly as they were learned. Nothing was changed."
                 )
             )
         return self._cleared(rest) if has_constant else rest

@@ -17,7 +17,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
 from dyadlearn._codes import group_codes
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
@@ -255,7 +255,7 @@ class Problem:
 
 
 _LACK = "have no label to estimate an intercept from"
-_REMEDY = Message("use ", Argument("fit_intercept", False), ", or a model with task features")
+_REMEDY = Message("use <fit_intercept=False>, or a model with task features")
 
 
 def scored_labels(
@@ -291,10 +291,10 @@ def scored_labels(
     if np.array_equal(unpredicted, labels.observed):
         raise ValueError(
             Message(
-                f"Setting {setting.value} leaves out the only label of every task, so that no task "
-                "has a label left to estimate its intercept from: give more labels of a task, ",
-                _REMEDY,
-                ".",
+                "Setting {setting} leaves out the only label of every task, so that no task has a "
+                "label left to estimate its intercept from: give more labels of a task, {remedy}.",
+                setting=setting.value,
+                remedy=_REMEDY,
             )
         )
     if not quiet:
@@ -319,10 +319,13 @@ def warn_of_unlabelled(
         tasks = np.flatnonzero(without).tolist()
         warnings.warn(
             Message(
-                f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) {lack}: their "
-                "predictions are NaN. Leave them out, ",
-                remedy,
-                ".",
+                "{n_tasks} of {n_all} tasks (positions {tasks}) {lack}: their predictions are "
+                "NaN. Leave them out, {remedy}.",
+                n_tasks=len(tasks),
+                n_all=without.size,
+                tasks=shown(tasks),
+                lack=lack,
+                remedy=remedy,
             ),
             NoLabelWarning,
             stacklevel=stacklevel + 1,
@@ -346,11 +349,15 @@ def warn_of_only_labels(
     tasks = np.flatnonzero(np.any(mask, axis=0)).tolist()
     warnings.warn(
         Message(
-            f"In setting {setting.value}, {np.count_nonzero(mask)} of {labels.size} labels are the "
-            f"only ones of their task (positions {shown(tasks)}), so that none is left to estimate "
-            f"its intercept from: {so}. Give more labels of these tasks, ",
-            _REMEDY,
-            ".",
+            "In setting {setting}, {n_only} of {n_labels} labels are the only ones of their task "
+            "(positions {tasks}), so that none is left to estimate its intercept from: {so}. Give "
+            "more labels of these tasks, {remedy}.",
+            setting=setting.value,
+            n_only=np.count_nonzero(mask),
+            n_labels=labels.size,
+            tasks=shown(tasks),
+            so=so,
+            remedy=_REMEDY,
         ),
         NoLabelWarning,
         stacklevel=stacklevel + 1,

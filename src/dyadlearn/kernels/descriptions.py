@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, to_numpy
-from dyadlearn._messages import InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
@@ -201,25 +201,27 @@ def check_description_names(names: Sequence[Any], owner: str) -> None:
         if not isinstance(name, str):
             raise TypeError(
                 Message(
-                    "The names of the descriptions in ",
-                    Parameter(owner),
-                    f" must be text, found {name!r}.",
+                    "The names of the descriptions in <{owner}> must be text, found {name!r}.",
+                    owner=owner,
+                    name=name,
                 )
             )
         if not name.strip() or name.startswith("$"):  # $ marks objects in a model file
             raise ValueError(
                 Message(
-                    "The descriptions in ",
-                    Parameter(owner),
-                    f" must have names that do not begin with $, found {name!r}.",
+                    "The descriptions in <{owner}> must have names that do not begin with $, "
+                    "found {name!r}.",
+                    owner=owner,
+                    name=name,
                 )
             )
         if name in names[:position]:
             raise ValueError(
                 Message(
-                    "The descriptions in ",
-                    Parameter(owner),
-                    f" must have different names, found {name!r} twice.",
+                    "The descriptions in <{owner}> must have different names, found {name!r} "
+                    "twice.",
+                    owner=owner,
+                    name=name,
                 )
             )
 
@@ -259,7 +261,11 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
             table = replace(table, values=np.asarray(table.values))
         if _dimensions(table) != 2:
             raise ValueError(
-                Message(title, f" must have two dimensions, found {_dimensions(table) or 'none'}.")
+                Message(
+                    "{title} must have two dimensions, found {dimensions}.",
+                    title=title,
+                    dimensions=_dimensions(table) or "none",
+                )
             )
         read[name] = table
     lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
@@ -267,9 +273,10 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
         raise ValueError(
             Message(
-                "The descriptions in ",
-                Parameter(owner),
-                f" must have one row for each entity, but {listed} rows.",
+                "The descriptions in <{owner}> must have one row for each entity, but {listed} "
+                "rows.",
+                owner=owner,
+                listed=listed,
             )
         )
     with_ids = [name for name, table in read.items() if table.row_ids is not None]
@@ -285,7 +292,7 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
 
 def title_of(name: str, owner: str) -> Message:
     """Return the name of one description of a side for messages."""
-    return Message(Parameter(owner), InPython(f"[{name!r}]", f" {name!r}"))
+    return Message("<{owner}>[[{name!r}]| {name!r}]", owner=owner, name=name)
 
 
 def _in_order(table: Table, target: Ids | None, name: str, other: str) -> Table:

@@ -27,7 +27,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
-from dyadlearn._messages import InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
@@ -199,11 +199,11 @@ def symmetrized(
     if symmetrize == "error" and gap > tolerance:
         raise KernelError(
             Message(
-                name,
-                f" is not symmetric: the largest gap to its transpose is {gap:.3g}, the tolerance "
-                f"is {tolerance:.3g}",
-                InPython("; dyadlearn.kernels.repair averages the two"),
-                ".",
+                "{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, the "
+                "tolerance is {tolerance:.3g}[; dyadlearn.kernels.repair averages the two|].",
+                name=name,
+                gap=gap,
+                tolerance=tolerance,
             )
         )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
@@ -322,12 +322,14 @@ def repaired_values(
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
             raise KernelError(
                 Message(
-                    name,
-                    f" is not positive semi-definite: {negative} of its {n} eigenvalues are "
-                    f"negative, the smallest {smallest:.3g} (the largest is "
-                    f"{float(xp.max(values)):.3g})",
-                    InPython("; dyadlearn.kernels.repair changes them"),
-                    ".",
+                    "{name} is not positive semi-definite: {negative} of its {n} eigenvalues are "
+                    "negative, the smallest {smallest:.3g} (the largest is {highest:.3g})[; "
+                    "dyadlearn.kernels.repair changes them|].",
+                    name=name,
+                    negative=negative,
+                    n=n,
+                    smallest=smallest,
+                    highest=float(xp.max(values)),
                 )
             )
         if psd == "shift":
@@ -363,9 +365,11 @@ def announced_repair(
         if largest(repaired) == 0:
             raise KernelError(
                 Message(
-                    name,
-                    f" is negative: its eigenvalues go from {lowest:.3g} to "
-                    f"{largest(values):.3g}: give minus the matrix, or exp(-D) for distances D.",
+                    "{name} is negative: its eigenvalues go from {lowest:.3g} to {highest:.3g}: "
+                    "give minus the matrix, or exp(-D) for distances D.",
+                    name=name,
+                    lowest=lowest,
+                    highest=largest(values),
                 )
             )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
@@ -374,14 +378,11 @@ def announced_repair(
     if flaws:
         warnings.warn(
             Message(
-                name,
-                f" is {' and '.join(flaws)}. All rows were used for this, also those that a "
-                "hold-out leaves out",
-                InPython(
-                    ": use dyadlearn.kernels.repair to do this explicitly, or repair='error' to "
-                    "refuse it"
-                ),
-                ".",
+                "{name} is {flaws}. All rows were used for this, also those that a hold-out "
+                "leaves out[: use dyadlearn.kernels.repair to do this explicitly, or "
+                "repair='error' to refuse it|].",
+                name=name,
+                flaws=" and ".join(flaws),
             ),
             KernelRepairWarning,
             stacklevel=3,

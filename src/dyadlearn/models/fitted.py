@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import nearly_identical_rows
-from dyadlearn._messages import Argument, InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, Units, leave_out
@@ -209,9 +209,9 @@ class Fitted(Predicting):
         if setting not in self.settings:
             raise ValueError(
                 Message(
-                    f"Setting {setting.value} predicts new tasks: fit with ",
-                    Argument("tasks"),
-                    ", their features or kernel.",
+                    "Setting {setting} predicts new tasks: fit with <tasks=>, their features or "
+                    "kernel.",
+                    setting=setting.value,
                 )
             )
 
@@ -318,11 +318,8 @@ class FittedRidge(Fitted):
             raise ValueError(
                 Message(
                     "This model uses profiles of the labels as features, so it has no hold-out "
-                    "formula: use ",
-                    InPython("model.holdout() or evaluate()", "dyadlearn evaluate"),
-                    ", or fit the model with ",
-                    Argument("stages", 1),
-                    ".",
+                    "formula: use [model.holdout() or evaluate()|dyadlearn evaluate], or fit the "
+                    "model with <stages=1>."
                 )
             )
         return self.training_problem

@@ -15,7 +15,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
-from dyadlearn._messages import Argument, InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import Constants, PairwiseRidge
 from dyadlearn.models.reading import checked_filter
@@ -177,14 +177,10 @@ class MainEffects(PairwiseRidge, stored=False):
         if not (self.fit_intercept or is_default):
             raise ValueError(
                 Message(
-                    Argument("constants", self.constants),
-                    " are weights of main effects, which ",
-                    Argument("fit_intercept", False),
-                    " leaves out: set ",
-                    Argument("fit_intercept", True),
-                    ", or leave ",
-                    Parameter("constants"),
-                    " out.",
+                    "<constants={constants!r}> are weights of main effects, which "
+                    "<fit_intercept=False> leaves out: set <fit_intercept=True>, or leave "
+                    "<constants> out.",
+                    constants=self.constants,
                 )
             )
 
@@ -402,15 +398,21 @@ class ProcessRidge(PairwiseRidge, stored=False):
         name = type(self).__name__
         if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
             if problem.pairing.knows_tasks:
-                remedy = Message("assess its predictions by ", InPython("holdout", "evaluate"))
+                remedy = Message("assess its predictions by [holdout|evaluate]")
             else:
-                remedy = Message("fit it with ", Argument("tasks"))
+                remedy = Message("fit it with <tasks=>")
             if self.describes_by_labels:
                 reason = "with profiles of labels"
             else:
                 reason = f"as {problem.pairing.words}"
-            fault = f"{name} {reason} has no deviations and no likelihood"
-            raise ValueError(Message(f"{fault}: ", remedy, "."))
+            raise ValueError(
+                Message(
+                    "{name} {reason} has no deviations and no likelihood: {remedy}.",
+                    name=name,
+                    reason=reason,
+                    remedy=remedy,
+                )
+            )
         labels = problem.labels
         if labels.is_full:
             return process_of(problem.pairing, labels)
@@ -566,11 +568,10 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
         if alpha is not None and task_alpha is not None and alpha != task_alpha:
             raise ValueError(
                 Message(
-                    "A network has one regularisation for both sides: set ",
-                    Argument("task_alpha", task_alpha),
-                    " equal to ",
-                    Argument("alpha", alpha),
-                    ".",
+                    "A network has one regularisation for both sides: set "
+                    "<task_alpha={task_alpha!r}> equal to <alpha={alpha!r}>.",
+                    task_alpha=task_alpha,
+                    alpha=alpha,
                 )
             )
         return task_alpha if alpha is None else alpha

@@ -24,7 +24,7 @@ from dyadlearn._checks import (
     check_no_infinity,
     check_same_library,
 )
-from dyadlearn._messages import Argument, InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
@@ -193,7 +193,7 @@ class OnlineTwoStepRidge(PairModel):
     >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
     """
 
-    _tasks_remedy = Message("fit it with ", Argument("tasks"), ", the features of the tasks.")
+    _tasks_remedy = Message("fit it with <tasks=>, the features of the tasks.")
     _not_always: ClassVar[tuple[str, ...]] = (
         *PairModel._not_always,
         "landscape_",
@@ -266,13 +266,8 @@ class OnlineTwoStepRidge(PairModel):
         if not (self._learnt.keeps_labels and self._knows_tasks):
             raise ValueError(
                 Message(
-                    "row_alpha needs labels and features of tasks: ",
-                    InPython("fit", "tune"),
-                    " with ",
-                    Argument("keep_labels", True),
-                    " and ",
-                    Argument("tasks"),
-                    ".",
+                    "row_alpha needs labels and features of tasks: [fit|tune] with "
+                    "<keep_labels=True> and <tasks=>."
                 )
             )
         return RowTerms(self._learnt.model, float(self.row_alpha))
@@ -324,7 +319,7 @@ class OnlineTwoStepRidge(PairModel):
         if X is None:
             name = type(self).__name__
             raise ValueError(
-                Message(f"{name} predicts only for given instances: give ", Parameter("X"), ".")
+                Message("{name} predicts only for given instances: give <X>.", name=name)
             )
         return self._new_rows(X, 0)
 
@@ -423,14 +418,15 @@ class OnlineTwoStepRidge(PairModel):
         """Return features Ψ (l, r) of tasks, None for a model without task features, and the ids of the tasks."""
         if not self._knows_tasks:
             if tasks is not None:
-                fault = "This model was fitted without task features"
-                raise ValueError(Message(f"{fault}: leave ", Parameter("tasks"), " out."))
+                raise ValueError(
+                    Message("This model was fitted without task features: leave <tasks> out.")
+                )
             return None, ids
         if tasks is None:
             raise ValueError(
                 Message(
-                    InPython("tasks is None", "--tasks is missing"),
-                    ", but this model has task features: give those of the new tasks.",
+                    "[tasks is None|--tasks is missing], but this model has task features: give "
+                    "those of the new tasks."
                 )
             )
         table, Psi = self._known_tasks(tasks, ids)
@@ -456,14 +452,8 @@ class OnlineTwoStepRidge(PairModel):
             if X is None:
                 raise ValueError(
                     Message(
-                        Parameter("X"),
-                        " is missing: give the instances of ",
-                        Parameter("y"),
-                        ", or ",
-                        InPython("fit", "tune"),
-                        " the model with ",
-                        Argument("keep_labels", True),
-                        ".",
+                        "<X> is missing: give the instances of <y>, or [fit|tune] the model with "
+                        "<keep_labels=True>."
                     )
                 )
             rows, grid, _ = self._read_rows(X, y, ids, reset=False)
@@ -481,10 +471,9 @@ class OnlineTwoStepRidge(PairModel):
             if row_ids is None or stored.ids is None:
                 raise ValueError(
                     Message(
-                        "This model stores all instances with their labels: leave ",
-                        Parameter("X"),
-                        " out, and give the labels of new tasks for all instances in one call, in "
-                        "the order in which they were learned, or with their ids.",
+                        "This model stores all instances with their labels: leave <X> out, and "
+                        "give the labels of new tasks for all instances in one call, in the order "
+                        "in which they were learned, or with their ids."
                     )
                 )
             grid = replace(grid, row_ids=row_ids)
@@ -642,26 +631,21 @@ class OnlineTwoStepRidge(PairModel):
         if known == "error":
             raise IdError(
                 Message(
-                    f"{len(ids)} of {batch.n_rows} instances are known already, and would count "
-                    f"twice: {shown(ids)}. Leave them out, ",
-                    InPython("forget them first, "),
-                    "or replace their labels by ",
-                    Argument("known", "replace"),
-                    ".",
+                    "{n_ids} of {n_rows} instances are known already, and would count twice: "
+                    "{ids}. Leave them out, [forget them first, |]or replace their labels by "
+                    '<known="replace">.',
+                    n_ids=len(ids),
+                    n_rows=batch.n_rows,
+                    ids=shown(ids),
                 )
             )
         if not learnt.keeps_labels:
             raise ValueError(
                 Message(
-                    f"Instances {shown(ids)} are known, but the model does not store their labels "
-                    "to replace them: ",
-                    InPython("fit", "tune"),
-                    " it again with ",
-                    Argument("keep_labels", True),
-                    InPython(
-                        ", or forget the instances with their old labels and learn them again"
-                    ),
-                    ".",
+                    "Instances {ids} are known, but the model does not store their labels to "
+                    "replace them: [fit|tune] it again with <keep_labels=True>[, or forget the "
+                    "instances with their old labels and learn them again|].",
+                    ids=shown(ids),
                 )
             )
 
@@ -949,11 +933,9 @@ class OnlineTwoStepRidge(PairModel):
         if not learnt.keeps_labels:
             raise ValueError(
                 Message(
-                    f"{type(self).__name__} keeps statistics only, not the labels: ",
-                    InPython("fit", "tune"),
-                    " it with ",
-                    Argument("keep_labels", True),
-                    ".",
+                    "{model} keeps statistics only, not the labels: [fit|tune] it with "
+                    "<keep_labels=True>.",
+                    model=type(self).__name__,
                 )
             )
         known = learnt.model.statistics
@@ -1022,8 +1004,9 @@ def _check_width(grid: Table, n_tasks: int) -> None:
     if grid.values.shape[1] != n_tasks:
         raise ValueError(
             Message(
-                Parameter("Y"),
-                f" has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).",
+                "<Y> has {n_columns} columns, expected the labels of {n_tasks} task(s).",
+                n_columns=grid.values.shape[1],
+                n_tasks=n_tasks,
             )
         )
 

@@ -26,7 +26,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import distinct, id_columns
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._registry import listed
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
@@ -169,9 +169,13 @@ def positions_of(
     if unknown:
         raise IdError(
             Message(
-                f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; ",
-                remedy,
-                ".",
+                "{n_unknown} of {n_wanted} {side} are {where}: {unknown}; {remedy}.",
+                n_unknown=len(unknown),
+                n_wanted=len(wanted),
+                side=side,
+                where=where,
+                unknown=shown(unknown),
+                remedy=remedy,
             )
         )
     return places
@@ -693,7 +697,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:
             remedy: str = Message(
-                "give ", Argument("tasks"), ", their features or kernel, to predict for new ones"
+                "give <tasks=>, their features or kernel, to predict for new ones"
             )
         else:
             remedy = (

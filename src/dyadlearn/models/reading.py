@@ -40,7 +40,7 @@ from dyadlearn._codes import (
     pair_numbers,
 )
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
-from dyadlearn._messages import Argument, InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
@@ -151,7 +151,10 @@ def checked_tasks(
             what = "features"
         raise ValueError(
             Message(
-                Parameter("tasks"), f" has {rows.shape[1]} columns, expected {n_columns} {what}."
+                "<tasks> has {n_found} columns, expected {n_columns} {what}.",
+                n_found=rows.shape[1],
+                n_columns=n_columns,
+                what=what,
             )
         )
     return rows
@@ -273,21 +276,19 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
         if array is not None and is_foreign(array):
             raise ValueError(
                 Message(
-                    Argument("device", device, "'"),
-                    f" is for numpy arrays: move {name} to the device, and leave ",
-                    Argument("device"),
-                    " out.",
+                    "<device={device!r}> is for numpy arrays: move {name} to the device, and "
+                    "leave <device=> out.",
+                    device=device,
+                    name=name,
                 )
             )
         if is_sparse(array):
             raise TypeError(
                 Message(
-                    Argument("device", device, "'"),
-                    " takes dense arrays, found ",
-                    Parameter(name),
-                    " sparse: ",
-                    InPython(f"give it as {name}.toarray()", "give a file of a dense matrix"),
-                    ".",
+                    "<device={device!r}> takes dense arrays, found <{name}> sparse: [give it as "
+                    "{name}.toarray()|give a file of a dense matrix].",
+                    device=device,
+                    name=name,
                 )
             )
     return [None if array is None else on_device(array, device) for array in arrays.values()]
@@ -502,13 +503,12 @@ def _read_list(y: Any) -> Labels:
     ):
         raise ValueError(
             Message(
-                f"All {labels.size} labels",
-                InPython(" that Y stores"),
-                f" are {labels.values[0]:g}, and ",
-                InPython("cells that a sparse matrix does not store", "pairs that are not listed"),
-                " are not observed, so there is nothing to learn: if ",
-                InPython("its zeros are labels too, pass Y.toarray()", "they are 0, give --fill 0"),
-                ".",
+                "All {n_labels} labels[ that Y stores|] are {label:g}, and [cells that a sparse "
+                "matrix does not store|pairs that are not listed] are not observed, so there is "
+                "nothing to learn: if [its zeros are labels too, pass Y.toarray()|they are 0, "
+                "give --fill 0].",
+                n_labels=labels.size,
+                label=labels.values[0],
             )
         )
     return labels
@@ -731,11 +731,8 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         if tasks is not None:
             raise ValueError(
                 Message(
-                    "A network has one set of nodes: pass their features or kernel as ",
-                    Parameter("X"),
-                    ", and leave ",
-                    Parameter("tasks"),
-                    " out.",
+                    "A network has one set of nodes: pass their features or kernel as <X>, and "
+                    "leave <tasks> out."
                 )
             )
         labels, form = symmetric_labels(labels.dense(), form, model._sign)

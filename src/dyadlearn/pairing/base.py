@@ -45,7 +45,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
@@ -137,10 +137,10 @@ def check_request(model: Pairing, setting: Setting, groups: Groups, cells: Any =
     if 1 in setting.new and not model.knows_tasks:
         raise ValueError(
             Message(
-                f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: "
-                "fit one that does, any but IndependentTaskRidge, with ",
-                Argument("tasks"),
-                ", or ask for setting A or B.",
+                "Setting {setting} leaves out tasks, but this model knows nothing of tasks: fit "
+                "one that does, any but IndependentTaskRidge, with <tasks=>, or ask for setting A "
+                "or B.",
+                setting=setting.value,
             )
         )
     check_groups(setting, groups, cells)
@@ -227,10 +227,11 @@ def check_regularisation(model: Pairing) -> None:
             message: str | None = None
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 message = Message(
-                    f"The {word} kernel is nearly singular: with ",
-                    Argument(name, 0),
-                    f", results may have a relative error of {spectrum.uncertainty:.0e}. Use a "
-                    f"larger {name}.",
+                    "The {word} kernel is nearly singular: with <{name}=0>, results may have a "
+                    "relative error of {error:.0e}. Use a larger {name}.",
+                    word=word,
+                    name=name,
+                    error=spectrum.uncertainty,
                 )
             elif share > _ROUNDED:
                 message = (

@@ -41,7 +41,7 @@ import numpy as np
 
 from dyadlearn._array import Array, largest, namespace, solve, take_rows, to_numpy, zeros
 from dyadlearn._memory import fits_in_memory
-from dyadlearn._messages import Argument, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
@@ -69,11 +69,8 @@ def check_takes_labels(model: Pairing) -> None:
         raise ValueError(
             Message(
                 "The tasks are independent, so labels of a new instance say nothing about its "
-                "other tasks: leave ",
-                Parameter("labels"),
-                " out, or fit another model than IndependentTaskRidge with ",
-                Argument("tasks"),
-                ".",
+                "other tasks: leave <labels> out, or fit another model than IndependentTaskRidge "
+                "with <tasks=>."
             )
         )
     if model.symmetry:

@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
-from dyadlearn._messages import InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
@@ -447,11 +447,13 @@ def score_plan(
     if score.n_unconverged and not is_coarse:
         warnings.warn(
             Message(
-                f"For {score.n_unconverged} of {counts[-1]} regularisations "
-                f"{how.problem.max_iter} conjugate-gradient iterations did not reach a relative "
-                f"residual of {score.tol:g}: their scores are approximate. ",
-                InPython("Raise max_iter, or leave", "Leave"),
-                " out the smallest regularisations.",
+                "For {n_unconverged} of {count} regularisations {max_iter} conjugate-gradient "
+                "iterations did not reach a relative residual of {tol:g}: their scores are "
+                "approximate. [Raise max_iter, or leave|Leave] out the smallest regularisations.",
+                n_unconverged=score.n_unconverged,
+                count=counts[-1],
+                max_iter=how.problem.max_iter,
+                tol=score.tol,
             ),
             ConvergenceWarning,
             stacklevel=3,

@@ -23,7 +23,7 @@ from dyadlearn._array import Array, as_array_of, double, namespace, take_rows, t
 from dyadlearn._checks import check_alpha, check_flag, check_whole
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
-from dyadlearn._messages import Argument, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
@@ -87,7 +87,7 @@ def check_learning_memory(
     purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
     remedy = Message("use fewer rows or fewer descriptions")
     if any(profiled):
-        remedy = Message(remedy, ", or ", Argument("stages", 1))
+        remedy = Message("{remedy}, or <stages=1>", remedy=remedy)
     check_memory(8 * numbers, Y, purpose, remedy)
 
 
@@ -569,10 +569,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if self.stages > 1 and setting is Setting.D:
                 raise ValueError(
                     Message(
-                        Parameter("stages"),
-                        " above 1 use profiles of labels, and in setting D both sides are new: set ",
-                        Argument("stages", 1),
-                        ".",
+                        "<stages> above 1 use profiles of labels, and in setting D both sides are "
+                        "new: set <stages=1>."
                     )
                 )
         check_whole(self.n_steps, "n_steps")
@@ -608,10 +606,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 parameter = ("kernel", "task_kernel")[axis]
                 raise ValueError(
                     Message(
-                        Parameter(parameter),
-                        " is given for several descriptions, but ",
-                        Parameter(name),
-                        " is one table: give one kernel.",
+                        "<{parameter}> is given for several descriptions, but <{name}> is one "
+                        "table: give one kernel.",
+                        parameter=parameter,
+                        name=name,
                     )
                 )
         self._plain = (given[0] is None, given[1] is None)
@@ -672,7 +670,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             else:
                 wanted = ("a single table", shown(kernel.names))
             raise ValueError(
-                Message(Parameter(name), f" must be {wanted[1]}, as in fit, found {wanted[0]}.")
+                Message(
+                    "<{name}> must be {expected}, as in fit, found {found}.",
+                    name=name,
+                    expected=wanted[1],
+                    found=wanted[0],
+                )
             )
         if described is None:
             [member] = kernel.members
@@ -690,13 +693,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                     unknown = f" ({int((known < 0).sum())} of {len(known)} are new)"
                 raise ValueError(
                     Message(
-                        f"The model describes {('instances', 'tasks')[axis]} by profiles of their "
-                        f"labels, so it predicts only those of training, identified by ids{unknown}"
-                        ": leave ",
-                        Parameter(name),
-                        " out, or fit with ",
-                        Argument("stages", 1),
-                        ".",
+                        "The model describes {side} by profiles of their labels, so it predicts "
+                        "only those of training, identified by ids{unknown}: leave <{name}> out, "
+                        "or fit with <stages=1>.",
+                        side=("instances", "tasks")[axis],
+                        unknown=unknown,
+                        name=name,
                     )
                 )
             table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
@@ -714,9 +716,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         def refuse(rows: Array) -> Array:
             raise ValueError(
                 Message(
-                    "Deviations, intervals and ",
-                    Argument("labels"),
-                    f" need all descriptions: give {missing} for each row.",
+                    "Deviations, intervals and <labels=> need all descriptions: give {missing} "
+                    "for each row.",
+                    missing=missing,
                 )
             )
 
@@ -738,9 +740,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if 1 in setting.new and not has_tasks:
             raise ValueError(
                 Message(
-                    f"Setting {setting.value} predicts new tasks, which need features: give ",
-                    Argument("tasks"),
-                    ".",
+                    "Setting {setting} predicts new tasks, which need features: give <tasks=>.",
+                    setting=setting.value,
                 )
             )
         check_enough_left(data.labels, setting, (groups, task_groups), knows_tasks=has_tasks)
@@ -987,11 +988,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if method == "exact" and (nested or self.describes_by_labels):
             raise ValueError(
                 Message(
-                    "Kernels that are learned again for each fold have no formula: leave ",
-                    Argument("method", "exact"),
-                    " out, or keep the kernels with ",
-                    Argument("nested", False),
-                    ".",
+                    "Kernels that are learned again for each fold have no formula: leave "
+                    '<method="exact"> out, or keep the kernels with <nested=False>.'
                 )
             )
         if nested:
@@ -1055,11 +1053,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if side := self._profiled_side(setting):
             raise ValueError(
                 Message(
-                    f"Setting {setting.value} leaves out {side}, which this model describes by "
-                    "profiles of their labels, so it cannot predict new ones: fit it for setting "
-                    f"{setting.value}, or with ",
-                    Argument("stages", 1),
-                    ".",
+                    "Setting {setting} leaves out {side}, which this model describes by profiles "
+                    "of their labels, so it cannot predict new ones: fit it for setting "
+                    "{setting}, or with <stages=1>.",
+                    setting=setting.value,
+                    side=side,
                 )
             )
 

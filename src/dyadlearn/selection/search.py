@@ -30,7 +30,7 @@ from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -436,9 +436,8 @@ def nested_score(
     if 1 in setting.new and tasks is None:
         raise ValueError(
             Message(
-                f"Setting {setting.value} leaves out tasks: give ",
-                Argument("tasks"),
-                ", their features or kernel.",
+                "Setting {setting} leaves out tasks: give <tasks=>, their features or kernel.",
+                setting=setting.value,
             )
         )
     reader = clone(search)
@@ -1227,8 +1226,12 @@ class Edge:
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        best = write(self.best)
-        return Message(f"The best {self.name}, {best}, is on the edge of ", self._rest(write), ".")
+        return Message(
+            "The best {name}, {best}, is on the edge of {rest}.",
+            name=self.name,
+            best=write(self.best),
+            rest=self._rest(write),
+        )
 
     def _rest(self, write: Callable[[float], str]) -> str:
         """Return the end of the sentence: the grid, and what to do."""
@@ -1236,8 +1239,12 @@ class Edge:
         if not self.is_default:
             return f"the grid ({limits}): widen the grid"
         direction = "smaller" if self.is_least else "larger"
-        values = Argument(f"{self.name}s")
-        return Message(f"the default grid ({limits}): give {direction} ", values)
+        return Message(
+            "the default grid ({limits}): give {direction} <{values}=>",
+            limits=limits,
+            direction=direction,
+            values=f"{self.name}s",
+        )
 
 
 @dataclass(frozen=True)
@@ -1255,9 +1262,13 @@ class EdgeOfTasks(Edge):
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        which = f"{self.n_here} of {self.n_tasks} tasks"
-        rest = self._rest(write)
-        return Message(f"The best {self.name} of {which} is on the edge of ", rest, ".")
+        return Message(
+            "The best {name} of {n_here} of {n_tasks} tasks is on the edge of {rest}.",
+            name=self.name,
+            n_here=self.n_here,
+            n_tasks=self.n_tasks,
+            rest=self._rest(write),
+        )
 
 
 def edges_of(search: Search) -> list[Edge]:
