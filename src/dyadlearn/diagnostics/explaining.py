@@ -287,7 +287,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
 
 def _weigher(fitted: FittedRidge, count: int) -> Weigher:
-    """Return what computes the weights of the labels for a number of predictions; memory is checked first."""
+    """Check the memory for a number of predictions, and return what computes the weights of their labels."""
     problem = fitted.training_problem
     values = problem.labels.values
     weigher = label_weigher(
@@ -386,8 +386,8 @@ def _explanation(
     has_label = column.is_new or (labels.columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
-            f"Nothing is predicted for the {names.task} {column.id!r}, which has no label: use "
-            f"fit_intercept=False, or a model that knows tasks."
+            f"Nothing is predicted for the {names.task} {column.id!r}, which has no label to "
+            f"estimate an intercept from: use fit_intercept=False, or a model with task features."
         )
     weights = to_numpy(weigher.weights(row.value, column.value))
     listed = weights[fitted.labels.observed]

@@ -91,7 +91,7 @@ def recommend(
         training; NaN and cells that a sparse matrix does not store are unknown. A long table is an
         array, list of rows or frame of shape (p, 2) or (p, 3): an instance, a task and optionally a
         label. Ids are matched, and other ids are ignored; without ids, positions are used. If the
-        shape fits both forms, a list is a long table and anything else a grid.
+        shape fits both, a list is a long table and anything else a grid.
     n : int, default=10
         Maximum number of recommendations in each list.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
@@ -207,7 +207,7 @@ def top_pairs(
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for unobserved pairs, {NO_CONSTANT}")
+            raise ValueError(f"Nothing is predicted for unobserved pairs: {NO_CONSTANT}")
         raise ValueError(
             f"All pairs are observed: there is none to recommend{advice_on_zeros(zeros)}."
         )
@@ -384,7 +384,7 @@ def _held_out_lists(
     best, scores = best_in_rows(np.where(wanted, predictions, np.nan), options.n)
     if np.isnan(scores).all():
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for {query.in_words}, {NO_CONSTANT}")
+            raise ValueError(f"Nothing is predicted for {query.in_words}: {NO_CONSTANT}")
         raise ValueError(
             f"Every label of {query.in_words} is observed, so there is nothing to "
             f"recommend{advice_on_zeros(zeros)}."
@@ -439,7 +439,7 @@ class _Ranking:
     def _nothing(self) -> str:
         """Why there is nothing to recommend."""
         if self.known is None or not self.known.nnz:
-            return f"Nothing is predicted for any of the {self.query.names.tasks}, {NO_CONSTANT}"
+            return f"Nothing is predicted for any of the {self.query.names.tasks}: {NO_CONSTANT}"
         return f"Everything is known of {self.query.in_words}, so there is nothing to recommend."
 
 
@@ -472,8 +472,8 @@ def _ranking_of_ids(model: Any, ids: Any, axis: int, options: _Options) -> _Rank
         if knows_rows(fitted.pairing) or zeros_are_unobserved(grid_labels, options.zeros):
             new = [label for label, place in zip(subjects, places, strict=True) if place < 0]
             raise ValueError(
-                f"Known and new {names.both[axis]} are ranked differently: use two calls, "
-                f"{shown(new)} is new."
+                f"Known and new {names.both[axis]} are ranked differently: use one call for the "
+                f"known ones and one for the new ones, {shown(new)}."
             )
     read_rows = fitted.columns if axis else fitted.rows
     _, rows = read_rows(fitted.describe(subjects, axis))
@@ -570,7 +570,8 @@ def _stored_places(stored: Any, subjects: list[Any], names: SideNames) -> Any:
     unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
     if unknown:
         raise IdError(
-            f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept."
+            f"The model has kept no {names.instances} with the ids {shown(unknown)}: pass their "
+            f"features by X=."
         )
     return places
 

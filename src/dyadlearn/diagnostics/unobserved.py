@@ -14,7 +14,10 @@ __all__: list[str] = []
 # Method of predictions of the model itself.
 FROM_ALL = "predicted from all observed labels"
 # Why a model predicts nothing for some pairs, as the end of an error.
-NO_CONSTANT = "whose tasks have no labels for an intercept: use fit_intercept=False, or a model that knows tasks."
+NO_CONSTANT = (
+    "the tasks have no labels to estimate an intercept from. Use fit_intercept=False, or a model "
+    "with task features."
+)
 
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
@@ -35,7 +38,7 @@ def unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
 
 
 def labels_of_pairs(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
-    """Return the labels of a grid, without missing ones of the nodes of a network with themselves."""
+    """Return the labels of a grid; for a network, leave out missing labels of a node with itself."""
     if not fitted.is_network:
         return Y
     is_self = np.eye(len(Y), dtype=bool)
@@ -73,10 +76,9 @@ def unused_predictions(
         m, q = labels.shape
         raise ValueError(
             f"setting={setting.value!r} predicts each pair without labels of its rows, but "
-            f"hold-out of a list predicts "
-            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', "
-            f"or fit the model on a "
-            f"grid of {m} × {q} labels with NaN for missing ones."
+            f"hold-out of a list predicts only its {labels.size} observed pairs, which are not "
+            f"recommended: use setting='A', or fit the model on a grid of {m} × {q} labels with "
+            f"NaN for missing ones."
         )
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
