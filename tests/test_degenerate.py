@@ -775,7 +775,10 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
             process.log_marginal_likelihood,
             lambda: process.log_marginal_likelihood(scale=1.0),
         ),
-        "give some of another value": (lambda: calibrate(same, "A"), lambda: calibrate(both, "A")),
+        "give some labels of another value": (
+            lambda: calibrate(same, "A"),
+            lambda: calibrate(both, "A"),
+        ),
         "over='tasks'": (
             lambda: bootstrap_interval(V[:1], V[:1], n_resamples=2),
             lambda: bootstrap_interval(V[:1], V[:1], over="tasks", n_resamples=2),

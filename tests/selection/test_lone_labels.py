@@ -25,7 +25,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.metrics import mean_squared_error
 from dyadlearn.views.grid import holdout_of_model
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import SummaryOptions, summary_of
 from sweeps import every, lines, over
 
 M = 12
@@ -235,7 +235,7 @@ def test_pictures_show_what_is_predicted():
     model = fitted()
     view = quietly(holdout_of_model, model, "AB")[0]
     assert {len(points.x) for points in view.curves.values()} == {N - 1}
-    summary, said = quietly(summary_of, model, alphas=ALPHAS)
+    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
     assert [each.trouble for each in summary.results] == [None, None]
     assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
     assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
