@@ -25,6 +25,7 @@ from dyadlearn._files.atomic import ids_file
 from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn._text import quoted
 from dyadlearn.exceptions import DataFileError, IdError
@@ -96,8 +97,13 @@ class FeatureFile:
     def without_ids(self) -> IdError:
         """Error for a file that must have ids and has none."""
         return IdError(
-            f"{self.path} has no ids: write them into {ids_file(self.path).name} beside it, one a "
-            f"line in the order of its rows, or name them by row_ids=."
+            Message(
+                "{path} has no ids: write them into {beside} beside it, one a line in the order "
+                "of its rows, or name them [by row_ids=|as {file}::row_ids=FILE].",
+                path=self.path,
+                beside=ids_file(self.path).name,
+                file=self.path.name,
+            )
         )
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
@@ -421,7 +427,12 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
             if chosen is None:
                 if beside or not _is_array(node[names[0]]):
                     raise DataFileError(
-                        f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}."
+                        Message(
+                            "{path} holds {n_names} arrays or groups, {choice}.",
+                            path=path,
+                            n_names=len(names),
+                            choice=_choose(path, names),
+                        )
                     )
                 return _one_each(path, place, node, names, row_ids, pool)
             place = (*place, chosen)
@@ -430,9 +441,13 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
         return _one_matrix(path, place, node, group, row_ids, pool)
 
 
-def _choose(path: Path, names: Sequence[str]) -> str:
+def _choose(path: Path, names: Sequence[str]) -> Message:
     """Return a hint for a message about a file with several parts."""
-    return f"{shown(names)}: say by key= (on the command line {path.name}::{names[0]}) which has the features"
+    return Message(
+        "{names}: say [by key= (on the command line {part})|as {part}] which has the features",
+        names=shown(names),
+        part=f"{path.name}::{names[0]}",
+    )
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
@@ -477,7 +492,12 @@ def _one_matrix(
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
-        raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
+        raise DataFileError(
+            Message(
+                "{where} has one row for each id: [pool=|::pool=mean] is for files with several.",
+                where=where,
+            )
+        )
     names = []
     for name in IDS if row_ids is None else (row_ids,):
         if isinstance(name, str | os.PathLike) and str(name) in group:
@@ -541,7 +561,11 @@ def _one_each(
     """Return a file with one array for each id; only requested arrays are opened."""
     if row_ids is not None:
         raise DataFileError(
-            f"{path} has an array for each id, which it is named by: leave row_ids out."
+            Message(
+                "{path} has an array for each id, which it is named by: leave "
+                "[row_ids|::row_ids=] out.",
+                path=path,
+            )
         )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
     labels = _own_ids([group[name] for name in names], path) if is_numbered else names
@@ -582,8 +606,13 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
         raise DataFileError(
-            f"{whose} has an array of shape {shape}, several rows for one id: "
-            f'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
+            Message(
+                "{whose} has an array of shape {shape}, several rows for one id: "
+                '[pool="mean" (on the command line FILE::pool=mean)|FILE::pool=mean] takes their '
+                "mean.",
+                whose=whose,
+                shape=shape,
+            )
         )
     n_bytes = math.prod(shape) * np.dtype(array.dtype).itemsize
     packed.check_decoded(path, n_bytes, f"Reading {whose}")
@@ -671,7 +700,12 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
         raise DataFileError(
-            f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}."
+            Message(
+                "{path} has vectors in {n_vectors} columns, {choice}.",
+                path=path,
+                n_vectors=len(vectors),
+                choice=_choose(path, vectors),
+            )
         )
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
@@ -729,11 +763,17 @@ def open_features(
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:
-        raise ValueError(f"{path} holds one table: leave key={key!r} out.")
+        raise ValueError(
+            Message("{path} holds one table: leave [key={key!r}|::{key}] out.", path=path, key=key)
+        )
     if ending == ".npy":
         return open_npy(path, row_ids)
     if row_ids is not None:
-        raise ValueError(f"{path} has its ids in its first column: leave row_ids out.")
+        raise ValueError(
+            Message(
+                "{path} has its ids in its first column: leave [row_ids|::row_ids=] out.", path=path
+            )
+        )
     return FeatureFile.of_table(path, read_cells(path).table())
 
 

@@ -226,11 +226,23 @@ _LINE = 160
 
 
 class TextColumnError(DataFileError):
-    """Error for a column that must hold numbers but holds only texts; `column` is its heading."""
+    """Error for a column that must hold numbers but holds only texts.
 
-    def __init__(self, message: str, column: str) -> None:
-        super().__init__(message)
+    Attributes
+    ----------
+    fault : str
+        What is wrong with the first text, without a full stop.
+    column : str
+        Heading of the column.
+    """
+
+    def __init__(self, fault: str, column: str) -> None:
+        super().__init__(f"{fault}.")
+        self.fault = fault
         self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TextColumnError, (self.fault, self.column)
 
 
 @dataclass(frozen=True)
@@ -320,11 +332,11 @@ class FileTable:
 
     def _refusal(self, row: int, place: int) -> DataFileError:
         """Return the error for a cell that is not a number."""
-        message = f"{self.fault(row, place)}."
+        fault = str(self.fault(row, place))
         cells = [line[place] for line in self.lines if not is_blank(line[place])]
         if all(as_number(cell) is None and not _remedy(cell) for cell in cells):
-            return TextColumnError(message, self.headings[place])
-        return DataFileError(message)
+            return TextColumnError(fault, self.headings[place])
+        return DataFileError(f"{fault}.")
 
     def fault(self, row: int, place: int) -> str | None:
         """Return a message about a cell that is neither a number nor missing, without a full stop; None if it is."""

@@ -18,14 +18,16 @@ import numpy as np
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, write_table
 from dyadlearn.exceptions import DataFileError
 
 #: The environment variable that names the folder of data sets.
 VARIABLE = "DYADLEARN_DATA"
 
-_OTHER_FOLDER = (
-    f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+_OTHER_FOLDER = Message(
+    "name the folder that holds them by <data_home=> or by the environment variable {variable}.",
+    variable=VARIABLE,
 )
 
 # Seconds without an answer after which a download fails.
@@ -80,12 +82,25 @@ class DataFolder:
         missing = [name for name, path in paths.items() if path is None]
         if missing:
             wanted = self._wanted(f"{', '.join(missing)} ({source})")
-            raise FileNotFoundError(f"The data set {self.title} is not in {self.home}: {wanted}")
+            raise FileNotFoundError(
+                Message(
+                    "The data set {title} is not in {home}: {wanted}",
+                    title=self.title,
+                    home=self.home,
+                    wanted=wanted,
+                )
+            )
         return [path for path in paths.values() if path is not None]
 
-    def _wanted(self, files: str) -> str:
+    def _wanted(self, files: str) -> Message:
         """Return a hint where to put files."""
-        return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
+        place = self.home / self.folder
+        return Message(
+            "put {files}, plain or gzipped, in {place}, or {other_folder}",
+            files=files,
+            place=place,
+            other_folder=_OTHER_FOLDER,
+        )
 
     def obtain(
         self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]
@@ -126,7 +141,9 @@ class DataFolder:
                 download_file(address + name, path, sha256=checksums[name])
             except ConnectionError as error:
                 wanted = self._wanted(f"{', '.join(names)} (from {address}, by other means)")
-                raise ConnectionError(f"{error} Or {wanted}") from error
+                raise ConnectionError(
+                    Message("{error} Or {wanted}", error=error, wanted=wanted)
+                ) from error
 
 
 def read_lines(path: Path) -> list[str]:

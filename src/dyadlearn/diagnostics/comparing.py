@@ -22,6 +22,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
+from dyadlearn._messages import Message, message_of
 from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.labels import read_labels
@@ -75,6 +76,13 @@ class Difference:
         if self.is_significant:
             return f"{self.better} is better than {self.other}: {figures}"
         return f"no significant difference between {self.better} and {self.other}: {figures}"
+
+    def sentence(self, scoring: str, coverage: float) -> str:
+        """Return the result as a sentence."""
+        summary = self.summary(scoring, coverage)
+        if self.is_significant:  # it begins with the name of a model, which is written as it is
+            return f"{summary}."
+        return f"{summary[0].upper()}{summary[1:]}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,13 +149,7 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        sentences = []
-        for difference in self.to_best:
-            words = difference.summary(self.scoring, self.coverage)
-            if words.startswith("no "):  # other sentences begin with the name of a model
-                words = words[0].upper() + words[1:]
-            sentences.append(f"{words}.")
-        return " ".join(sentences)
+        return " ".join(each.sentence(self.scoring, self.coverage) for each in self.to_best)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -457,7 +459,9 @@ def _naming(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name!r} cannot be compared: {error}") from error
+        raise type(error)(
+            Message("{name!r} cannot be compared: {error}", name=name, error=message_of(error))
+        ) from error
 
 
 def _nested_predictions(name: str, nested: NestedScore, setting: Setting) -> Table:

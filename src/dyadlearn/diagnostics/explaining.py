@@ -13,6 +13,7 @@ from scipy import sparse
 from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
@@ -386,8 +387,12 @@ def _explanation(
     has_label = column.is_new or (labels.columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
-            f"Nothing is predicted for the {names.task} {column.id!r}, which has no label to "
-            f"estimate an intercept from: use fit_intercept=False, or a model with task features."
+            Message(
+                "Nothing is predicted for the {task} {task_id!r}, which has no label to estimate "
+                "an intercept from: use <fit_intercept=False>, or a model with task features.",
+                task=names.task,
+                task_id=column.id,
+            )
         )
     weights = to_numpy(weigher.weights(row.value, column.value))
     listed = weights[fitted.labels.observed]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dyadlearn._codes import (
     label_array,
     pair_numbers,
 )
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
@@ -344,10 +345,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 if self.setting == Setting.D:
                     test = ((first == a) & (second == b)) | ((first == b) & (second == a))
                 else:
-                    if self.setting == Setting.B:
-                        new, known = (first, second)
-                    else:
-                        new, known = (second, first)
+                    is_b = self.setting == Setting.B
+                    new = first if is_b else second
+                    known = second if is_b else first
                     test = (new == a) & (known != a)
                 if test.any():
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
@@ -357,8 +357,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         n_units = int(units.max(initial=-1)) + 1
         if n_units < self.n_splits:
             raise ValueError(
-                f"{self.n_splits} folds need at least as many {words} in setting {self.setting}, "
-                f"found {n_units}: use fewer folds."
+                Message(
+                    "{n_splits} folds[| (--cv)] need at least as many {words} in setting "
+                    "{setting}, found {n_units}: use fewer folds.",
+                    n_splits=self.n_splits,
+                    words=words,
+                    setting=self.setting,
+                    n_units=n_units,
+                )
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
@@ -429,9 +435,7 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
         for column in (*known, *asked)
     ):
         return
-    wanted, others = (
-        {label for column in columns for label in _as_list(column)} for columns in (asked, known)
-    )
+    wanted, others = (set(chain.from_iterable(map(_as_list, ids))) for ids in (asked, known))
     alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(

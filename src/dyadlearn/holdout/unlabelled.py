@@ -25,7 +25,8 @@ from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, tak
 from dyadlearn._rounding import settle
 from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing.inverses import fixed_values
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
@@ -71,8 +72,8 @@ class Unlabelled:
         grid = zeros((observed.size,), self.centred) + float("nan")
         if float(self.labels.size) * missing.size > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
-        known = [each[observed] for each in codes]
-        asked = np.stack([each.reshape(-1)[missing] for each in codes])
+        known = [of_side[observed] for of_side in codes]
+        asked = np.stack([of_side.reshape(-1)[missing] for of_side in codes])
         wanted, unit_of = np.unique(asked, axis=1, return_inverse=True)
         unit_of = unit_of.reshape(-1)
         n = self.labels.size
