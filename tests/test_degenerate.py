@@ -543,8 +543,8 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
         ],
         "screen": [(is_alone_in_a, NOTHING_LEFT)],
         "calibrate": [
-            (case.is_constant, "Probabilities are of labels of two values, and all of them are"),
-            (case.values.size > 2, "Probabilities are of labels of two values, and these have"),
+            (case.is_constant, "Probabilities need labels of two values, found only"),
+            (case.values.size > 2, "Probabilities need labels of two values, found \\d+ values"),
             (is_alone_in_a, NOTHING_LEFT),
             (
                 case.observed.sum() == 2 and kind.has_formula,
@@ -775,7 +775,10 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
             process.log_marginal_likelihood,
             lambda: process.log_marginal_likelihood(scale=1.0),
         ),
-        "give some of another value": (lambda: calibrate(same, "A"), lambda: calibrate(both, "A")),
+        "give some labels of another value": (
+            lambda: calibrate(same, "A"),
+            lambda: calibrate(both, "A"),
+        ),
         "over='tasks'": (
             lambda: bootstrap_interval(V[:1], V[:1], n_resamples=2),
             lambda: bootstrap_interval(V[:1], V[:1], over="tasks", n_resamples=2),

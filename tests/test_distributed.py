@@ -479,13 +479,13 @@ def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
     )
     refused(
         data,
-        "Expected an OnlineTwoStepRidge, found IndependentTaskRidge",
+        "model must be an OnlineTwoStepRidge, found IndependentTaskRidge",
         TypeError,
         model=IndependentTaskRidge(),
     )
     refused(
         data,
-        "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV",
+        "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
         TypeError,
         model=TwoStepRidgeCV(),
     )
@@ -527,5 +527,5 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(
             model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 40, P), labels
         ).compute()
-    with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
+    with pytest.raises(TypeError, match="model must be an OnlineTwoStepRidge, found TwoStepRidge"):
         distributed.predict(TwoStepRidge().fit(X, Y), rows)

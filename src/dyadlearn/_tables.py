@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -208,10 +207,14 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
             )
     check_id_types(ids.labels, owner)
     if len(set(ids.labels)) < len(ids.labels):
-        counts = Counter(ids.labels)
-        repeated = [label for label, count in counts.items() if count > 1]
+        seen: set[Hashable] = set()
+        repeated: dict[Hashable, None] = {}
+        for label in ids.labels:
+            if label in seen:
+                repeated[label] = None
+            seen.add(label)
         raise IdError(
-            f"{owner} has repeated ids: {shown(repeated)} ({len(repeated)} of {len(counts)} ids): "
+            f"{owner} has repeated ids: {shown(list(repeated))} ({len(repeated)} of {len(seen)} ids): "
             f"aggregate or rename them."
         )
     return ids
@@ -479,8 +482,8 @@ def library_of(value: Any) -> str | None:
     return library if library in _FRAMES else None
 
 
-def formed_as(table: Table, *inputs: Any) -> Any:
-    """Return results in the type of the inputs: a `Table`, a frame or an array."""
+def like_inputs(table: Table, *inputs: Any) -> Any:
+    """Return a table in the type of the inputs: a `Table`, a frame or an array."""
     if any(isinstance(item, Table) for item in inputs):
         return table
     return table.restore(table.values)

@@ -280,7 +280,7 @@ def tune(
 def _check_online(model: Any) -> None:
     """Raise if the model is not an OnlineTwoStepRidge."""
     if not isinstance(model, OnlineTwoStepRidge):
-        raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
+        raise TypeError(f"model must be an OnlineTwoStepRidge, found {type(model).__name__}.")
 
 
 def _answer(model: Any, rows: Any) -> Any:

@@ -235,7 +235,7 @@ def test_a_list_answers_what_a_grid_does(made, files, run):
     assert (files / "page.html").exists()
     ran = run("predict", model, *sides(files), "--probability")
     assert ran.code == 2
-    assert "Probabilities are of labels of two values" in " ".join(ran.err.split())
+    assert "Probabilities need labels of two values" in " ".join(ran.err.split())
 
 
 def test_a_table_may_name_the_task_first(made, files, run):

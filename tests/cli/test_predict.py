@@ -546,7 +546,7 @@ def test_probabilities_that_there_are_none_of(tables, new, run):
     out = tables.folder / "p.csv"
     ran = run("predict", path, "--instances", new["users"], "--probability", "-o", out)
     assert ran.code == 2
-    assert "Probabilities are of labels of two values" in ran.err
+    assert "Probabilities need labels of two values" in ran.err
     assert not out.exists()
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run("predict", path, "--instances", new["users"], "--probability")

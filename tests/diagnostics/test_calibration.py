@@ -354,9 +354,9 @@ def test_few_positives(positives, method):
         (
             lambda Y, P: P,
             {},
-            r"labels of two values, and these have 240 \(.*, …\): ask for intervals",
+            r"need labels of two values, found 240 values \(.*, …\): ask for intervals",
         ),
-        (lambda Y, P: np.ones_like(Y), {}, r"all of them are 1: give some of another value"),
+        (lambda Y, P: np.ones_like(Y), {}, r"found only 1: give some labels of another value"),
         (
             lambda Y, P: Y,
             {"method": "platt"},

@@ -126,7 +126,7 @@ def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
     )
     sparse.save_npz(path, matrix)
     if kind == "coo":
-        with pytest.raises(DataFileError, match="in the forms csr, csc, found coo"):
+        with pytest.raises(DataFileError, match="read as csr or csc, found coo"):
             load_table(path)
         return
     assert_array_equal(load_table(path).values.toarray(), matrix.toarray())

@@ -254,7 +254,7 @@ def test_advice_is_given_of_what_is_predicted():
     assert 4 not in tasks
     with pytest.raises(
         ValueError,
-        match=r"^Nothing is predicted for 4, whose tasks have no labels for an intercept",
+        match=r"^Nothing is predicted for 4: the tasks have no labels to estimate an intercept from",
     ):
         recommend(model, task=4)
 

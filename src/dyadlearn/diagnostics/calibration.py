@@ -112,10 +112,9 @@ class Calibration(Tabled):
         """Return the calibration of one setting."""
         chosen = as_setting(setting)
         if chosen.value not in self.settings:
-            remedy = f"ask for it, as in calibrate(model, {chosen.value!r})"
             raise ValueError(
-                f"Setting {chosen.in_words} is not calibrated, only {', '.join(self.settings)}: "
-                f"{remedy}."
+                f"Setting {chosen.in_words} is not calibrated, only {', '.join(self.settings)}: ask "
+                f"for it, as in calibrate(model, {chosen.value!r})."
             )
         return self.settings[chosen.value]
 
@@ -324,12 +323,14 @@ def _check_two(values: np.ndarray) -> None:
         return
     if len(values) > 2:
         some = ", ".join(f"{value:g}" for value in values[:3])
-        in_words = f"these have {len(values)} ({some}, …)"
-        advice = "ask for intervals, or divide them into two classes"
-    else:
-        in_words = f"all of them are {values[0]:g}"
-        advice = "give some of another value"
-    raise ValueError(f"Probabilities are of labels of two values, and {in_words}: {advice}.")
+        raise ValueError(
+            f"Probabilities need labels of two values, found {len(values)} values ({some}, …): ask "
+            f"for intervals, or divide the labels into two classes."
+        )
+    raise ValueError(
+        f"Probabilities need labels of two values, found only {values[0]:g}: give some labels of "
+        f"another value."
+    )
 
 
 def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
@@ -360,7 +361,7 @@ def _as_grid(values: Any) -> np.ndarray:
 
 
 def _labels(fitted: Fitted) -> np.ndarray:
-    """Return the labels; those of a node with itself are left out if they are antisymmetric, and so zero."""
+    """Return the labels; NaN for a node of an antisymmetric network with itself, whose label is always zero."""
     labels = to_numpy(fitted.labels.values)
     if fitted.symmetry >= 0:
         return labels

@@ -287,7 +287,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
 
 def _weigher(fitted: FittedRidge, count: int) -> Weigher:
-    """Return what computes the weights of the labels for a number of predictions; memory is checked first."""
+    """Check the memory for a number of predictions, and return what computes the weights of their labels."""
     problem = fitted.training_problem
     values = problem.labels.values
     weigher = label_weigher(
@@ -387,8 +387,8 @@ def _explanation(
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
             Message(
-                "Nothing is predicted for the {task} {task_id!r}, which has no label: use "
-                "<fit_intercept=False>, or a model that knows tasks.",
+                "Nothing is predicted for the {task} {task_id!r}, which has no label to estimate "
+                "an intercept from: use <fit_intercept=False>, or a model with task features.",
                 task=names.task,
                 task_id=column.id,
             )

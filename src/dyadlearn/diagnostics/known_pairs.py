@@ -160,6 +160,8 @@ def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray
     # Ids of which nothing is known are no mistake, but ids that look alike are.
     alike = near_miss(labels, ids.labels) if (places < 0).all() else None
     if alike is not None:
-        ids_in_words = f"{alike[0]!r} in it and {alike[1]!r} differ in type or blanks only"
-        raise IdError(f"known has none of the {name}: {ids_in_words}: read both alike.")
+        raise IdError(
+            f"known has none of the {name}, but {alike[0]!r} in known and {alike[1]!r} in the model "
+            f"differ only in type or blanks: read both tables alike."
+        )
     return np.asarray(places[codes])

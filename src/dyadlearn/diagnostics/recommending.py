@@ -91,7 +91,7 @@ def recommend(
         training; NaN and cells that a sparse matrix does not store are unknown. A long table is an
         array, list of rows or frame of shape (p, 2) or (p, 3): an instance, a task and optionally a
         label. Ids are matched, and other ids are ignored; without ids, positions are used. If the
-        shape fits both forms, a list is a long table and anything else a grid.
+        shape fits both, a list is a long table and anything else a grid.
     n : int, default=10
         Maximum number of recommendations in each list.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
@@ -208,7 +208,7 @@ def top_pairs(
     if not rows.size:
         if wanted.any():
             raise ValueError(
-                Message("Nothing is predicted for unobserved pairs, {reason}", reason=NO_CONSTANT)
+                Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
             )
         raise ValueError(
             Message(
@@ -393,7 +393,7 @@ def _held_out_lists(
         if wanted.any():
             raise ValueError(
                 Message(
-                    "Nothing is predicted for {subjects}, {reason}",
+                    "Nothing is predicted for {subjects}: {reason}",
                     subjects=query.in_words,
                     reason=NO_CONSTANT,
                 )
@@ -456,7 +456,7 @@ class _Ranking:
         """Why there is nothing to recommend."""
         if self.known is None or not self.known.nnz:
             return Message(
-                "Nothing is predicted for any of the {tasks}, {reason}",
+                "Nothing is predicted for any of the {tasks}: {reason}",
                 tasks=self.query.names.tasks,
                 reason=NO_CONSTANT,
             )
@@ -492,8 +492,8 @@ def _ranking_of_ids(model: Any, ids: Any, axis: int, options: _Options) -> _Rank
         if knows_rows(fitted.pairing) or zeros_are_unobserved(grid_labels, options.zeros):
             new = [label for label, place in zip(subjects, places, strict=True) if place < 0]
             raise ValueError(
-                f"Known and new {names.both[axis]} are ranked differently: use two calls, "
-                f"{shown(new)} is new."
+                f"Known and new {names.both[axis]} are ranked differently: use one call for the "
+                f"known ones and one for the new ones, {shown(new)}."
             )
     read_rows = fitted.columns if axis else fitted.rows
     _, rows = read_rows(fitted.describe(subjects, axis))
@@ -593,7 +593,12 @@ def _stored_places(stored: Any, subjects: list[Any], names: SideNames) -> Any:
     unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
     if unknown:
         raise IdError(
-            f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept."
+            Message(
+                "The model has kept no {instances} with the ids {unknown}: pass their features by "
+                "<X=>.",
+                instances=names.instances,
+                unknown=shown(unknown),
+            )
         )
     return places
 

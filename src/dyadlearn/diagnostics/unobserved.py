@@ -16,8 +16,8 @@ __all__: list[str] = []
 FROM_ALL = "predicted from all observed labels"
 # Why a model predicts nothing for some pairs, as the end of an error.
 NO_CONSTANT = Message(
-    "whose tasks have no labels for an intercept: use <fit_intercept=False>, or a model that "
-    "knows tasks."
+    "the tasks have no labels to estimate an intercept from. Use <fit_intercept=False>, or a model "
+    "with task features."
 )
 
 
@@ -39,7 +39,7 @@ def unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
 
 
 def labels_of_pairs(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
-    """Return the labels of a grid, without missing ones of the nodes of a network with themselves."""
+    """Return the labels of a grid; for a network, leave out missing labels of a node with itself."""
     if not fitted.is_network:
         return Y
     is_self = np.eye(len(Y), dtype=bool)

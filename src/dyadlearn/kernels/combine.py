@@ -14,7 +14,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, namespace
 from dyadlearn._memory import check_kernel_memory
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, formed_as, in_order, make_ids, read_table
+from dyadlearn._tables import Ids, Table, in_order, like_inputs, make_ids, read_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.gram import Kernel, check_kernel, gram, gram_diagonal, is_estimated
 from dyadlearn.kernels.repair import is_finite, read_gram
@@ -88,7 +88,7 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     column_ids = table.column_ids
     if row_ids and column_ids and set(row_ids.labels) == set(column_ids.labels):
         table = table.squared("K")
-    return formed_as(table, K)
+    return like_inputs(table, K)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Combination(Stored, stored=False):
             gram(A, B, kernel=kernel, kernel_params=params)
             for kernel, params in map(_split, self.kernels)
         )
-        return formed_as(self._joined(blocks), A, B)
+        return like_inputs(self._joined(blocks), A, B)
 
     def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
@@ -307,8 +307,8 @@ def pairs_of(
     sums, products = _kernels_of_pairs(kernel_of_all.values, len(pairs), len(trained), symmetric)
     kind = kernel_of_all.kind
     return {
-        "sum": formed_as(Table(sums, pairs.ids, trained.ids, kind), K),
-        "product": formed_as(Table(products, pairs.ids, trained.ids, kind), K),
+        "sum": like_inputs(Table(sums, pairs.ids, trained.ids, kind), K),
+        "product": like_inputs(Table(products, pairs.ids, trained.ids, kind), K),
     }
 
 

@@ -20,7 +20,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import check_kernel_memory
-from dyadlearn._tables import Table, formed_as, read_table, write_table
+from dyadlearn._tables import Table, like_inputs, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
@@ -180,7 +180,7 @@ def gram(
         else:
             K = _called(kernel, rows.values, right, params)
     K = _checked(K, kernel)
-    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
+    return like_inputs(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
 def gram_diagonal(

@@ -25,7 +25,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_alpha, check_choice, check_matrix
 from dyadlearn._memory import check_kernel_memory, check_memory
-from dyadlearn._tables import Ids, formed_as, library_of, read_table, shown, write_table
+from dyadlearn._tables import Ids, library_of, like_inputs, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose, symmetrized
 from dyadlearn.kernels.vectors import tanimoto
@@ -239,7 +239,7 @@ def diffusion_kernel(
     shape = getattr(table.values, "shape", (0, 1))
     table = table.squared("graph") if shape[0] == shape[-1] else table
     K = _diffused(_adjacency(table.values), kind, beta, normalized)
-    return formed_as(replace(table, values=K), graph)
+    return like_inputs(replace(table, values=K), graph)
 
 
 def _adjacency(graph: Any) -> Array:

@@ -28,7 +28,7 @@ from dyadlearn._array import (
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
 from dyadlearn._messages import Message
-from dyadlearn._tables import Table, formed_as, read_table
+from dyadlearn._tables import Table, like_inputs, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
 # Transposed blocks are read across the rows: blocks that fit in the cache are several times faster.
@@ -450,7 +450,7 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     purpose = f"Repairing a kernel of {n} × {n} entities"
     check_memory(8 * numbers, table.values, purpose, "use fewer of them")
     values = mended(table.values, psd, "K", symmetrize, announces=False)
-    return formed_as(replace(table, values=values), K)
+    return like_inputs(replace(table, values=values), K)
 
 
 def mended(

@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import is_missing, row_blocks
 from dyadlearn._files.packed import parse_number
 from dyadlearn._memory import check_kernel_memory
-from dyadlearn._tables import Ids, Table, formed_as, make_ids, read_table
+from dyadlearn._tables import Ids, Table, like_inputs, make_ids, read_table
 from dyadlearn.kernels.combine import check_weights
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
@@ -148,7 +148,7 @@ def taxonomy_kernel(
         K[part] = totals[shared]
         if normalized:
             K[part] /= roots[row_lengths[part, None], column_lengths]
-    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
+    return like_inputs(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
 def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:

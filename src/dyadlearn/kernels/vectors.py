@@ -161,7 +161,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     .. math:: k(a, b) = \frac{\sum_i \min(a_i, b_i)}{\sum_i \max(a_i, b_i)}
               = \frac{\|a\|_1 + \|b\|_1 - \|a - b\|_1}{\|a\|_1 + \|b\|_1 + \|a - b\|_1}
 
-    Two zero vectors have similarity 1. The second form is the one computed, in blocks of rows.
+    Two zero vectors have similarity 1. The second fraction is computed, in blocks of rows.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
 
 @named("vanraden", estimate=_allele_frequencies)
 def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Array:
-    r"""Genomic relationship of VanRaden (2008, his first method), from counts 0, 1, 2 of one allele of every marker.
+    r"""Compute the relationship of VanRaden (2008, first method) from counts 0, 1, 2 of one allele of each marker.
 
     .. math:: k(a, b) = \frac{\sum_j (a_j - 2 p_j)(b_j - 2 p_j)}{2 \sum_j p_j (1 - p_j)}
 
@@ -278,7 +278,7 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
 
 @named("linear", diagonal=_squares)
 def linear(A: Array, B: Array | None = None) -> Array:
-    r"""Inner product.
+    r"""Compute the inner products of rows.
 
     .. math:: k(a, b) = \langle a, b\rangle
 
@@ -301,7 +301,7 @@ def polynomial(
     gamma: float | None = None,
     coef0: float = 1,
 ) -> Array:
-    r"""Polynomial kernel; `gamma` is 1/d by default, d the number of features.
+    r"""Compute the polynomial kernel; `gamma` is 1/d by default, d the number of features.
 
     .. math:: k(a, b) = (\gamma \langle a, b\rangle + c_0)^{\text{degree}}
 
@@ -322,7 +322,7 @@ def polynomial(
 
 @named("cosine", diagonal=_nonzero)
 def cosine(A: Array, B: Array | None = None) -> Array:
-    r"""Cosine of the angle between two vectors; 0 if one of them is zero.
+    r"""Compute the cosine of the angle between two vectors; 0 if one of them is zero.
 
     .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\| \, \|b\|}
 
@@ -343,7 +343,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
 
 @named("rbf", diagonal=_ones, divisible=True)
 def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
-    r"""Gaussian kernel; `gamma` is 1/d by default.
+    r"""Compute the Gaussian kernel; `gamma` is 1/d by default.
 
     .. math:: k(a, b) = \exp(-\gamma \|a - b\|^2)
 
@@ -375,7 +375,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
 
 @named("laplacian", diagonal=_ones, divisible=True)
 def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
-    r"""Laplacian kernel; `gamma` is 1/d by default.
+    r"""Compute the Laplacian kernel; `gamma` is 1/d by default.
 
     .. math:: k(a, b) = \exp(-\gamma \|a - b\|_1)
 
@@ -394,7 +394,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
 
 @named("chi2", diagonal=_ones, divisible=True)
 def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
-    r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
+    r"""Compute the exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
 
     .. math:: k(a, b) = \exp\Bigl(-\gamma \sum_i \frac{(a_i - b_i)^2}{a_i + b_i}\Bigr)
 

@@ -184,7 +184,7 @@ def _read_tables(
     start = _HEAD.match(head)
     _check_version(int(start[1]) if start else 0, path)
     if start is None or start[2] is None:
-        raise _damaged(path, "its head does not begin as one does")
+        raise _damaged(path, "its head does not begin like that of a model file")
     try:
         tables = json.loads(head)
         header = json.loads(tables.pop("__metadata__")["header"])
@@ -238,7 +238,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     if 8 + length > size:
         raise _cut_short(path, size, 8 + length)
     if length > _LONGEST_HEAD:
-        raise _damaged(path, "its head is longer than any")
+        raise _damaged(path, "its head is longer than that of any model")
     file.seek(8)
     return file.read(length)
 

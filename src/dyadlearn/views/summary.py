@@ -329,7 +329,7 @@ def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -
 
 
 def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
-    """Return whether the missing labels can be solved for so often in reasonable time.
+    """Return whether solving for the missing labels `n_solves` times takes little time.
 
     A solve takes about as many iterations as in `fit`, each with a product with both sides, and a
     few more for the decompositions.
