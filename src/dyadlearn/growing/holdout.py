@@ -170,7 +170,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     array([[0.83333333]])
     """
     left_out = LeftOut(model, Phi, Y, setting)
-    blocks = [found for _, _, found in left_out.walk([model.alpha], [model.task_alpha])]
+    blocks = [predictions for _, _, predictions in left_out.walk([model.alpha], [model.task_alpha])]
     return namespace(blocks[0]).concat(blocks, axis=0) + left_out.level
 
 
@@ -228,7 +228,7 @@ class LeftOut:
     def _check_labels(self, observed: np.ndarray) -> None:
         """Raise if the missing labels differ from those in training, as far as the groups show."""
         known = self.statistics
-        first = np.array([own[0] for own in known.members])
+        first = np.array([tasks[0] for tasks in known.members])
         same = (observed == observed[:, first[known.group_of]]).all(axis=1)
         many = (observed.sum(axis=0) > known.counts).any()
         if many or not same.all():
@@ -243,9 +243,9 @@ class LeftOut:
         """Return the mean squared errors (n_alphas, n_task_alphas) of predictions."""
         errors = np.zeros((len(alphas), len(task_alphas)))
         counts = np.zeros(errors.shape, dtype=np.int64)
-        for place, labels, found in self.walk(alphas, task_alphas):
-            xp = namespace(found)
-            gaps = found - labels
+        for place, labels, predictions in self.walk(alphas, task_alphas):
+            xp = namespace(predictions)
+            gaps = predictions - labels
             scored = ~xp.isnan(gaps)
             errors[place] += float(xp.sum(xp.where(scored, gaps, 0.0) ** 2))
             counts[place] += int(xp.sum(xp.astype(scored, xp.int64)))
@@ -277,10 +277,12 @@ class LeftOut:
         phi = np.stack(
             [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in task_alphas], axis=1
         )
-        own = (squares * norms) @ phi**2
+        fitted = (squares * norms) @ phi**2
         cross = crosses @ phi
         count = self.Y.shape[0] * self.Y.shape[1]
-        return (own - 2.0 * cross + total) / count, (own + 2.0 * np.abs(cross) + total) / count
+        return (fitted - 2.0 * cross + total) / count, (
+            fitted + 2.0 * np.abs(cross) + total
+        ) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
         """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
@@ -303,7 +305,8 @@ class LeftOut:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [
-            self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas
+            self.tasks.smoother(Tikhonov(), task_alpha) if knows_tasks else None
+            for task_alpha in task_alphas
         ]
         for rows, labels, projected in self._blocks():
             for row, alpha in enumerate(alphas):
@@ -327,16 +330,18 @@ class LeftOut:
         label of a task is left out, its prediction is NaN with a constant and 0 without.
         """
         members = self.statistics.members
-        parts = [
-            self._of_group(number, rows, take_rows(labels.T, own).T, projected[number], alpha)
-            for number, own in enumerate(members)
-        ]
-        fitted, left_out, smoothers = zip(*parts, strict=True)
-        both = (
-            in_places(members, [part.T for part in predictions]).T
-            for predictions in (fitted, left_out)
-        )
-        return *both, smoothers[0]
+        fitted = []
+        left_out = []
+        smoothers = []
+        for number, tasks in enumerate(members):
+            group_labels = take_rows(labels.T, tasks).T
+            group_fitted, group_left_out, smoother = self._of_group(
+                number, rows, group_labels, projected[number], alpha
+            )
+            fitted.append(group_fitted.T)
+            left_out.append(group_left_out.T)
+            smoothers.append(smoother)
+        return in_places(members, fitted).T, in_places(members, left_out).T, smoothers[0]
 
     def _of_group(
         self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
@@ -354,7 +359,7 @@ class LeftOut:
         if not inside.size:
             return fitted, fitted, None
         about_means, labels, projected = (
-            take_rows(each, inside) for each in (about_means, labels, projected)
+            take_rows(array, inside) for array in (about_means, labels, projected)
         )
         side = side_of_rows(projected, group.eigen.values, group.n_rows, group.mean is not None)
         check_learnt(side, inside + rows.start)
@@ -487,15 +492,17 @@ class LeftOut:
             raise nothing_left()
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
-        own = take_rows(half, gone)
-        right = xp.concat([(take_rows(predictions, gone) - inner @ own)[:, None], across], axis=1)
+        half_gone = take_rows(half, gone)
+        right = xp.concat(
+            [(take_rows(predictions, gone) - inner @ half_gone)[:, None], across], axis=1
+        )
         try:
             solved = solve(plus_diagonal(-inner, 1.0), right)
         except np.linalg.LinAlgError:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
         exchanged = solved[:, 0]
         inverse = solved[:, 1:]
-        without = predictions + (exchanged - own) @ across
+        without = predictions + (exchanged - half_gone) @ across
         if 1 in self.setting.new:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             without = self._without_tasks(without, half, hat, 1.0 - hat, side.slack_floor, ~is_only)

@@ -727,9 +727,13 @@ def weights_of_observed(
     observed = ~namespace(Y).isnan(Y)
     none = xp.zeros_like(completed_weights)
     tight = 100 * epsilon(Y)
-    given = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
-    if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
-        return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
+    weights_of_all = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
+    if suit_directions(
+        operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(weights_of_all)
+    ):
+        return _weights_by_directions(
+            operators, completed_weights, to_numpy(observed), weights_of_all
+        )
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.hat_is_identity:
         right = xp.where(observed, none, completed_weights)
@@ -757,6 +761,6 @@ def _weights_by_directions(
     flat = np.flatnonzero(observed)
     root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
     fit = CellsFit(operators, rows, columns, xp.zeros_like(root), root)
-    found = fit.label_weights(operators.rotated(completed_weights))
-    placed_weights = placed([found], [flat], observed.size)
+    observed_weights = fit.label_weights(operators.rotated(completed_weights))
+    placed_weights = placed([observed_weights], [flat], observed.size)
     return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)

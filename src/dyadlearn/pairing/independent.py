@@ -76,21 +76,20 @@ class Independent(Pairing):
 
     def groups(self) -> list[tuple[np.ndarray, Self]]:
         """Return the tasks of each regularisation, and the model that they share."""
-        each = self.alphas["alpha"]
-        return [(np.flatnonzero(each == alpha), self.at(float(alpha))) for alpha in np.unique(each)]
+        alphas = self.alphas["alpha"]
+        return [
+            (np.flatnonzero(alphas == alpha), self.at(float(alpha))) for alpha in np.unique(alphas)
+        ]
 
     def by_task(self, solve: Callable[..., Array], *grids: Array | None) -> Array:
         """Return the result of `solve` for a smoother and grids (m, q), one call for each regularisation."""
         if self.each is None:
             return solve(self.rows, *grids)
         groups = self.groups()
-        pieces = [
-            solve(
-                model.rows,
-                *(None if grid is None else take_rows(grid.T, tasks).T for grid in grids),
-            ).T
-            for tasks, model in groups
-        ]
+        pieces = []
+        for tasks, model in groups:
+            columns = [None if grid is None else take_rows(grid.T, tasks).T for grid in grids]
+            pieces.append(solve(model.rows, *columns).T)
         return in_order(pieces, [tasks for tasks, _ in groups]).T
 
     def coefficients(self, Y: Array) -> Array:

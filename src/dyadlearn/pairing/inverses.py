@@ -168,8 +168,8 @@ def _by_cells(
     is_even = labels.weights is None or operators.interpolates
     is_many = n_alphas >= _MANY_ALPHAS and setting is Setting.A and is_even and is_kernel
     if operators.interpolates or is_many:
-        each = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
-        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", each, 3.0 * numbers)
+        work = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
+        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", work, 3.0 * numbers)
     return Route("cells", words, work + solving, numbers)
 
 

@@ -432,15 +432,15 @@ class Process(GaussianProcess):
         for here in slices:
             projected, prior, rest = asked.project(here)
             part = projected**2 @ weights @ squares.T
-            given = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[None, :] + (
-                c * task_prior
-            )[None, :]
+            prior_variance = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[
+                None, :
+            ] + (c * task_prior)[None, :]
             if is_sum:
-                part += given
+                part += prior_variance
                 if task_rest is not None:
                     part += (prior - rest)[:, None] * (a * task_rest + b)[None, :]
             else:
-                part, n_here = clipped_variance(given - part, given)
+                part, n_here = clipped_variance(prior_variance - part, prior_variance)
                 n_negative += n_here
             if self.model.free_mean:
                 mean = self.model.mean

@@ -173,7 +173,7 @@ class TwoStepSweep(Sweep):
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many at a time as memory allows."""
         if self._is_wide:
-            mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
+            mirrored = self.transposed.walk([asked.transposed for asked in settings], per_stack)
             for rows, columns, setting, stack in mirrored:
                 yield (
                     columns,
@@ -266,7 +266,7 @@ class TwoStepSweep(Sweep):
         """Return mean squared errors of B, C and D without computing predictions."""
         if self._is_wide:
             mirrored = self.transposed.squared_errors(
-                [each.transposed for each in settings], per_stack
+                [asked.transposed for asked in settings], per_stack
             )
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
         # Errors do not depend on a constant that is added to all labels, but the accuracy of their

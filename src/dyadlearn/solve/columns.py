@@ -788,8 +788,8 @@ def _fitted(side: Smoother, system: LeastSquares, column: _Column) -> Array:
 def _complete_accurately(side: Smoother, column: _Column) -> Array:
     """Return completed columns by least squares."""
     fitted = _fitted(side, _least_squares(side, column), column)
-    own = take_rows(fitted, column.rows)
-    completed = own + column.scale * (column.labels - own)
+    observed = take_rows(fitted, column.rows)
+    completed = observed + column.scale * (column.labels - observed)
     return column.join(completed, take_rows(fitted, column.missing))
 
 
