@@ -126,8 +126,18 @@ def _plain(matrix: mpmath.matrix) -> np.ndarray:
     return np.array([[float(value) for value in row] for row in matrix.tolist()])
 
 
+def _solved_map(X: mpmath.matrix, Z: mpmath.matrix, alpha: float, is_tall: bool) -> mpmath.matrix:
+    """Return Z (XᵀX + αI)⁻¹ Xᵀ, by the smaller of the two systems."""
+    if is_tall:
+        return Z * (mpmath.inverse(X.T * X + alpha * mpmath.eye(X.cols)) * X.T)
+    return (Z * X.T) * mpmath.inverse(X * X.T + alpha * mpmath.eye(X.rows))
+
+
 def _ridge_map(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> mpmath.matrix:
-    """Return the map (a, n) from labels of rows to predictions for new ones, by normal equations in sixty digits."""
+    """Return the map (a, n) from labels of rows to predictions for new ones, by normal equations.
+
+    They have sixty digits, or twice as many where squares of features hide the regularisation.
+    """
     X = _exact(rows)
     Z = _exact(new)
     n = X.rows
@@ -139,10 +149,12 @@ def _ridge_map(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) 
         mean = (ones.T * X) / n
         X = X - ones * mean
         Z = Z - new_ones * mean
-    if d <= n:
-        found = Z * (mpmath.inverse(X.T * X + alpha * mpmath.eye(d)) * X.T)
-    else:
-        found = (Z * X.T) * mpmath.inverse(X * X.T + alpha * mpmath.eye(n))
+    is_tall = d <= n
+    try:
+        found = _solved_map(X, Z, alpha, is_tall)
+    except ZeroDivisionError:
+        with mpmath.workdps(2 * DIGITS):
+            found = _solved_map(X, Z, alpha, is_tall)
     if not constant:
         return found
     return found - (found * ones) * ones.T / n + new_ones * ones.T / n

@@ -267,13 +267,45 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
         assert_array_equal(grid.at(side, axis)[grid.observed], listed.at(side, axis))
 
 
+@over(every(share=[0.5, 1.0]))
+def test_values_of_labels_have_their_shape_in_both_forms(share):
+    rng = np.random.default_rng(0)
+    Y = np.where(rng.random((7, 5)) < share, rng.normal(size=(7, 5)), np.nan)
+    grid = Labels.of_grid(Y)
+    listed = grid.listed()
+    assert grid.has_missing == (share < 1)
+    assert not listed.has_missing
+    everywhere = rng.normal(size=Y.shape)
+    observed = grid.observed
+    assert grid.of(everywhere) is everywhere
+    assert_array_equal(listed.of(everywhere), everywhere[observed])
+    values = rng.normal(size=grid.size)
+    assert listed.shaped(values) is values
+    for absent in (np.nan, 0.0, 3.0):
+        expected = np.full(Y.shape, absent)
+        expected[observed] = values
+        assert_array_equal(grid.shaped(values, absent), expected)
+    for axis in (0, 1):
+        assert_array_equal(grid.labelled(axis), listed.labelled(axis))
+    assert_array_equal(listed.turned(listed.values), listed.transposed.values)
+    assert_array_equal(grid.turned(grid.values), grid.transposed.values)
+    for labels in (grid, listed):
+        left = labels.at(np.arange(7), 0) < 3
+        assert labels.kept(labels.values, left).shape == labels.hide(left).values.shape
+    left = listed.at(np.arange(7), 0) < 3
+    assert_array_equal(listed.kept(listed.values, left), listed.hide(left).values)
+    assert grid.restored(Y) is Y
+    assert_array_equal(listed.restored(values).toarray(), grid.shaped(values, 0.0))
+
+
 def test_a_full_grid_is_one_without_missing_labels_or_weights():
     Y = np.arange(6.0).reshape(2, 3)
-    assert Labels.of_grid(Y).full is Y
-    assert Labels.of_grid(Y, np.ones_like(Y)).full is None
-    assert Labels.of_grid(np.where(Y == 2, np.nan, Y)).full is None
-    assert Labels.of_grid(Y).listed().full is None
+    assert Labels.of_grid(Y).is_full
+    assert Labels.of_grid(Y).as_grid() is Y
+    assert not Labels.of_grid(Y, np.ones_like(Y)).is_full
+    assert not Labels.of_grid(np.where(Y == 2, np.nan, Y)).is_full
     assert Labels.of_grid(Y).listed().is_full
+    assert_array_equal(Labels.of_grid(Y).listed().as_grid(), Y)
     assert not Labels.of_grid(np.where(Y == 2, np.nan, Y)).listed().is_full
     assert Labels.of_grid(Y).transposed.shape == (3, 2)
     assert_array_equal(Labels.of_grid(Y, 2 * Y).transposed.weights, 2 * Y.T)

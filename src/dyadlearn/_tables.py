@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -51,8 +52,8 @@ class Ids(Stored):
 
     def lacking(self, wanted: Iterable[Hashable]) -> list[Hashable]:
         """Return the ids of `wanted` that are not among these ids, each once."""
-        own = set(self.labels)
-        return [label for label in dict.fromkeys(wanted) if label not in own]
+        labels = set(self.labels)
+        return [label for label in dict.fromkeys(wanted) if label not in labels]
 
     def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
         """Return the position of each id of `wanted`; raise `IdError` that names unknown ids."""
@@ -66,22 +67,27 @@ class Ids(Stored):
             )
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
-    def order_as(self, target: Ids | None, own: str, other: str) -> np.ndarray | None:
+    def order_as(self, target: Ids | None, name: str, other: str) -> np.ndarray | None:
         """Return the positions that sort these ids in the order of `target`; None if they are in this order.
 
         None is also returned without a `target`. Raises `IdError` with a few of the ids that only
-        one of the two has.
+        one of the two has; the message calls the two tables `name` and `other`.
         """
         if target is None or self.labels == target.labels:
             return None
         missing = self.lacking(target.labels)
         extra = target.lacking(self.labels)
         if missing or extra:
-            gaps = (missing, other), (extra, own)
-            parts = [f"{len(ids)} only in {table} ({shown(ids)})" for ids, table in gaps if ids]
-            fix = f"Give both tables the same ids, in any order.{_written_alike(missing, extra)}"
-            raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
-        return self.positions(target.labels, own)
+            parts = []
+            if missing:
+                parts.append(f"{len(missing)} only in {other} ({shown(missing)})")
+            if extra:
+                parts.append(f"{len(extra)} only in {name} ({shown(extra)})")
+            raise IdError(
+                f"The ids of {name} and {other} do not match: {'; '.join(parts)}. Give both tables "
+                f"the same ids, in any order.{_written_alike(missing, extra)}"
+            )
+        return self.positions(target.labels, name)
 
     def take(self, positions: Iterable[int] | None) -> Ids:
         """Return some of the ids, in this order; None means all of them."""
@@ -112,14 +118,13 @@ def not_found(
     known : sequence of ids
         Existing ids.
     """
-    named = ", ".join(
-        f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5]
-    ) + ", …" * (len(lacking) > 5)
+    named = ", ".join(f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5])
+    if len(lacking) > 5:
+        named += ", …"
     count = "all" if len(lacking) == n_wanted else f"{len(lacking)} of the"
+    such = ""
     if known and "did you mean" not in named:
         such = f" Its ids are such as {shown(known[:3])}."
-    else:
-        such = ""
     return IdError(
         f"{where} lacks {count} {n_wanted} {of}: {named}.{such} Add them, or leave them out."
     )
@@ -127,15 +132,18 @@ def not_found(
 
 def _similar(label: Any, known: Sequence[Any]) -> str:
     """Return a hint at the known id that differs in case or punctuation only, else at the most similar one."""
-    spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
+    meant = {_bare_letters(other): other for other in known}.get(_bare_letters(label))
     # Similar spellings of very many or very long ids take too long to find.
     is_short = len(known) <= _MANY and len(str(label)) <= _LONG
-    if is_short:
+    if meant is None and is_short:
         close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8)
-    else:
-        close = []
-    meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
+        meant = next(iter(close), None)
     return "" if meant is None else f" (did you mean {quoted(meant)}?)"
+
+
+def _bare_letters(label: Any) -> str:
+    """Return the letters and digits of an id, in one case."""
+    return re.sub(r"[\W_]", "", str(label)).casefold()
 
 
 def looks_transposed(
@@ -165,13 +173,18 @@ def near_miss(
 ) -> tuple[Hashable, Hashable] | None:
     """Return one of `unknown` and one of `known` ids that differ in type or blanks only, such as 1 and "1"."""
     texts = {_bare_text(label): label for label in known}
-    return next(
-        ((label, texts[_bare_text(label)]) for label in unknown if _bare_text(label) in texts), None
-    )
+    for label in unknown:
+        text = _bare_text(label)
+        if text in texts:
+            return label, texts[text]
+    return None
 
 
 def _bare_text(label: Hashable) -> str:
-    return str(int(label) if isinstance(label, float) and label.is_integer() else label).strip()
+    """Return an id as text without blanks; a whole number has no decimal point."""
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return str(label).strip()
 
 
 def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> str:
@@ -195,11 +208,12 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
             )
     check_id_types(ids.labels, owner)
     if len(set(ids.labels)) < len(ids.labels):
-        seen: set[Hashable] = set()
-        again = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
-        repeated = list(dict.fromkeys(again))
-        which = f"{shown(repeated)} ({len(repeated)} of {len(seen)} ids)"
-        raise IdError(f"{owner} has repeated ids: {which}: aggregate or rename them.")
+        counts = Counter(ids.labels)
+        repeated = [label for label, count in counts.items() if count > 1]
+        raise IdError(
+            f"{owner} has repeated ids: {shown(repeated)} ({len(repeated)} of {len(counts)} ids): "
+            f"aggregate or rename them."
+        )
     return ids
 
 
@@ -209,9 +223,9 @@ def check_id_types(labels: Sequence[Any], owner: str) -> None:
         return
     for label in labels:
         if not isinstance(label, str | Integral) or isinstance(label, bool):
-            kind = f"{quoted(label)} of type {type(label).__name__}"
             raise IdError(
-                f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str)."
+                f"{owner} has the id {quoted(label)} of type {type(label).__name__}: ids must be "
+                f"text or whole numbers: use .astype(str)."
             )
 
 
@@ -250,9 +264,9 @@ class Table(Stored):
         return table
 
     def _fits(self) -> bool:
-        return self.kind in (None, *_FRAMES) and (
-            self.values is None or self.fits(self.values.shape)
-        )
+        if self.kind not in (None, *_FRAMES):
+            return False
+        return self.values is None or self.fits(self.values.shape)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the ids are as many as the rows and columns of a shape (m, q)."""
@@ -264,9 +278,8 @@ class Table(Stored):
     def __repr__(self) -> str:
         if self.values is None:
             return "Table of ids"
-        shape = " × ".join(
-            f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False)
-        )
+        counts = zip(self.values.shape, ("rows", "columns"), strict=False)
+        shape = " × ".join(f"{n} {word}" for n, word in counts)
         kind = getattr(self.values, "dtype", self.kind)
         ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
         return f"Table of {shape} ({kind}){ids}"
@@ -301,24 +314,23 @@ class Table(Stored):
         """Return some rows and columns, in this order; None means all of them."""
         row_ids = None if self.row_ids is None else self.row_ids.take(rows)
         column_ids = None if self.column_ids is None else self.column_ids.take(columns)
-        return replace(
-            self, values=_taken(self.values, rows, columns), row_ids=row_ids, column_ids=column_ids
-        )
+        values = _taken(self.values, rows, columns)
+        return replace(self, values=values, row_ids=row_ids, column_ids=column_ids)
 
-    def rows_as(self, target: Ids | None, own: str, other: str) -> Table:
+    def rows_as(self, target: Ids | None, name: str, other: str) -> Table:
         """Return the table with its rows in the order of `target`, if both have ids.
 
-        Raises `IdError` if the ids differ; the message calls them `own` and `other`.
+        Raises `IdError` if the ids differ; the message calls them `name` and `other`.
         """
         if self.row_ids is None:
             return self
-        return self.take(self.row_ids.order_as(target, own, other))
+        return self.take(self.row_ids.order_as(target, name, other))
 
-    def columns_as(self, target: Ids | None, own: str, other: str) -> Table:
+    def columns_as(self, target: Ids | None, name: str, other: str) -> Table:
         """Return the table with its columns in the order of `target`, as `rows_as` does with rows."""
         if self.column_ids is None:
             return self
-        return self.take(None, self.column_ids.order_as(target, own, other))
+        return self.take(None, self.column_ids.order_as(target, name, other))
 
     def squared(self, name: str) -> Table:
         """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.
@@ -339,10 +351,12 @@ class Table(Stored):
 
 
 def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> Any:
+    """Return some rows and columns of an array, a sparse matrix or a frame; None means all of them."""
     if values is None or (rows is None and columns is None):
         return values
     if isinstance(values, np.ndarray) or is_sparse(values) or is_foreign(values):
-        values = values if rows is None else take_rows(values, rows)
+        if rows is not None:
+            values = take_rows(values, rows)
         if columns is None:
             return values
         if is_foreign(values):
@@ -353,7 +367,9 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
     frame = nw.from_native(values, allow_series=True)
     if columns is not None:
         frame = frame.select([nw.col(frame.columns[position]) for position in columns])
-    return (frame if rows is None else frame[rows.tolist()]).to_native()
+    if rows is not None:
+        frame = frame[rows.tolist()]
+    return frame.to_native()
 
 
 def read_table(
@@ -395,55 +411,77 @@ def read_table(
         return Table(table)
     kind = str(frame.implementation.value)
     index = nw.maybe_get_index(frame)
-    if index is None:
-        row_ids = None
-    else:
+    row_ids = None
+    if index is not None:
         row_ids = make_ids(index.tolist(), index.name, f"The index of {name}")
     if isinstance(frame, nw.Series):
         return Table(table, row_ids, None, kind)
-    schema = frame.schema
-    first = next(iter(schema), None)
-    has_ids = index is None and len(schema) != n_columns
-    if has_ids and first is not None and _is_text(schema[first]):
+    first = next(iter(frame.schema), None)
+    may_have_ids = index is None and len(frame.schema) != n_columns
+    if may_have_ids and first is not None and _is_text(frame.schema[first]):
         row_ids = make_ids(frame.get_column(first).to_list(), first, f"Column {first!r} of {name}")
         frame = frame.drop(first)
-        del schema[first]
-    text = [column for column, dtype in schema.items() if _is_text(dtype)]
-    odd = text or [
-        column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()
-    ]
-    if odd and not of_words:
-        what = f"values of type {schema[odd[0]]}"
-        remedy = "Convert them to numbers, such as days since a fixed date."
-        if text:
-            example = next(
-                (cell for cell in frame.get_column(text[0]).to_list() if not is_missing(cell)), ""
-            )
-            what = f"text (such as {str(example)[:20]!r})"
-            remedy = "Put ids in the index of a pandas frame or in the "
-            remedy += "first column of any other"
-            remedy += (
-                "; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
-                if describes
-                else "."
-            )
-            if re.fullmatch(r"[-+]?\d*,\d+", str(example).strip()):
-                remedy = "Write decimals with a point."
-        raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
+    if not of_words:
+        _check_numbers(frame, name, describes)
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
-    return Table(native, row_ids, _column_ids(schema, name, axis), kind)
+    return Table(native, row_ids, _column_ids(frame.schema, name, axis), kind)
 
 
-def library_of(given: Any) -> str | None:
+def _check_numbers(frame: Any, name: str, describes: bool) -> None:
+    """Raise if a column of a frame of narwhals holds text, times or lists.
+
+    Parameters
+    ----------
+    frame : DataFrame of narwhals
+    name : str
+        Name of the table in messages.
+    describes : bool
+        Whether the rows describe entities, so that text may be SMILES.
+    """
+    text = []
+    odd = []
+    for column, dtype in frame.schema.items():
+        if _is_text(dtype):
+            text.append(column)
+        elif dtype.is_temporal() or dtype.is_nested():
+            odd.append(column)
+    if text:
+        example = ""
+        for cell in frame.get_column(text[0]).to_list():
+            if not is_missing(cell):
+                example = str(cell)
+                break
+        raise ValueError(
+            f"{name} holds text (such as {example[:20]!r}) in column {shown(text)}: expected "
+            f"numbers. {_advice_on_text(example, describes)}"
+        )
+    if odd:
+        raise ValueError(
+            f"{name} holds values of type {frame.schema[odd[0]]} in column {shown(odd)}: expected "
+            f"numbers. Convert them to numbers, such as days since a fixed date."
+        )
+
+
+def _advice_on_text(example: str, describes: bool) -> str:
+    """Return what to do with text in a table of numbers, by one of its cells."""
+    if re.fullmatch(r"[-+]?\d*,\d+", example.strip()):
+        return "Write decimals with a point."
+    advice = "Put ids in the index of a pandas frame or in the first column of any other"
+    if describes:
+        return f"{advice}; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
+    return f"{advice}."
+
+
+def library_of(value: Any) -> str | None:
     """Return the library of a frame, a series or an index; None for other objects."""
-    library = type(given).__module__.partition(".")[0]
+    library = type(value).__module__.partition(".")[0]
     return library if library in _FRAMES else None
 
 
-def formed_as(table: Table, *given: Any) -> Any:
+def formed_as(table: Table, *inputs: Any) -> Any:
     """Return results in the type of the inputs: a `Table`, a frame or an array."""
-    if any(isinstance(item, Table) for item in given):
+    if any(isinstance(item, Table) for item in inputs):
         return table
     return table.restore(table.values)
 
@@ -458,18 +496,23 @@ def is_whole(values: Any) -> bool:
         import narwhals as nw
 
         frame = nw.from_native(values, allow_series=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame | nw.Series):
-            dtypes = frame.schema.values() if isinstance(frame, nw.DataFrame) else [frame.dtype]
-            return all(
-                dtype.is_integer() or isinstance(dtype, nw.Boolean)
-                for dtype in dtypes
-                if not _is_text(dtype)
-            )
+        if isinstance(frame, nw.Series):
+            return _is_whole_type(frame.dtype)
+        if isinstance(frame, nw.DataFrame):
+            return all(_is_whole_type(dtype) for dtype in frame.schema.values())
     dtype = values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype
     return dtype.kind in "biu"
 
 
+def _is_whole_type(dtype: Any) -> bool:
+    """Return whether a type of narwhals is of whole numbers or booleans, or of ids."""
+    import narwhals as nw
+
+    return _is_text(dtype) or dtype.is_integer() or isinstance(dtype, nw.Boolean)
+
+
 def _is_text(dtype: Any) -> bool:
+    """Return whether a type of narwhals is of text or categories."""
     import narwhals as nw
 
     return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
@@ -477,10 +520,10 @@ def _is_text(dtype: Any) -> bool:
 
 def _column_ids(labels: Iterable[Any], name: str, axis: str | None = None) -> Ids:
     """Return the ids of columns. A name that is neither text nor a whole number, such as a wavelength, becomes text."""
-    texts = [
-        label if isinstance(label, str | int) or is_missing(label) else str(label)
-        for label in labels
-    ]
+    texts = []
+    for label in labels:
+        is_id = isinstance(label, str | int) or is_missing(label)
+        texts.append(label if is_id else str(label))
     return make_ids(texts, axis, f"The columns of {name}")
 
 
@@ -511,10 +554,11 @@ def in_order(
         return None
     are_words = n_columns is not None
     table = read_table(labels, name, of_words=are_words, n_columns=n_columns, describes=False)
-    table = table.rows_as(row_ids, name, other).columns_as(
-        column_ids, f"the columns of {name}", other
-    )
-    return table.values if table.kind is None or are_words else np.asarray(table.values)
+    table = table.rows_as(row_ids, name, other)
+    table = table.columns_as(column_ids, f"the columns of {name}", other)
+    if table.kind is None or are_words:
+        return table.values
+    return np.asarray(table.values)
 
 
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:
@@ -525,44 +569,45 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
     import narwhals as nw
 
     if kind == "pandas":
-        import pandas as pd
-
-        if row_ids is None:
-            index = None
-        else:
-            index = pd.Index(list(row_ids.labels), name=row_ids.name)
-        if values.ndim == 1:
-            return pd.Series(values, index=index)
-        if column_ids is None:
-            columns = None
-        else:
-            columns = pd.Index(list(column_ids.labels), name=column_ids.name)
-        return pd.DataFrame(values, index=index, columns=columns)
+        return _write_pandas(values, row_ids, column_ids)
     if values.ndim == 1:
         return nw.new_series("", values, backend=kind).to_native()
-    if column_ids is None:
-        columns = range(values.shape[1])
-    else:
+    columns: Iterable[Any] = range(values.shape[1])
+    if column_ids is not None:
         columns = text_ids(column_ids, "The columns", str).labels
     names = [str(label) for label in columns]
     data: dict[str, Any] = {}
     if row_ids is not None:
         # A column holds values of one type.
-        row_ids = (
-            row_ids
-            if len(set(map(type, row_ids.labels))) == 1
-            else text_ids(row_ids, "The rows", str)
-        )
+        if len(set(map(type, row_ids.labels))) != 1:
+            row_ids = text_ids(row_ids, "The rows", str)
         data[free_name(row_ids.name or "id", names)] = list(row_ids.labels)
-    data |= {label: values[:, j] for j, label in enumerate(names)}
+    for position, name in enumerate(names):
+        data[name] = values[:, position]
     return nw.from_dict(data, backend=kind).to_native()
+
+
+def _write_pandas(values: Array, row_ids: Ids | None, column_ids: Ids | None) -> Any:
+    """Return `values` (n, q) or (n,) as a frame or series of pandas."""
+    import pandas as pd
+
+    index = None
+    if row_ids is not None:
+        index = pd.Index(list(row_ids.labels), name=row_ids.name)
+    if values.ndim == 1:
+        return pd.Series(values, index=index)
+    columns = None
+    if column_ids is not None:
+        columns = pd.Index(list(column_ids.labels), name=column_ids.name)
+    return pd.DataFrame(values, index=index, columns=columns)
 
 
 def id_text(label: Any) -> str:
     """Return an id as text for files and the command line, without surrounding blanks; empty for None."""
     if label is None:
         return ""
-    return (label.decode() if isinstance(label, bytes) else str(label)).strip()
+    text = label.decode() if isinstance(label, bytes) else str(label)
+    return text.strip()
 
 
 def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
@@ -580,10 +625,9 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
     for label in ids.labels:
         other = texts.setdefault(text(label), label)
         if other is not label:
-            both = f"{quoted(other)} and {quoted(label)}"
             raise IdError(
-                f"{owner} have the ids {both}, which are the same as text: rename one, or use "
-                f"pandas."
+                f"{owner} have the ids {quoted(other)} and {quoted(label)}, which are the same as "
+                f"text: rename one, or use pandas."
             )
     return Ids(tuple(texts), ids.name)
 

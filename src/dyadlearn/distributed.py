@@ -236,9 +236,11 @@ def landscape(
     values = check_alphas(alphas, "alphas")
     task_values = check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, *parts = _left_out(model, X, y, setting)
-    errors = _summed(_block_errors, np.add, rows, labels, *parts, values, task_values, wanted)
+    grids = (values, task_values)
+    errors = _summed(_block_errors, np.add, rows, labels, *parts, grids, wanted)
     scores = np.asarray(-errors / labels.shape[0])
-    warn_of_undefined(scores, values, task_values if scores.ndim == 2 else None, wanted.value, 2)
+    used = (values, task_values if scores.ndim == 2 else None)
+    warn_of_undefined(scores, used, wanted.value, 2)
     return scores
 
 
@@ -409,14 +411,15 @@ def _block_errors(
     Phi: Array,
     Y: Array,
     ridge: OnlineRidge,
-    alphas: list[float],
-    task_alphas: list[float],
+    alphas: tuple[list[float], list[float]],
     setting: Setting,
 ) -> Array:
     """Return the squared errors of a block for all regularisations, weighted by the size of the block."""
-    columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
+    rows, columns = alphas
+    if ridge.statistics.tasks is None:
+        columns = columns[:1]
     errors = where_defined(
-        lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns
+        lambda *values: online_squared_errors(ridge, Phi, Y, values, setting), rows, columns
     )
     return Y.shape[0] * errors
 

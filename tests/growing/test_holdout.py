@@ -105,7 +105,7 @@ def test_independent_tasks(setting, constant):
     assert_allclose(
         online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10
     )
-    errors = online_squared_errors(model, X, sparse.csr_array(Y), [0.1, 10], [1], setting)
+    errors = online_squared_errors(model, X, sparse.csr_array(Y), ([0.1, 10], [1]), setting)
     assert errors.shape == (2,)
     for alpha, error in zip([0.1, 10], errors, strict=True):
         held_out = TwoStepRidge(alpha, fit_intercept=constant).fit(X, Y).holdout("B")
@@ -122,11 +122,11 @@ def test_squared_errors(shape, setting, constant, wrap):
         setting.value
     ]
     model = streamed(X, Y, T, constant=constant)
-    found = online_squared_errors(model, wrap(X), wrap(Y), alphas, task_alphas, setting)
+    found = online_squared_errors(model, wrap(X), wrap(Y), (alphas, task_alphas), setting)
     assert_allclose(found, -wanted, rtol=1e-8)
     if constant:  # of all labels alike
         model = streamed(X, Y + 1e4, T)
-        found = online_squared_errors(model, wrap(X), Y + 1e4, alphas, task_alphas, setting)
+        found = online_squared_errors(model, wrap(X), Y + 1e4, (alphas, task_alphas), setting)
         assert_allclose(found, -wanted, rtol=1e-8)
 
 
@@ -139,7 +139,7 @@ def test_squared_errors_of_a_model_that_is_almost_right():
     wanted = np.mean((online_holdout(model, X, Y, Setting.B) - Y) ** 2)
     assert wanted < 1e-12
     assert_allclose(
-        online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6
+        online_squared_errors(model, X, Y, ([1e-7], [1e-7]), Setting.B), wanted, rtol=1e-6
     )
 
 
@@ -248,7 +248,7 @@ def test_other_libraries(constant, library):
         assert_allclose(
             library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol
         )
-        errors = online_squared_errors(model, X, Y, [0.3], [0.7], setting)
+        errors = online_squared_errors(model, X, Y, ([0.3], [0.7]), setting)
         error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
         assert_allclose(errors, [[error]], rtol=10 * library.rtol)
 
@@ -287,7 +287,7 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
     error = np.nanmean((wanted - Y) ** 2)
     assert_allclose(
-        online_squared_errors(model, *given, [alpha], [1.0], Setting.B), [error], rtol=1e-8
+        online_squared_errors(model, *given, ([alpha], [1.0]), Setting.B), [error], rtol=1e-8
     )
 
 
@@ -321,7 +321,7 @@ def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level)
     )
     if setting is Setting.A or not constant:
         return
-    errors = online_squared_errors(model, wrap(X), Y, [5.0, alphas[0]], [alphas[1]], setting)
+    errors = online_squared_errors(model, wrap(X), Y, ([5.0, alphas[0]], [alphas[1]]), setting)
     scored = ~np.isnan(Y) & ~np.isnan(wanted)
     assert_allclose(np.ravel(errors)[1], np.mean((wanted - Y)[scored] ** 2), rtol=1e-6)
 
@@ -371,11 +371,11 @@ def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
     X, Y, T = labels_with_holes()
     model = OnlineRidge(collect(X, Y, T, constant=True), 0.3, 0.7)
     wanted = online_holdout(model, X, Y, setting)
-    errors = online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting)
+    errors = online_squared_errors(model, X, Y, ([0.3, 2.0], [0.7, 0.1]), setting)
     monkeypatch.setattr(holdout, "_BLOCK", 1)
     assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
     assert_allclose(
-        online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12
+        online_squared_errors(model, X, Y, ([0.3, 2.0], [0.7, 0.1]), setting), errors, rtol=1e-12
     )
 
 

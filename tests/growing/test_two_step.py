@@ -84,10 +84,10 @@ def test_both_directions_alternate(constant):
         found = model.rows(sparse.csr_array(new)) @ model.coefficients
         assert_allclose(found, model.rows(new) @ model.coefficients, rtol=1e-9, atol=1e-12)
         assert_allclose(before.coefficients, expected_before, rtol=0)
-    again = model.with_alphas(2.0, 0.1)
+    again = model.with_alphas((2.0, 0.1))
     wanted = closed_form(X[10:], Y[10:, 2:], T[2:], 2.0, 0.1, constant)
     assert_allclose(in_one(again), wanted, rtol=1e-9, atol=1e-12)
-    assert again.with_alphas(2.0, 0.1) is again
+    assert again.with_alphas((2.0, 0.1)) is again
 
 
 @over(
@@ -151,7 +151,7 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
         None if tasks is None else T[columns],
         **options,
     )
-    other = fewer.with_alphas(2.0, 0.1)
+    other = fewer.with_alphas((2.0, 0.1))
     check(
         other,
         X[kept[:-1]],
@@ -161,7 +161,7 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
         task_alpha=0.1,
         constant=constant,
     )
-    assert other.with_alphas(2.0, 0.1) is other
+    assert other.with_alphas((2.0, 0.1)) is other
 
 
 @over(every(**constants, with_tasks=[True, False]))
@@ -303,4 +303,4 @@ def test_few_digits_are_warned_of_once():
         ):
             model.coefficients  # noqa: B018
         assert model.with_rows(X, Y).coefficients.shape == (3, 2)  # warnings are errors
-        assert model.with_alphas(1e-19, 1.0).coefficients.shape == (3, 2)
+        assert model.with_alphas((1e-19, 1.0)).coefficients.shape == (3, 2)

@@ -228,7 +228,8 @@ def test_uniform_landmarks_that_nearly_repeat_wait_while_others_are_far_off():
 def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
     noisy = np.array([[1.0, 0.9], [0.9, 1.0]])
     ones = np.ones(2)
-    again, _ = room._accepted(np.array([3, 3]), noisy, ones, 0 * ones, ones, 0.0, 9, in_order=True)
+    candidates = room._Candidates(np.array([3, 3]), ones, ones, 0 * ones)
+    again, _ = room._accepted(candidates, noisy, 0.0, 9, in_order=True)
     assert_array_equal(again, [0])
     for offset, level in ((0.0, 1e-14), (3e3, 1e-8), (1e5, 1e-4)):  # what k(x, x) is wrong by
         X = points(40, 2) + offset
@@ -657,7 +658,7 @@ def test_a_model_on_all_landmarks_is_that_of_the_kernel():
         (lambda m, X: m.transform(X[:, 1:]), "2 features"),
         (
             lambda m, X: m.set_params(kernel=shared_letters).transform(WORDS),
-            "X holds texts or other things, but the",
+            "X holds texts or other objects, but the",
         ),
     )
 )
@@ -675,6 +676,6 @@ def test_bad_requests_change_nothing(attempt, message):
 def test_vectors_where_texts_were():
     found = Landmarks(3, kernel=shared_letters).fit(WORDS)
     with pytest.raises(
-        ValueError, match="X holds vectors, but the landmarks are texts or other things"
+        ValueError, match="X holds vectors, but the landmarks are texts or other objects"
     ):
         found.transform(points())

@@ -164,7 +164,10 @@ def test_trees_can_be_deep():
         ("('human,chimp);", "has a quote that is not closed"),
         ("(human[an ape,chimp);", "has a comment that is not closed"),
         ("(human,chimp); (mouse,rat);", "goes on after the semicolon: give one tree at a time"),
-        ("((human:6,chimp):84,mouse:90);", "1 of the 4 branches of the tree have no length"),
+        (
+            "((human:6,chimp):84,mouse:90);",
+            "1 of the 4 branches of the tree have no length: give all",
+        ),
     )
 )
 def test_what_is_no_tree_is_refused(text, message):

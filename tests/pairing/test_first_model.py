@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,40 +23,11 @@ from dyadlearn.pairing.weighing import label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
+from first_model import Plain
 from sweeps import covering, every, over
 
 M = 6
 Q = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Plain(Coupled):
-    """Kronecker ridge regression, of which no formula is known."""
-
-    words: ClassVar[str] = "a model with five members"
-
-    spectrum: Spectrum
-    task_spectrum: Spectrum
-    alpha: float
-
-    @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        return self.spectrum, self.task_spectrum
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        return {"alpha": self.alpha}
-
-    @property
-    def remainder(self) -> Array:
-        return self.alpha / (np.outer(self.spectrum.values, self.task_spectrum.values) + self.alpha)
-
-    def coefficients(self, Y: Array) -> Array:
-        rotated = (
-            self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T * self.remainder / self.alpha
-        )
-        return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
 
 
 def both(kinds: tuple[str, str] = ("full", "full"), alpha: float = 0.4) -> tuple[Plain, Kronecker]:

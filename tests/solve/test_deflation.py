@@ -48,7 +48,7 @@ def test_the_small_system(shape, share):
     diagonal = rng.uniform(0.1, 3.0, size=leading.size)
     grid = rng.normal(size=shape)
     for weights in (rng.uniform(0.0, 2.0, size=shape), (rng.random(shape) < 0.3).astype(float)):
-        deflate = Deflation(*spectra, leading, diagonal, weights)
+        deflate = Deflation(spectra, leading, diagonal, weights)
         expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
         before = grid.copy(), weights.copy()
         grids.close(deflate(grid).ravel(), expected, 1e-11)
@@ -68,7 +68,7 @@ def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_insta
     diagonal = rng.uniform(0.1, 3.0, size=leading.size)
     grid = rng.normal(size=shape)
     weights = (rng.random(shape) < 0.3).astype(float)
-    found = Deflation(*spectra, leading, diagonal, weights)(grid)
+    found = Deflation(spectra, leading, diagonal, weights)(grid)
     grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
 
 
@@ -93,7 +93,7 @@ def test_no_more_work_is_done_than_was_foreseen():
     for most in (20, 90, 400):
         leading = np.flatnonzero(places[0] * places[1] <= most)
         Counting.done = 0
-        Deflation(*spectra, leading, np.ones(leading.size), weights)
+        Deflation(spectra, leading, np.ones(leading.size), weights)
         assert (
             0
             < Counting.done
@@ -110,7 +110,7 @@ def test_directions_of_truncated_spectra(kinds):
         diagonal = rng.uniform(0.1, 3.0, size=7)
         grid = rng.normal(size=shape)
         weights = rng.random(shape)
-        deflate = Deflation(*spectra, leading, diagonal, weights)
+        deflate = Deflation(spectra, leading, diagonal, weights)
         grids.close(
             deflate(grid).ravel(),
             explicit(spectra, leading, diagonal, weights) @ grid.ravel(),
@@ -130,7 +130,7 @@ def test_every_library_computes_the_same(library):
         diagonal = rng.uniform(0.1, 3.0, size=13)
         grid = rng.normal(size=shape)
         weights = rng.random(shape)
-        deflate = Deflation(*own, leading, diagonal, library.asarray(weights))
+        deflate = Deflation(own, leading, diagonal, library.asarray(weights))
         found = deflate(library.asarray(grid))
         assert type(found) is type(library.asarray(grid))
         assert found.dtype == library.asarray(grid).dtype

@@ -175,3 +175,14 @@ def test_a_light_row_tells_a_feature_from_the_mean():
         np.array([[1.0], [1.0], [1.0], [4.0]])
     )
     assert_allclose(features @ coefficients + means, [[1.0], [1.0], [1.0], [4.0]], rtol=1e-6)
+
+
+def test_a_row_that_alone_has_a_large_feature_is_left_out_with_a_warning():
+    # The other rows know the second feature by rounding alone, and its prediction is theirs times
+    # 1e16.
+    features = np.array([[1e3, 1.0], [1e3, 0.0], [1e3, -2.0], [0.0, 1e16]])
+    labels = np.array([[1.0], [2.0], [4.0], [3.0]])
+    system = LeastSquares(features, np.ones(4), 1.0, has_mean=False)
+    with pytest.warns(PrecisionWarning, match="leaves 0 accurate digits"):
+        system.leave_one_out(labels)
+    system.solve(labels)  # no warning: its own label determines its prediction

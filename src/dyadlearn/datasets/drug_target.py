@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -156,7 +156,10 @@ def fetch_yamanishi(
     _check(labels, ~np.isin(labels.values, (0, 1)), str(paths[0]), "0 or 1")
     facts = {"title": _TITLES[short], "ones": int(labels.values.sum()), "address": _YAMANISHI}
     smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
-    return _bunch("yamanishi", labels, drugs, targets, instances, as_frame, facts, smiles=smiles)
+    similarities = _Similarities(drugs, targets)
+    return _bunch(
+        "yamanishi", labels, similarities, _Shape(instances, as_frame), facts, smiles=smiles
+    )
 
 
 # Address of the publisher of the similarities.
@@ -274,17 +277,21 @@ def fetch_davis(
         table = replace(table, values=9 - np.log10(Kd))
     if target_similarity == "WS":
         targets = normalize(targets)
-    texts = {
-        "smiles": _read_texts(folder.find("smiles.tsv")),
-        "sequences": _read_texts(folder.find("proteins.tsv")),
-    }
     facts = {
         "share": 100 * np.mean(Kd == 10_000),
         "drug_similarity": drug_similarity,
         "address": _DAVIS,
+        "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
     }
-    facts["labels"] = "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM"
-    return _bunch("davis", table, drugs, targets, instances, as_frame, facts, **texts)
+    return _bunch(
+        "davis",
+        table,
+        _Similarities(drugs, targets),
+        _Shape(instances, as_frame),
+        facts,
+        smiles=_read_texts(folder.find("smiles.tsv")),
+        sequences=_read_texts(folder.find("proteins.tsv")),
+    )
 
 
 # Address of the filtered scores with ids and sequences.
@@ -376,47 +383,64 @@ def fetch_kiba(
     check_choice(instances, "instances", ("drugs", "targets", "proteins"))
     folder = DataFolder("'kiba'", "kiba", resolve_home(data_home))
     [path] = folder.find_all(["kiba.npz"], f"an archive of the files at {_KIBA}")
-    tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
-    stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
-    rows, columns = (
-        make_ids(stored[key].tolist(), None, f"{key} of {path}")
-        for key in ("drug_ids", "target_ids")
+    archive = _read_kiba(path)
+    observed = int(np.isfinite(archive.labels.values).sum())
+    facts = {
+        "observed": observed,
+        "share": 100 * observed / archive.labels.values.size,
+        "address": _KIBA,
+    }
+    similarities = _Similarities(tanimoto(archive.fingerprints), archive.targets)
+    return _bunch(
+        "kiba",
+        archive.labels,
+        similarities,
+        _Shape(instances, as_frame),
+        facts,
+        fingerprints=archive.fingerprints,
+        smiles=_read_texts(folder.find("ligands.tsv")),
+        sequences=_read_texts(folder.find("proteins.tsv")),
     )
-    m = len(rows)
-    q = len(columns)
-    for key, shape in {
-        "kiba": (m, q),
-        "drug_ecfp4_bits": (m, _N_BITS // 8),
-        "target_sim": (q, q),
-    }.items():
+
+
+class _Kiba(NamedTuple):
+    """Content of an archive of the KIBA data: labels (m, q), fingerprints (m, n_bits) and similarities (q, q)."""
+
+    labels: Table
+    fingerprints: np.ndarray
+    targets: np.ndarray
+
+
+def _read_kiba(path: Path) -> _Kiba:
+    """Read the archive of the KIBA data; raise if its arrays do not fit together."""
+    stored = load_npz(
+        path,
+        {
+            "kiba": (2, NUMBERS),
+            "drug_ecfp4_bits": (2, NUMBERS),
+            "target_sim": (2, NUMBERS),
+            "drug_ids": (1, NAMES),
+            "target_ids": (1, NAMES),
+        },
+    )
+    drugs = make_ids(stored["drug_ids"].tolist(), None, f"drug_ids of {path}")
+    targets = make_ids(stored["target_ids"].tolist(), None, f"target_ids of {path}")
+    m = len(drugs)
+    q = len(targets)
+    shapes = {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}
+    for key, shape in shapes.items():
         if stored[key].shape != shape:
-            shapes = (
-                f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
+            raise DataFileError(
+                f"{key} of {path} has shape {stored[key].shape}, expected {shape} by the ids of "
+                f"drugs and targets."
             )
-            raise DataFileError(f"{key} of {path} {shapes}.")
     bits = stored["drug_ecfp4_bits"]
     if bits.dtype != np.uint8:
         raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
-    labels = Table(stored["kiba"].astype(np.float64), rows, columns)
-    fingerprints = np.unpackbits(bits, axis=1, count=_N_BITS)
-    observed = int(np.isfinite(labels.values).sum())
-    facts = {"observed": observed, "share": 100 * observed / labels.values.size, "address": _KIBA}
-    texts = {
-        "smiles": _read_texts(folder.find("ligands.tsv")),
-        "sequences": _read_texts(folder.find("proteins.tsv")),
-    }
-    drugs = tanimoto(fingerprints)
-    targets = stored["target_sim"].astype(np.float64)
-    return _bunch(
-        "kiba",
-        labels,
-        drugs,
-        targets,
-        instances,
-        as_frame,
-        facts,
-        fingerprints=fingerprints,
-        **texts,
+    return _Kiba(
+        labels=Table(stored["kiba"].astype(np.float64), drugs, targets),
+        fingerprints=np.unpackbits(bits, axis=1, count=_N_BITS),
+        targets=stored["target_sim"].astype(np.float64),
     )
 
 
@@ -432,10 +456,10 @@ def _read_grid(path: Path) -> Table:
 
 def _similarities(path: Path, ids: Ids | None) -> np.ndarray:
     """Read a square table with rows and columns in the order of `ids`."""
-    table = _read_grid(path).rows_as(ids, f"the rows of {path.name}", "the adjacency matrix")
-    return np.asarray(
-        table.columns_as(ids, f"the columns of {path.name}", "the adjacency matrix").values
-    )
+    other = "the adjacency matrix"
+    table = _read_grid(path).rows_as(ids, f"the rows of {path.name}", other)
+    table = table.columns_as(ids, f"the columns of {path.name}", other)
+    return np.asarray(table.values)
 
 
 def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> None:
@@ -449,13 +473,25 @@ def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> No
         )
 
 
+class _Similarities(NamedTuple):
+    """Similarities of the drugs (m, m) and of the targets (q, q)."""
+
+    drugs: np.ndarray
+    targets: np.ndarray
+
+
+class _Shape(NamedTuple):
+    """How a data set is returned: its rows, "drugs" or any other text for targets, and whether as frames."""
+
+    instances: str
+    as_frame: bool
+
+
 def _bunch(
     name: str,
     labels: Table,
-    drugs: np.ndarray,
-    targets: np.ndarray,
-    instances: str,
-    as_frame: bool,
+    similarities: _Similarities,
+    shape: _Shape,
     facts: Mapping[str, Any],
     **rest: Any,
 ) -> Bunch:
@@ -467,28 +503,25 @@ def _bunch(
         Name of the data set, as in ``fetch_davis``.
     labels : Table of shape (m, q)
         Labels of drugs × targets, with ids.
-    drugs, targets : ndarray of shape (m, m), (q, q)
-        Similarities.
-    instances : str
-        "drugs"; any other text means targets.
-    as_frame : bool
+    similarities : _Similarities
+    shape : _Shape
     facts : mapping
         Facts of the description, besides the numbers of drugs and targets.
     **rest
         Further entries of the result.
     """
     m, q = labels.values.shape
-    K = drugs
-    G = targets
-    if instances != "drugs":
+    K, G = similarities
+    if shape.instances != "drugs":
         labels = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T))
-        K = targets
-        G = drugs
+        G, K = similarities
     rows = labels.row_ids
     columns = labels.column_ids
-    tables = {"Y": labels, "K": Table(K, rows, rows), "G": Table(G, columns, columns)}
+    owner = f"fetch_{name}"
     return Bunch(
-        **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
+        Y=as_given(labels, shape.as_frame, owner),
+        K=as_given(Table(K, rows, rows), shape.as_frame, owner),
+        G=as_given(Table(G, columns, columns), shape.as_frame, owner),
         instance_names=np.array(labels.ids),
         task_names=np.array(labels.transposed.ids),
         DESCR=describe(name, drugs=m, targets=q, **facts),
@@ -503,7 +536,9 @@ def _read_texts(path: Path | None) -> dict[str, str]:
     header.
     """
     texts: dict[str, str] = {}
-    for number, line in enumerate([] if path is None else read_lines(path), 1):
+    if path is None:
+        return texts
+    for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < 2:
             raise DataFileError(

@@ -70,6 +70,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
@@ -133,9 +134,11 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if 1 in setting.new and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} has new tasks, which a model without features of the tasks "
-            f"cannot predict: fit "
-            "with tasks=, or use setting A or B."
+            Message(
+                "Setting {setting} has new tasks, which a model without features of the tasks "
+                "cannot predict: fit with <tasks=>, or use setting A or B.",
+                setting=setting.value,
+            )
         )
 
 
@@ -170,12 +173,13 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     array([[0.83333333]])
     """
     left_out = LeftOut(model, Phi, Y, setting)
-    blocks = [predictions for _, _, predictions in left_out.walk([model.alpha], [model.task_alpha])]
+    alphas = ([model.alpha], [model.task_alpha])
+    blocks = [predictions for _, _, predictions in left_out.walk(alphas)]
     return namespace(blocks[0]).concat(blocks, axis=0) + left_out.level
 
 
 def online_squared_errors(
-    model: OnlineRidge, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting
+    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[Values], setting: Setting
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions for all regularisations.
 
@@ -183,7 +187,8 @@ def online_squared_errors(
     ----------
     model, Phi, Y, setting : as in `online_holdout`
         The regularisation of `model` is ignored.
-    alphas, task_alphas : sequences of float
+    alphas : (sequence of float, sequence of float)
+        Values of both regularisations.
 
     Returns
     -------
@@ -192,14 +197,14 @@ def online_squared_errors(
     """
     left_out = LeftOut(model, Phi, Y, setting)
     if model.statistics.tasks is None:
-        return left_out.squared_errors(alphas, [0.0])[:, 0]
+        return left_out.squared_errors((alphas[0], [0.0]))[:, 0]
     if setting is not Setting.B or not model.statistics.is_complete:
-        return left_out.squared_errors(alphas, task_alphas)
-    errors, terms = left_out.new_instances(alphas, task_alphas)
-    for row, column in np.argwhere(
-        errors < 1e-9 * terms
-    ):  # cancellation leaves too few digits of the closed form
-        errors[row, column] = left_out.squared_errors([alphas[row]], [task_alphas[column]])[0, 0]
+        return left_out.squared_errors(alphas)
+    errors, terms = left_out.new_instances(alphas)
+    # Cancellation leaves too few digits of the closed form there.
+    for row, column in np.argwhere(errors < 1e-9 * terms):
+        point = ([alphas[0][row]], [alphas[1][column]])
+        errors[row, column] = left_out.squared_errors(point)[0, 0]
     return errors
 
 
@@ -239,11 +244,11 @@ class LeftOut:
                 "NaN where there was none."
             )
 
-    def squared_errors(self, alphas: Values, task_alphas: Values) -> np.ndarray:
+    def squared_errors(self, alphas: Sequence[Values]) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of predictions."""
-        errors = np.zeros((len(alphas), len(task_alphas)))
+        errors = np.zeros([len(values) for values in alphas])
         counts = np.zeros(errors.shape, dtype=np.int64)
-        for place, labels, predictions in self.walk(alphas, task_alphas):
+        for place, labels, predictions in self.walk(alphas):
             xp = namespace(predictions)
             gaps = predictions - labels
             scored = ~xp.isnan(gaps)
@@ -257,9 +262,9 @@ class LeftOut:
             )
         return errors / counts
 
-    def new_instances(self, alphas: Values, task_alphas: Values) -> tuple[np.ndarray, np.ndarray]:
+    def new_instances(self, alphas: Sequence[Values]) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean squared errors of complete labels in setting B, and the sizes of the terms of the sum."""
-        shape = (len(alphas), int(self.projected_tasks.shape[1]))
+        shape = (len(alphas[0]), int(self.projected_tasks.shape[1]))
         squares = np.zeros(shape)
         crosses = np.zeros(shape)
         total = 0.0
@@ -267,7 +272,7 @@ class LeftOut:
             xp = namespace(labels)
             target = labels @ self.projected_tasks
             total += float(xp.sum(labels**2))
-            for place, alpha in enumerate(alphas):
+            for place, alpha in enumerate(alphas[0]):
                 D = self._first_step(rows, labels, projected, alpha)[1] @ self.projected_tasks
                 squares[place] += to_numpy(xp.sum(D * D, axis=0))
                 crosses[place] += to_numpy(xp.sum(D * target, axis=0))
@@ -275,14 +280,13 @@ class LeftOut:
         if self.statistics.has_constant:
             norms = np.append(norms, float(self.statistics.n_tasks))
         phi = np.stack(
-            [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in task_alphas], axis=1
+            [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in alphas[1]], axis=1
         )
-        fitted = (squares * norms) @ phi**2
+        square = (squares * norms) @ phi**2
         cross = crosses @ phi
         count = self.Y.shape[0] * self.Y.shape[1]
-        return (fitted - 2.0 * cross + total) / count, (
-            fitted + 2.0 * np.abs(cross) + total
-        ) / count
+        errors = (square - 2.0 * cross + total) / count
+        return errors, (square + 2.0 * np.abs(cross) + total) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
         """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
@@ -290,26 +294,18 @@ class LeftOut:
         width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
         for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
             labels = dense(double(self.Y[rows, :])) - self.level
-            yield (
-                rows,
-                labels,
-                [
-                    _projected(self.Phi[rows, :], group.mean, group.eigen.vectors)
-                    for group in groups
-                ],
-            )
+            Phi = self.Phi[rows, :]
+            projected = [_projected(Phi, group.mean, group.eigen.vectors) for group in groups]
+            yield rows, labels, projected
 
-    def walk(
-        self, alphas: Values, task_alphas: Values
-    ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
+    def walk(self, alphas: Sequence[Values]) -> Iterator[tuple[tuple[int, int], Array, Array]]:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [
-            self.tasks.smoother(Tikhonov(), task_alpha) if knows_tasks else None
-            for task_alpha in task_alphas
+            self.tasks.smoother(Tikhonov(), alpha) if knows_tasks else None for alpha in alphas[1]
         ]
         for rows, labels, projected in self._blocks():
-            for row, alpha in enumerate(alphas):
+            for row, alpha in enumerate(alphas[0]):
                 first = self._first_step(rows, labels, projected, alpha)
                 for column, side in enumerate(tasks):
                     # With independent tasks, leaving out a pair equals leaving out its row.
@@ -334,13 +330,11 @@ class LeftOut:
         left_out = []
         smoothers = []
         for number, tasks in enumerate(members):
-            group_labels = take_rows(labels.T, tasks).T
-            group_fitted, group_left_out, smoother = self._of_group(
-                number, rows, group_labels, projected[number], alpha
-            )
-            fitted.append(group_fitted.T)
-            left_out.append(group_left_out.T)
-            smoothers.append(smoother)
+            labels_of_group = take_rows(labels.T, tasks).T
+            parts = self._of_group(number, rows, labels_of_group, projected[number], alpha)
+            fitted.append(parts[0].T)
+            left_out.append(parts[1].T)
+            smoothers.append(parts[2])
         return in_places(members, fitted).T, in_places(members, left_out).T, smoothers[0]
 
     def _of_group(
@@ -359,7 +353,7 @@ class LeftOut:
         if not inside.size:
             return fitted, fitted, None
         about_means, labels, projected = (
-            take_rows(array, inside) for array in (about_means, labels, projected)
+            take_rows(part, inside) for part in (about_means, labels, projected)
         )
         side = side_of_rows(projected, group.eigen.values, group.n_rows, group.mean is not None)
         check_learnt(side, inside + rows.start)
@@ -492,9 +486,9 @@ class LeftOut:
             raise nothing_left()
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
-        half_gone = take_rows(half, gone)
+        of_gone = take_rows(half, gone)
         right = xp.concat(
-            [(take_rows(predictions, gone) - inner @ half_gone)[:, None], across], axis=1
+            [(take_rows(predictions, gone) - inner @ of_gone)[:, None], across], axis=1
         )
         try:
             solved = solve(plus_diagonal(-inner, 1.0), right)
@@ -502,7 +496,7 @@ class LeftOut:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
         exchanged = solved[:, 0]
         inverse = solved[:, 1:]
-        without = predictions + (exchanged - half_gone) @ across
+        without = predictions + (exchanged - of_gone) @ across
         if 1 in self.setting.new:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             without = self._without_tasks(without, half, hat, 1.0 - hat, side.slack_floor, ~is_only)

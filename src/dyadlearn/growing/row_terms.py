@@ -34,7 +34,7 @@ computed again without each task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -182,16 +182,15 @@ class RowTerms:
         return as_array_of(predictions, left_out)
 
     def squared_errors(
-        self, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting
+        self, Phi: Array, Y: Array, alphas: Sequence[Values], setting: Setting
     ) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of hold-out predictions of observed labels."""
-        errors = np.zeros((len(alphas), len(task_alphas)))
+        errors = np.zeros([len(values) for values in alphas])
         labels = to_numpy(dense(Y))
         for row, column in np.ndindex(errors.shape):
-            terms = replace(self, model=self.model.with_alphas(alphas[row], task_alphas[column]))
-            errors[row, column] = np.nanmean(
-                (to_numpy(terms.holdout(Phi, Y, setting)) - labels) ** 2
-            )
+            model = self.model.with_alphas((alphas[0][row], alphas[1][column]))
+            held_out = replace(self, model=model).holdout(Phi, Y, setting)
+            errors[row, column] = np.nanmean((to_numpy(held_out) - labels) ** 2)
         return errors
 
     def _without_task(self, task: int, Phi: Array, Y: Array) -> Array:

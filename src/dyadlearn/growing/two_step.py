@@ -222,10 +222,11 @@ class OnlineRidge(Stored):
         """Return the model of other statistics."""
         return replace(self, statistics=statistics)
 
-    def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
-        """Return the model with other regularisations."""
-        if (alpha, task_alpha) == (self.alpha, self.task_alpha):
+    def with_alphas(self, alphas: tuple[float, float]) -> OnlineRidge:
+        """Return the model with other regularisations, of the instances and of the tasks."""
+        if alphas == (self.alpha, self.task_alpha):
             return self  # keeps its cached coefficients
+        alpha, task_alpha = alphas
         return replace(self, alpha=alpha, task_alpha=task_alpha)
 
 

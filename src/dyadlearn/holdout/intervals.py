@@ -116,11 +116,15 @@ class Intervals:
         stored, or None.
     by_formula : bool
         Whether the predictions of the models without each row are available (jackknife+).
+    bounds_all : bool
+        Whether tasks with too few labels have intervals of one width, from the residuals of all
+        labels, instead of infinite ones.
     """
 
     problem: Problem
     kept: Kept
     by_formula: bool = field(default=True, kw_only=True)
+    bounds_all: bool = field(default=False, kw_only=True)
 
     @cached_property
     def mirrored(self) -> Intervals:
@@ -135,14 +139,9 @@ class Intervals:
             if stored is None:
                 return None
             values, units = stored
-            if problem.labels.grid is None:
-                rows, columns = problem.labels.places
-                values = take_rows(values, np.lexsort((rows, columns)))
-            else:
-                values = values.T
-            return values, Units(units.sides[::-1])
+            return problem.labels.turned(values), Units(units.sides[::-1])
 
-        return Intervals(transposed, kept, by_formula=self.by_formula)
+        return replace(self, problem=transposed, kept=kept)
 
     @cached_property
     def _labels(self) -> Array:
@@ -181,10 +180,9 @@ class Intervals:
             low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
             lower[here, :] = low
             upper[here, :] = high
-        if self.problem.labels.grid is None:
-            lower, upper = self._filled(
-                lower, upper, predicted, self._reach_of_all(models.held_out, coverage)
-            )
+        if self.bounds_all:
+            reach = self._reach_of_all(models.held_out, coverage)
+            lower, upper = self._filled(lower, upper, predicted, reach)
         # Bounds are NaN where the prediction is NaN.
         xp = namespace(predicted)
         missing = namespace(predicted).isnan(predicted)
@@ -217,20 +215,17 @@ class Intervals:
         codes = self.codes
         if not self.by_formula:
             return None
-        if problem.labels.full is not None:
+        if problem.labels.is_full:
             if problem.labels.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
                 raise nothing_left()
-            return jackknife(
-                problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups")
-            )
+            members = group_members(codes, problem.labels.shape[0], "groups")
+            return jackknife(problem.pairing, problem.Y, members)
         return jackknife_of(problem, codes)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
-        return (
-            namespace(held_out).abs(self._labels - held_out)
-            / (1.0 + self._distances[0])[:, None] ** 0.5
-        )
+        widths = (1.0 + self._distances[0])[:, None] ** 0.5
+        return namespace(held_out).abs(self._labels - held_out) / widths
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
@@ -269,9 +264,10 @@ class Intervals:
         self, rows: NewRows, columns: NewRows, predicted: Array, coverage: float
     ) -> Bounds:
         """Return bounds for new instances with new tasks; arguments as in `new_rows`."""
-        own, across = self._distances
-        widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
-        (novelty, _), (task_novelty, _) = self._local(rows), self._local(columns, 1)
+        of_rows, of_columns = self._distances
+        widths = (1.0 + (of_rows[:, None] + of_columns[None, :]) / 2) ** 0.5
+        novelty, _ = self._local(rows)
+        task_novelty, _ = self._local(columns, 1)
         reach = self._reach(self.held_out(Setting.D), widths, coverage)
         reach = reach * (1.0 + (novelty[:, None] + task_novelty[None, :]) / 2) ** 0.5
         return predicted - reach, predicted + reach
@@ -295,15 +291,14 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        sides = [
-            Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)
-        ]
+        spectra_and_ridges = zip(pairing.spectra, side_ridges(pairing), strict=True)
+        sides = [Novelty.of(spectrum, ridge) for spectrum, ridge in spectra_and_ridges]
         return sides * 2 if pairing.symmetry else sides
 
     @cached_property
     def _distances(self) -> list[Array]:
         """Novelty of each row, and of each column, relative to the median of its side."""
-        return [each.left_out / each.typical for each in self._novelty]
+        return [side.left_out / side.typical for side in self._novelty]
 
     def _local(self, rows: NewRows, side: int = 0) -> tuple[Array, Array | None]:
         """Return the relative novelty (a,) of new rows, and its increase (a, n) if a training row is left out."""
@@ -436,15 +431,13 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, math.inf, values), axis=2)
     # Ranks below 1 and above the number of values mean infinite bounds.
-    names, each = np.unique(counts, return_inverse=True)
-    places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
-    flat = take_rows(
-        xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1)
-    )
+    distinct, number_of = np.unique(counts, return_inverse=True)
+    places = np.array([ranks(int(n), coverage)[end] for n in distinct])[number_of]
+    at = np.arange(a * q) * m + np.clip(places - 1, 0, m - 1)
+    flat = take_rows(xp.reshape(ordered, (-1,)), at)
     none = np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0))
-    return xp.reshape(
-        xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q)
-    )
+    infinite = as_array_of(none, flat, flat.dtype)
+    return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, infinite), (a, q))
 
 
 def upper_scores(scores: Array, coverage: float) -> Array:
@@ -469,6 +462,7 @@ def intervals_of(
     intervals = Intervals(problem, kept, by_formula=by_formula)
     if problem.labels.grid is not None:
         return intervals
+    intervals = replace(intervals, bounds_all=True)
     if by_formula and _suits_rows(problem.labels) and _have_formula(intervals):
         return intervals
     return FlatIntervals(problem.labels, lambda setting: _held_out(problem, kept, setting))

@@ -38,8 +38,8 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import Completion
 
 
-def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None:
-    """Return the models without each unit of instances; None for a list of pairs without a formula.
+def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife:
+    """Return the models without each unit of instances; labels without a formula must be a grid.
 
     Parameters
     ----------
@@ -52,8 +52,6 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
     if _has_models(how):
         assert isinstance(how, Formula)
         return _by_formula(how)
-    if problem.labels.grid is None:
-        return None
     if isinstance(how, SolveAgain):
         return _by_folds(how)
     folds = plan(problem, Setting.B, method="folds")
@@ -61,8 +59,8 @@ def jackknife_of(problem: Problem, codes: np.ndarray | None) -> Jackknife | None
 
 
 def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
-    """Return whether `jackknife_of` takes one fit, and no refits; arguments are the same."""
-    return _has_models(_plan(problem, codes))
+    """Return whether `jackknife_of` takes one fit and no refits; arguments are the same."""
+    return problem.labels.is_full or _has_models(_plan(problem, codes))
 
 
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:
@@ -100,9 +98,11 @@ def _by_formula(how: Formula) -> Jackknife:
     """Return the models of a formula that `_has_models` accepts."""
     if not isinstance(how.way, Route):
         return _by_labelled_part(how, _units(how))
-    found = how.inverted()
-    left = UnitsLeftOut(how.problem.labels, found.centred, found.held_out, found.shift, _units(how))
-    return models_by_inverse(how.problem.pairing, found.inverse, left)
+    inverted = how.inverted()
+    left = UnitsLeftOut(
+        how.problem.labels, inverted.centred, inverted.held_out, inverted.shift, _units(how)
+    )
+    return models_by_inverse(how.problem.pairing, inverted.inverse, left)
 
 
 def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
@@ -133,6 +133,6 @@ def _by_folds(how: Plan) -> Jackknife:
     models = []
     for fold, solved in zip(folds.folds, folds.starts, strict=True):
         assert isinstance(solved, Completion)
-        staying = fold.staying if folds.apart else None
+        staying = fold.staying if folds.rows_leave else None
         models.append(expansion_of_fold(how.problem.pairing, staying, solved.labels))
     return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)

@@ -1,16 +1,15 @@
 r"""The one place that decides how to hold out: `plan` for problems, and `plan_fits` for estimators to fit again.
 
-=============  ======================================================================================================
+=============  ===================================================================================
 outcome        when
-=============  ======================================================================================================
-`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and
-columns are missing,
-               for independent tasks, and from an inverse over the observed or the missing pairs, if
-               that is affordable
+=============  ===================================================================================
+`Formula`      one fit gives all held-out predictions: of complete labels, where whole rows and
+               columns are missing, for independent tasks, and from an inverse over the observed or
+               the missing pairs, if that is affordable
 `SolveAgain`   the labels of each fold are hidden, and the model is solved again
 `FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each
-fold
-=============  ======================================================================================================
+               fold
+=============  ===================================================================================
 
 A plan describes its method, its reason and its cost in time and memory before anything is computed.
 """
@@ -28,6 +27,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
@@ -454,7 +454,7 @@ def plan(
     """
     check_method(method)
     labels = problem.labels
-    if exact and labels.full is not None:
+    if exact and labels.is_full:
         cv = None
     together = Units.of_groups(labels, setting, (groups, task_groups))
     units = together
@@ -481,10 +481,9 @@ def plan(
         splitter = default_splitter(labels, setting, together)
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
-    if labels.grid is None and setting is Setting.A:
-        words += (
-            " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
-        )
+    if units.cells is not None and units.cells.size < math.prod(labels.shape):
+        # These are other folds than those of a grid, whose missing pairs are in folds too.
+        words += " of pairs"
     reason = "folds were asked for" if method == "folds" else _reason(problem, setting)
     return SolveAgain(
         problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None
@@ -577,23 +576,21 @@ def _way(
     """Return the formula for some units; None without one that is affordable."""
     pairing = problem.pairing
     labels = problem.labels
-    if labels.full is not None and units.cells is None:
+    if labels.is_full and units.cells is None:
         return "grid"
-    if labels.grid is not None and units.are_single and labelled_part(problem)[0] is not None:
+    if units.are_single and labelled_part(problem)[0] is not None:
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
     codes = _codes_of_labels(problem, setting, units)
-    offered = [
-        each
-        for each in routes(pairing, labels, setting, codes, n_alphas)
-        if _is_possible(each, labels)
-    ]
-    affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
-    chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
-    if chosen is None and labels.full is not None:
-        return "folds of cells"
-    return chosen
+    offered = []
+    for route in routes(pairing, labels, setting, codes, n_alphas):
+        is_cheap = is_forced or is_affordable(route.work, labels, n_alphas)
+        if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
+            offered.append(route)
+    if offered:
+        return min(offered, key=lambda route: route.work)
+    return "folds of cells" if labels.is_full else None
 
 
 def most_work(labels: Labels) -> float:
@@ -610,10 +607,6 @@ def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
     """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
     most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
     return work <= most_work(labels) and work * n_alphas <= most_of_search
-
-
-def _is_possible(route: Route, labels: Labels) -> bool:
-    return fits_in_memory(bytes_of(route, labels), labels.values)
 
 
 def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:
@@ -637,13 +630,11 @@ def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: 
 
 def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
     """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
-    m, q = problem.labels.shape
-    ranks = problem.pairing.ranks
-    product = (
-        problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
-    )
-    each = max(least, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
-    return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
+    labels = problem.labels
+    m, q = labels.shape
+    products = _ITERATIONS * labels.product_work(problem.pairing.ranks)
+    of_one = max(least, products + float(m) ** 3 + float(q) ** 3)
+    return Cost(n_solves * of_one, 8.0 * (n_solves * 2.0 + 10.0) * labels.observed.size)
 
 
 def _reason(problem: Problem, setting: Setting) -> str:
@@ -657,8 +648,12 @@ def _reason(problem: Problem, setting: Setting) -> str:
 
 def _no_formula(problem: Problem, setting: Setting) -> ValueError:
     return ValueError(
-        f"Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. "
-        'Use method="folds", or no method.'
+        Message(
+            'Setting {setting} has no exact hold-out here: {reason}. Use <method="folds">, or no '
+            "method.",
+            setting=setting.value,
+            reason=_reason(problem, setting),
+        )
     )
 
 
@@ -678,7 +673,7 @@ def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     held_out = full.hold_out(problem.pairing, Y, setting, members, task_members)
     if units.are_single:
         _warn_of_leverage(problem.pairing, setting)
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
@@ -688,8 +683,8 @@ def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
     # With a regularisation for each task, the smoother has none.
     errors = [
         side.rounding_of_left_out()
-        for side, own in sides
-        if setting.value in own and not math.isnan(side.alpha)
+        for side, letters in sides
+        if setting.value in letters and not math.isnan(side.alpha)
     ]
     warn_of_rounding(max(errors, default=0.0))
 
@@ -700,6 +695,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     xp = namespace(Y)
     if (codes == codes.flat[0]).all():
         raise nothing_left()
+    codes = codes.reshape(Y.shape)
     held_out = xp.zeros_like(Y)
     missing = xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
@@ -707,7 +703,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
         held_out = xp.where(
             inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out
         )
-    return held_out
+    return problem.labels.of(held_out)
 
 
 def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
@@ -716,24 +712,25 @@ def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndar
     The problem is None if unlabelled rows or columns influence the model, or if labels are missing
     in labelled ones.
     """
-    observed = problem.labels.observed
-    rows = np.flatnonzero(observed.any(axis=1))
-    columns = np.flatnonzero(observed.any(axis=0))
+    labels = problem.labels
+    rows, columns = (labels.labelled(axis) for axis in (0, 1))
     pairing = None
-    if problem.weights is None and observed[np.ix_(rows, columns)].all():
+    if labels.weights is None and labels.size == rows.size * columns.size:
         pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
-        part = None
-    else:
-        part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+        return None, rows, columns
+    part = replace(problem, pairing=pairing, labels=labels.part(rows, columns))
     return part, rows, columns
 
 
 def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
-    """Return leave-one-out predictions of a grid that only lacks whole rows and columns."""
+    """Return leave-one-out predictions of labels that only lack whole rows and columns."""
     part, *places = labelled_part(problem)
     assert part is not None
-    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
+    held_out = leave_out(part, setting, Units())
+    if not problem.labels.has_missing:
+        return held_out
+    grid = embedded(problem.complete().labels, held_out, *places)
     for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
@@ -753,7 +750,7 @@ class Inverted(NamedTuple):
         Their held-out predictions, minus the shift.
     shift : float
         Mean of the labels if the model has a free mean, else 0.
-    grid : array of shape (m, q) or None
+    everywhere : array of shape (m, q) or None
         The predictions of all cells, those without a label too, if they are known.
     """
 
@@ -761,14 +758,7 @@ class Inverted(NamedTuple):
     centred: Array
     held_out: Array
     shift: float
-    grid: Array | None = None
-
-    def in_form(self, labels: Labels) -> Array:
-        """Return the held-out predictions in the shape of the labels' values, NaN where a label is missing."""
-        if labels.grid is None:
-            return self.held_out + self.shift
-        flat = placed([self.held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
-        return namespace(flat).reshape(flat, labels.shape) + self.shift
+    everywhere: Array | None = None
 
 
 def _inverted(
@@ -796,19 +786,18 @@ def _inverted(
     # from zero.
     shift = operators_of(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
+    everywhere = None
     if isinstance(inverse, MissingInverse):
-        grid = inverse.grid_left_out(y[:, None], *codes)
-    else:
-        grid = None
-    if grid is not None:
-        return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
-    leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
-    return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+        everywhere = inverse.grid_left_out(y[:, None], *codes)
+    if everywhere is None:
+        leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+        return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+    return Inverted(inverse, y, inverse.at_labels(everywhere)[:, 0], shift, everywhere[:, :, 0])
 
 
 def _leaves_nothing(codes: list[np.ndarray]) -> bool:
     """Return whether all labels are in one unit of a side, given the unit of each label."""
-    return any((each == each[0]).all() for each in codes)
+    return any((of_side == of_side[0]).all() for of_side in codes)
 
 
 def _by_inverse(
@@ -821,28 +810,26 @@ def _by_inverse(
 ) -> Array:
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
-    found = _inverted(problem, setting, units, route, cache)
+    inverted = _inverted(problem, setting, units, route, cache)
     # Pairs without a label may be in larger units than the labels: a group may have a row without
     # labels.
-    if (
-        found.grid is not None
-        and labels.grid is not None
-        and units.are_single
-        and units.cells is None
-    ):
-        return found.grid + found.shift
-    grid = found.in_form(labels)
-    if not everywhere or labels.size == labels.observed.size:
-        return grid
+    if inverted.everywhere is not None and units.are_single:
+        return labels.of(inverted.everywhere) + inverted.shift
+    predictions = labels.shaped(inverted.held_out) + inverted.shift
+    if not everywhere or not labels.has_missing:
+        return predictions
+    unlabelled = Unlabelled(
+        operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
+    )
     if setting is Setting.A and units.cells is None:
-        elsewhere = problem.complete().labels
+        fitted = unlabelled.fitted()
+        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(operators_of(problem.pairing), labels, found.inverse, found.centred)
-        elsewhere = (
-            unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
-        )
-    return namespace(grid).where(as_array_of(labels.observed, grid), grid, elsewhere)
+        codes = together.of_labels(labels, setting)
+        elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
+    observed = as_array_of(labels.observed, predictions)
+    return namespace(predictions).where(observed, predictions, elsewhere)
 
 
 def check_enough_left(
@@ -867,7 +854,7 @@ def check_enough_left(
     else:
         too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
-        codes = codes if labels.full is not None else codes[labels.places[axis]]
+        codes = codes if labels.is_full else codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
             if units.sides[axis] is None:

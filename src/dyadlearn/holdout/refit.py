@@ -187,7 +187,7 @@ def verify_holdout(
     check_whole(n, "n")
     fitted = model.fitted_
     problem: Problem = fitted.problem
-    if problem.labels.full is None:
+    if not problem.labels.is_full:
         raise ValueError(
             "verify_holdout compares the formulas for complete labels with refitting, but labels "
             "are missing or "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,13 @@ from dyadlearn._codes import (
     label_array,
     pair_numbers,
 )
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
-from dyadlearn.settings import Setting, as_setting, check_groups
+from dyadlearn.settings import GROUP_NAMES, Groups, Setting, as_setting, check_groups
 
 #: Masks, or positions, of the training pairs and of the test pairs of each split.
 Splits = Iterator[tuple[np.ndarray, np.ndarray]]
@@ -154,7 +155,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         train, test : integer arrays
             Row positions in `pairs`, ascending.
         """
-        for train, test in self._masks(*self._read(pairs, groups, task_groups)):
+        for train, test in self._masks(*self._read(pairs, (groups, task_groups))):
             if not train.any():
                 raise ValueError(
                     f"A split of setting {self.setting} has no pair to train on: each of "
@@ -214,7 +215,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         if task_groups is not None:
             task_groups = _grid_units(task_groups, n_tasks, "task_groups")[columns]
         pairs = np.stack([rows, columns], axis=1)
-        for train, test in self._masks(*self._read(pairs, groups, task_groups)):
+        for train, test in self._masks(*self._read(pairs, (groups, task_groups))):
             yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
 
     def units(self, labels: Labels, *, groups: Any = None, task_groups: Any = None) -> Units:
@@ -288,40 +289,36 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             C. If `random_state` is not an int, the counts belong to another shuffle than earlier
             splits.
         """
-        masks = self._masks(*self._read(pairs, groups, task_groups))
+        masks = self._masks(*self._read(pairs, (groups, task_groups)))
         return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
 
-    def _read(
-        self, pairs: Any, groups: Any, task_groups: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each row, the number of its pair, of its instance unit and of its task unit."""
+    def _read(self, pairs: Any, groups: Groups) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Return, for each row, the number of its pair, and those of its instance unit and of its task unit."""
         first, second = id_columns(pairs, "pairs")
         if self.network:
             check_writing([first], [second], "Instances and tasks of a network")
             rows, columns = factorize([first, second], "pairs")
-            units = _node_units(groups, task_groups, rows, columns, (first, second))
+            units = _node_units(groups, (rows, columns), (first, second))
             rows, columns = ends_in_order(rows, columns)
         else:
-            check_groups(Setting(self.setting), (groups, task_groups))
+            check_groups(Setting(self.setting), groups)
             (rows,) = factorize([first], "pairs")
             (columns,) = factorize([second], "pairs")
-            instances = _row_units(groups, rows, first, "groups", "instance")
-            units = instances, _row_units(task_groups, columns, second, "task_groups", "task")
+            units = (
+                _row_units(groups[0], rows, first, "groups", "instance"),
+                _row_units(groups[1], columns, second, "task_groups", "task"),
+            )
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
-        return cells, *units
+        return cells, units
 
-    def _masks(
-        self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
-    ) -> Splits:
+    def _masks(self, cells: np.ndarray, numbers: tuple[np.ndarray, np.ndarray]) -> Splits:
         """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
-            fold = self._deal(
-                np.concatenate([instance_units, task_units]), "nodes or groups of them", random
-            )
+            fold = self._deal(np.concatenate(numbers), "nodes or groups of them", random)
             yield from self._network_masks(*np.split(fold, 2))
             return
-        units = self._dealt(cells, (instance_units, task_units))
+        units = self._dealt(cells, numbers)
         folds = [fold for fold in (*units.sides, units.cells) if fold is not None]
         for held in product(range(self.n_splits), repeat=len(folds)):
             left = [fold == number for fold, number in zip(folds, held, strict=True)]
@@ -348,10 +345,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 if self.setting == Setting.D:
                     test = ((first == a) & (second == b)) | ((first == b) & (second == a))
                 else:
-                    if self.setting == Setting.B:
-                        new, known = (first, second)
-                    else:
-                        new, known = (second, first)
+                    is_b = self.setting == Setting.B
+                    new = first if is_b else second
+                    known = second if is_b else first
                     test = (new == a) & (known != a)
                 if test.any():
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
@@ -361,8 +357,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         n_units = int(units.max(initial=-1)) + 1
         if n_units < self.n_splits:
             raise ValueError(
-                f"{self.n_splits} folds need at least as many {words} in setting {self.setting}, "
-                f"found {n_units}: use fewer folds."
+                Message(
+                    "{n_splits} folds[| (--cv)] need at least as many {words} in setting "
+                    "{setting}, found {n_units}: use fewer folds.",
+                    n_splits=self.n_splits,
+                    words=words,
+                    setting=self.setting,
+                    n_units=n_units,
+                )
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
@@ -433,9 +435,7 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
         for column in (*known, *asked)
     ):
         return
-    wanted, others = (
-        {label for column in columns for label in _as_list(column)} for columns in (asked, known)
-    )
+    wanted, others = (set(chain.from_iterable(map(_as_list, ids))) for ids in (asked, known))
     alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(
@@ -468,23 +468,23 @@ def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str
 
 
 def _node_units(
-    groups: Any, task_groups: Any, rows: np.ndarray, columns: np.ndarray, ids: tuple[Column, Column]
+    groups: Groups, nodes: tuple[np.ndarray, np.ndarray], ids: tuple[Column, Column]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the units of both nodes of each row: the numbers of the nodes, or of their groups."""
-    if groups is None and task_groups is None:
-        return rows, columns
-    if groups is None or task_groups is None:
+    if all(side is None for side in groups):
+        return nodes
+    if any(side is None for side in groups):
         raise ValueError(
             "The nodes of a network have one grouping: pass both groups, of the first node of each "
             "row, and "
             "task_groups, of the second."
         )
-    n_rows = len(rows)
-    labels = [*_as_list(groups), *_as_list(task_groups)]
-    for side, name in ((groups, "groups"), (task_groups, "task_groups")):
+    n_rows = len(nodes[0])
+    labels = [*_as_list(groups[0]), *_as_list(groups[1])]
+    for side, name in zip(groups, GROUP_NAMES, strict=True):
         group_codes(side, (n_rows,), name)
     units = _row_units(
-        labels, np.concatenate([rows, columns]), [*ids[0], *ids[1]], "groups or task_groups", "node"
+        labels, np.concatenate(nodes), [*ids[0], *ids[1]], "groups or task_groups", "node"
     )
     return units[:n_rows], units[n_rows:]
 

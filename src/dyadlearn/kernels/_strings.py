@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, make_ids, read_table, write_table
 
 
@@ -60,19 +61,22 @@ class Strings:
         labels = self.labels
         valid = [position for position in range(len(self.values)) if position not in wrong]
         name = "" if self.ids else "position "
-        listed = [
-            f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())
-        ]
-        shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
-        message = f"Not valid: {len(wrong)} of {len(self.values)} {self.what}: {shown}"
+        reasons = []
+        for position, reason in sorted(wrong.items())[:20]:
+            reasons.append(f"{name}{labels[position]!r} ({reason})")
+        if len(wrong) > 20:
+            reasons.append("…")
+        message = f"Not valid: {len(wrong)} of {len(self.values)} {self.what}: {', '.join(reasons)}"
         if on_error == "drop" and valid:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
-            ids = Ids(
-                tuple(labels[position] for position in valid), self.ids.name if self.ids else None
-            )
-            return Strings([self.values[position] for position in valid], self.what, ids, self.kind)
-        hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
-        raise ValueError(f"{message}. Correct or remove them{hint}.")
+            kept_labels = tuple(labels[position] for position in valid)
+            ids = Ids(kept_labels, self.ids.name if self.ids else None)
+            values = [self.values[position] for position in valid]
+            return Strings(values, self.what, ids, self.kind)
+        remedy = Message("Correct or remove them")
+        if on_error == "raise":
+            remedy = Message('{remedy}, or leave them out with <on_error="drop">', remedy=remedy)
+        raise ValueError(Message("{message}. {remedy}.", message=message, remedy=remedy))
 
     def write(self, values: Any, column_ids: Ids | None) -> Any:
         """Return a matrix (n, d) as a frame with the ids, if the input was a frame or series; otherwise unchanged."""
@@ -117,12 +121,12 @@ def read_strings(texts: Any, what: str, ids: Sequence[Hashable] | None = None) -
 
 
 def _read(texts: Any, what: str) -> Strings:
+    """Read texts and their ids; parameters as in `read_strings`."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{what} must be several: put a single text into a list.")
     if isinstance(texts, Mapping):
-        return Strings(
-            list(texts.values()), what, make_ids(list(texts), None, f"The mapping of {what}")
-        )
+        ids = make_ids(list(texts), None, f"The mapping of {what}")
+        return Strings(list(texts.values()), what, ids)
     import narwhals as nw
 
     frame: Any = nw.from_native(texts, eager_only=True, allow_series=True, pass_through=True)
@@ -140,9 +144,9 @@ def _read(texts: Any, what: str) -> Strings:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        place = "the index of a pandas frame, or the first of two columns of any other"
         raise ValueError(
-            f"{what} must be one column of text, found shape {values.shape}; ids belong in {place}."
+            f"{what} must be one column of text, found shape {values.shape}; ids belong in the "
+            f"index of a pandas frame, or the first of two columns of any other."
         )
     return Strings(values.tolist(), what, table.row_ids, table.kind)
 

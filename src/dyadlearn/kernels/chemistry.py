@@ -149,22 +149,26 @@ class MorganFingerprints(TextFeatures):
     def _computed(
         self, X: Any, ids: Any = None, on_error: str | None = None
     ) -> tuple[Strings, csr_array]:
+        """Return the valid texts, and the fingerprints of their molecules."""
         self._check_parameters()
         valid, molecules = _read(X, ids, on_error)
         from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
         generator = GetMorganGenerator(radius=int(self.radius), fpSize=int(self.n_bits))
-        found = [
-            generator.GetCountFingerprint(molecule).GetNonzeroElements() for molecule in molecules
-        ]
-        bits = np.array([bit for row in found for bit in row], dtype=np.int32)
-        numbers = [number for row in found for number in row.values()]
+        bits: list[int] = []
+        counts: list[int] = []
+        ends = [0]
+        for molecule in molecules:
+            count_of_bit = generator.GetCountFingerprint(molecule).GetNonzeroElements()
+            bits += count_of_bit.keys()
+            counts += count_of_bit.values()
+            ends.append(len(bits))
         if self.counts:
-            entries = np.array(numbers, dtype=np.int32)
+            entries = np.array(counts, dtype=np.int32)
         else:
             entries = np.ones(len(bits), dtype=np.uint8)
-        ends = np.cumsum([0, *map(len, found)])
-        return valid, csr_array((entries, bits, ends), shape=(len(found), int(self.n_bits)))
+        shape = (len(molecules), int(self.n_bits))
+        return valid, csr_array((entries, np.array(bits, dtype=np.int32), ends), shape=shape)
 
 
 def scaffolds(smiles: Any) -> list[str]:
@@ -202,7 +206,7 @@ def _read(smiles: Any, ids: Any, on_error: str | None) -> tuple[Strings, list[An
     imported("rdkit", "Reading molecules", "rdkit", extra="chem")
     from rdkit import Chem, rdBase
 
-    found: list[Any] = []
+    molecules: list[Any] = []
     wrong: dict[int, str] = {}
     # rdkit logs a line for every molecule it cannot read; our error lists them all at once.
     with rdBase.BlockLogs():
@@ -211,7 +215,7 @@ def _read(smiles: Any, ids: Any, on_error: str | None) -> tuple[Strings, list[An
             clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
             molecule = Chem.MolFromSmiles(text.strip()) if clean else None
             if molecule is not None:
-                found.append(molecule)
+                molecules.append(molecule)
             else:
                 wrong[position] = shortened(text)
-    return texts.sift(wrong, on_error), found
+    return texts.sift(wrong, on_error), molecules

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -73,7 +73,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
             )
         table = table.squared("K")
         diagonal = namespace(table.values).linalg.diagonal(table.values)
-        rows = columns = _scale(diagonal, table.values, 0, "the diagonal of K")
+        rows = _scale(diagonal, table.values, 0, "the diagonal of K")
+        columns = rows
     else:
         row_diagonal = in_order(row_diagonal, table.row_ids, None, "row_diagonal", "the rows of K")
         column_diagonal = in_order(
@@ -83,11 +84,9 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
         columns = _scale(column_diagonal, table.values, 1, "column_diagonal")
     table = replace(table, values=table.values * (rows[:, None] * columns[None, :]))
     # A diagonal without ids has the order of the columns of K, so these are reordered last.
-    if (
-        table.row_ids
-        and table.column_ids
-        and set(table.row_ids.labels) == set(table.column_ids.labels)
-    ):
+    row_ids = table.row_ids
+    column_ids = table.column_ids
+    if row_ids and column_ids and set(row_ids.labels) == set(column_ids.labels):
         table = table.squared("K")
     return formed_as(table, K)
 
@@ -111,9 +110,10 @@ class _Combination(Stored, stored=False):
         for kernel, params in map(_split, self.kernels):
             check_kernel(kernel, params)
             if is_estimated(kernel, params):
-                given = f'({kernel!r}, {{"frequencies": p}})'
+                with_params = f'({kernel!r}, {{"frequencies": p}})'
                 raise KernelError(
-                    f"kernel {kernel!r} in a sum or product needs its parameters: give {given}."
+                    f"kernel {kernel!r} in a sum or product needs its parameters: give "
+                    f"{with_params}."
                 )
         weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
@@ -129,13 +129,13 @@ class _Combination(Stored, stored=False):
 
     def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        parts = (
-            gram_diagonal(A, kernel=kernel, kernel_params=params)
-            for kernel, params in map(_split, self.kernels)
-        )
-        return self._joined(
-            (part if is_foreign(part) else np.asarray(part))[:, None] for part in parts
-        ).values[:, 0]
+        columns = []
+        for kernel, params in map(_split, self.kernels):
+            diagonal = gram_diagonal(A, kernel=kernel, kernel_params=params)
+            if not is_foreign(diagonal):
+                diagonal = np.asarray(diagonal)
+            columns.append(diagonal[:, None])
+        return self._joined(columns).values[:, 0]
 
     def _joined(self, blocks: Iterable[Any]) -> Table:
         """Return the weighted sum of blocks, or the product of their powers."""
@@ -153,6 +153,7 @@ class _Combination(Stored, stored=False):
         return total
 
     def _weighed(self, K: Array, weight: float, name: str) -> Array:
+        """Return a kernel times its weight, or to the power of its exponent."""
         if not self._are_powers:
             return weight * K
         if not weight.is_integer() and float(namespace(K).min(K)) < 0:
@@ -286,69 +287,111 @@ def pairs_of(
         raise ValueError(
             f"known must be (first, second) of the training pairs, found {len(known)} lists."
         )
-    K = np.asarray(K) if isinstance(K, list | tuple) else K
+    if isinstance(K, list | tuple):
+        K = np.asarray(K)
     is_kernel = isinstance(kernel, str) and kernel == "precomputed"
     if is_kernel:
         table = read_gram(K, "K", is_square=known is None)
     else:
         table = read_table(K, "K")
-    rows, row_ids = _members(first, second, table, symmetric)
-    trained = table.transposed if is_kernel else table
-    if known is None:
-        columns, column_ids = (rows, row_ids)
+    pairs = _members(first, second, table, symmetric)
+    trained = pairs
+    if known is not None:
+        trained = _members(*known, table.transposed if is_kernel else table, symmetric)
+    if is_kernel:
+        kernel_of_all = table.take(pairs.members, trained.members)
     else:
-        columns, column_ids = _members(*known, trained, symmetric)
-    if not is_kernel:
-        # Each entity once, however many pairs it is a member of.
-        (left, rows), (right, columns) = (
-            np.unique(at, return_inverse=True) for at in (rows, columns)
-        )
-        B = None if known is None else table.take(right)
-        table = gram(table.take(left), B, kernel=kernel, kernel_params=kernel_params)
-    n = len(rows) // 2
-    m = len(columns) // 2
-    # The kernel of all members is four times as large as a kernel of pairs.
-    check_kernel_memory(n, m, None, 8 * 9)
-    block = table.take(rows, columns).values
-    ac = block[:n, :m]
-    ad = block[:n, m:]
-    bc = block[n:, :m]
-    bd = block[n:, m:]
-    kernels = {"sum": ac + bd, "product": ac * bd}
-    if symmetric:
-        kernels = {
-            "sum": (kernels["sum"] + (ad + bc)) / 2,
-            "product": (kernels["product"] + ad * bc) / 2,
-        }
+        others = None if known is None else trained.members
+        kernel_of_all = _kernel_of_members(table, pairs.members, others, kernel, kernel_params)
+    check_kernel_memory(len(pairs), len(trained), None, 8 * _KERNELS_OF_PAIRS)
+    sums, products = _kernels_of_pairs(kernel_of_all.values, len(pairs), len(trained), symmetric)
+    kind = kernel_of_all.kind
     return {
-        name: formed_as(Table(each, row_ids, column_ids, table.kind), K)
-        for name, each in kernels.items()
+        "sum": formed_as(Table(sums, pairs.ids, trained.ids, kind), K),
+        "product": formed_as(Table(products, pairs.ids, trained.ids, kind), K),
     }
 
 
-def _members(
-    first: Any, second: Any, table: Table, symmetric: bool
-) -> tuple[np.ndarray, Ids | None]:
-    """Return the rows of all first and then of all second members of pairs, and the ids of the pairs."""
-    a, b = (np.asarray(each, dtype=object).tolist() for each in (first, second))
+# Number of arrays of the size of a kernel of pairs in memory; the kernel of all members is as large
+# as four.
+_KERNELS_OF_PAIRS = 9
+
+
+class _Pairs(NamedTuple):
+    """Pairs of entities.
+
+    Attributes
+    ----------
+    members : integer array of shape (2 p,)
+        Positions of all first and then of all second members.
+    ids : Ids or None
+        Ids of the pairs.
+    """
+
+    members: np.ndarray
+    ids: Ids | None
+
+    def __len__(self) -> int:
+        return len(self.members) // 2
+
+
+def _kernel_of_members(
+    table: Table,
+    rows: np.ndarray,
+    columns: np.ndarray | None,
+    kernel: Kernel,
+    kernel_params: Mapping[str, Any] | None,
+) -> Table:
+    """Return the kernel between members from their features; without columns, those of the rows.
+
+    Each entity is computed once, however many pairs it is a member of.
+    """
+    left, places = np.unique(rows, return_inverse=True)
+    if columns is None:
+        block: Table = gram(table.take(left), None, kernel=kernel, kernel_params=kernel_params)
+        return block.take(places, places)
+    right, other_places = np.unique(columns, return_inverse=True)
+    block = gram(table.take(left), table.take(right), kernel=kernel, kernel_params=kernel_params)
+    return block.take(places, other_places)
+
+
+def _kernels_of_pairs(K: Array, n: int, m: int, symmetric: bool) -> tuple[Array, Array]:
+    """Return the sum and the product kernel (n, m) of pairs from the kernel (2n, 2m) of their members."""
+    ac = K[:n, :m]
+    ad = K[:n, m:]
+    bc = K[n:, :m]
+    bd = K[n:, m:]
+    sums = ac + bd
+    products = ac * bd
+    if symmetric:
+        sums = (sums + (ad + bc)) / 2
+        products = (products + ad * bc) / 2
+    return sums, products
+
+
+def _members(first: Any, second: Any, table: Table, symmetric: bool) -> _Pairs:
+    """Return the pairs of two lists of members; raise if one is not in the table or a pair is listed twice."""
+    a = np.asarray(first, dtype=object).tolist()
+    b = np.asarray(second, dtype=object).tolist()
     if len(a) != len(b) or not a:
         raise ValueError(
             f"first and second must list the members of the same pairs, found {len(a)} and "
             f"{len(b)}."
         )
     ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
-    at = ids.positions([*a, *b], "K").reshape(2, -1)
-    pairs = list(zip(*(np.sort(at, axis=0) if symmetric else at).tolist(), strict=True))
+    places = ids.positions([*a, *b], "K").reshape(2, -1)
+    unordered = np.sort(places, axis=0) if symmetric else places
+    pairs = list(zip(*unordered.tolist(), strict=True))
     last = {pair: place for place, pair in enumerate(pairs)}
     for place, pair in enumerate(pairs):
         if last[pair] != place:
             raise IdError(
                 f"The pair of {a[place]!r} and {b[place]!r} is listed twice: average its labels."
             )
+    if table.row_ids is None:
+        return _Pairs(places.ravel(), None)
     labels = [f"{left} + {right}" for left, right in zip(a, b, strict=True)]
-    return at.ravel(), None if table.row_ids is None else make_ids(
-        labels, None, "The list of pairs"
-    )
+    return _Pairs(places.ravel(), make_ids(labels, None, "The list of pairs"))
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -357,8 +400,10 @@ def _split(member: Any) -> tuple[Any, Any]:
         return member[0], member[1]
     if isinstance(member, str) or callable(member):
         return member, None
-    kinds = 'a name, a pair such as ("rbf", {"gamma": 1}) or a callable'
-    raise KernelError(f"a member of kernels must be {kinds}, found {member!r}.")
+    raise KernelError(
+        f'a member of kernels must be a name, a pair such as ("rbf", {{"gamma": 1}}) or a '
+        f"callable, found {member!r}."
+    )
 
 
 def check_weights(weights: Any, count: int, what: str, name: str = "weights") -> tuple[float, ...]:

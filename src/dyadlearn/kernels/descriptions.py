@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, to_numpy
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
@@ -94,25 +95,23 @@ class Descriptions(Stored):
         ----------
         rows : slice, or array or list of truth values or whole numbers
         """
-        if (
-            isinstance(rows, tuple)
-            and len(rows) == 2
-            and (rows[1] is Ellipsis or rows[1] == slice(None))
-        ):
-            rows = rows[0]  # scikit-learn indexes objects with a shape as [rows, ...] or [rows, :]
+        # scikit-learn indexes objects with a shape as [rows, ...] or [rows, :].
+        is_pair = isinstance(rows, tuple) and len(rows) == 2
+        if is_pair and (rows[1] is Ellipsis or rows[1] == slice(None)):
+            rows = rows[0]
         if isinstance(rows, str | tuple | Integral):
             raise TypeError(
                 f"Take rows of descriptions by a slice, a mask or a list of positions, found "
                 f"{rows!r}."
             )
-        rows = rows if isinstance(rows, slice) else to_numpy(rows)
-        if not isinstance(rows, slice) and rows.size == 0:
-            rows = rows.astype(np.intp)
+        if not isinstance(rows, slice):
+            rows = to_numpy(rows)
+            if rows.size == 0:
+                rows = rows.astype(np.intp)
         taken = np.arange(len(self))[rows]
         tables = {name: table.take(taken) for name, table in self.tables.items()}
-        return Descriptions(
-            tables, taken if self.places is None else self.places[taken], self.n_first
-        )
+        places = taken if self.places is None else self.places[taken]
+        return Descriptions(tables, places, self.n_first)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,33 +126,34 @@ class Descriptions(Stored):
     @property
     def row_ids(self) -> Ids | None:
         """Ids of the entities; None if no table has ids."""
-        return next(
-            (table.row_ids for table in self.tables.values() if table.row_ids is not None), None
-        )
+        for table in self.tables.values():
+            if table.row_ids is not None:
+                return table.row_ids
+        return None
 
     @property
     def kind(self) -> str | None:
         """Library of the first table that was a frame; None if no table was."""
-        return next((table.kind for table in self.tables.values() if table.kind is not None), None)
+        for table in self.tables.values():
+            if table.kind is not None:
+                return table.kind
+        return None
 
     def _fits(self) -> bool:
-        return (
-            isinstance(self.tables, dict)
-            and bool(self.tables)
-            and all(
-                isinstance(table, Table) and len(table.values.shape) == 2
-                for table in self.tables.values()
-            )
-            and all(table.values.shape[0] == len(self) for table in self.tables.values())
-            and (
-                self.places is None
-                or (self.places.dtype.kind == "i" and self.places.shape == (len(self),))
-            )
-            and (
-                self.places is None
-                or bool(((self.places >= 0) & (self.places < self.n_first)).all())
-            )
-        )
+        if not isinstance(self.tables, dict) or not self.tables:
+            return False
+        tables = self.tables.values()
+        if not all(isinstance(table, Table) and len(table.values.shape) == 2 for table in tables):
+            return False
+        n = len(self)
+        if not all(table.values.shape[0] == n for table in tables):
+            return False
+        places = self.places
+        if places is None:
+            return True
+        if places.dtype.kind != "i" or places.shape != (n,):
+            return False
+        return bool(((places >= 0) & (places < self.n_first)).all())
 
 
 def read_descriptions(X: Any, name: str) -> Descriptions | None:
@@ -187,12 +187,11 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
     """
     if isinstance(X, Descriptions):
         return X
-    # A sparse matrix in the form of a dictionary is one table.
-    is_several = (isinstance(X, Mapping) and _dimensions(X) is None) or (
-        isinstance(X, list | tuple)
-        and not isinstance(X, Table)
-        and any(_dimensions(item) == 2 for item in X)
-    )
+    is_several = False
+    if isinstance(X, Mapping):
+        is_several = _dimensions(X) is None  # a sparse matrix may be a dictionary, but is one table
+    elif isinstance(X, list | tuple):
+        is_several = any(_dimensions(item) == 2 for item in X)
     return Descriptions(_read(X, name)) if is_several else None
 
 
@@ -201,27 +200,42 @@ def check_description_names(names: Sequence[Any], owner: str) -> None:
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(
-                f"The names of the descriptions in {owner} must be text, found {name!r}."
+                Message(
+                    "The names of the descriptions in <{owner}> must be text, found {name!r}.",
+                    owner=owner,
+                    name=name,
+                )
             )
         if not name.strip() or name.startswith("$"):  # $ marks objects in a model file
             raise ValueError(
-                f"The descriptions in {owner} must have names that do not begin with $, found "
-                f"{name!r}."
+                Message(
+                    "The descriptions in <{owner}> must have names that do not begin with $, "
+                    "found {name!r}.",
+                    owner=owner,
+                    name=name,
+                )
             )
         if name in names[:position]:
             raise ValueError(
-                f"The descriptions in {owner} must have different names, found {name!r} twice."
+                Message(
+                    "The descriptions in <{owner}> must have different names, found {name!r} "
+                    "twice.",
+                    owner=owner,
+                    name=name,
+                )
             )
 
 
 def own_ids(ids: Ids | None) -> Ids | None:
     """Return ids; None if they are only the default index 0, 1, 2, … of a frame."""
-    return None if ids is None or ids.labels == tuple(range(len(ids))) else ids
+    is_default = ids is not None and ids.labels == tuple(range(len(ids)))
+    return None if is_default else ids
 
 
 def _dimensions(item: Any) -> int | None:
     """Return the number of dimensions of a table; None for an object without a shape."""
-    shape = getattr(item.values if isinstance(item, Table) else item, "shape", None)
+    values = item.values if isinstance(item, Table) else item
+    shape = getattr(values, "shape", None)
     return None if shape is None else len(shape)
 
 
@@ -240,51 +254,62 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         raise ValueError(f"There is no description in {owner}: give at least one table.")
     check_description_names(list(tables), owner)
     read: dict[str, Table] = {}
-    for name, given in tables.items():
+    for name, values in tables.items():
         title = title_of(name, owner)
-        table = read_table(given, title)
+        table = read_table(values, title)
         if isinstance(table.values, list | tuple):
             table = replace(table, values=np.asarray(table.values))
         if _dimensions(table) != 2:
             raise ValueError(
-                f"{title} must have two dimensions, found {_dimensions(table) or 'none'}."
+                Message(
+                    "{title} must have two dimensions, found {dimensions}.",
+                    title=title,
+                    dimensions=_dimensions(table) or "none",
+                )
             )
         read[name] = table
     lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
         raise ValueError(
-            f"The descriptions in {owner} must have one row for each entity, but {listed} rows."
+            Message(
+                "The descriptions in <{owner}> must have one row for each entity, but {listed} "
+                "rows.",
+                owner=owner,
+                listed=listed,
+            )
         )
-    first = next((name for name, table in read.items() if table.row_ids is not None), None)
-    target = None if first is None else read[first].row_ids
-    other = title_of(first or "", owner)
-    return {
-        name: _in_order(table, target, title_of(name, owner), other) for name, table in read.items()
-    }
+    with_ids = [name for name, table in read.items() if table.row_ids is not None]
+    if not with_ids:
+        return read
+    first = with_ids[0]
+    target = read[first].row_ids
+    ordered = {}
+    for name, table in read.items():
+        ordered[name] = _in_order(table, target, title_of(name, owner), title_of(first, owner))
+    return ordered
 
 
-def title_of(name: str, owner: str) -> str:
+def title_of(name: str, owner: str) -> Message:
     """Return the name of one description of a side for messages."""
-    return f"{owner}[{name!r}]"
+    return Message("<{owner}>[[{name!r}]| {name!r}]", owner=owner, name=name)
 
 
-def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
+def _in_order(table: Table, target: Ids | None, name: str, other: str) -> Table:
     """Return a table with its rows, and the columns that have the ids of its rows, in the order of `target`."""
     if table.row_ids is None or target is None:
         return table
     rows = table.row_ids
     columns = table.column_ids
-    order = rows.order_as(target, own, other)
+    order = rows.order_as(target, name, other)
     is_square = len(rows) == table.values.shape[1]
     if is_square and columns is not None and set(columns.labels) == set(rows.labels):
-        return table.take(order, columns.order_as(target, own, other))
+        return table.take(order, columns.order_as(target, name, other))
     if order is not None and is_square and own_ids(columns) is None:
         # The columns of a kernel must be reordered with its rows, but those of features must not.
-        fault = f"The rows of {own} are in another order than those of {other}"
-        remedy = f"name its columns, or give its rows in the order {shown(target.labels, 3)}"
         raise IdError(
-            f"{fault}. If it is a kernel, its columns, which have no ids, must be reordered too: "
-            f"{remedy}."
+            f"The rows of {name} are in another order than those of {other}. If it is a kernel, its "
+            f"columns, which have no ids, must be reordered too: name its columns, or give its rows "
+            f"in the order {shown(target.labels, 3)}."
         )
     return table.take(order)

@@ -68,7 +68,8 @@ def named(
 
     def declare(kernel: _Function) -> _Function:
         KERNELS.update(dict.fromkeys(names, kernel))
-        DIVISIBLE.update(names if divisible else ())
+        if divisible:
+            DIVISIBLE.update(names)
         _DIAGONALS.update(dict.fromkeys(names, diagonal))
         if estimate is not None:
             _ESTIMATES.update(dict.fromkeys(names, estimate))
@@ -103,8 +104,8 @@ def fitted_params(
 
 def is_estimated(kernel: Kernel, params: Mapping[str, Any] | None) -> bool:
     """Return whether a kernel estimates its parameters from its training rows, because they are not given."""
-    is_given = any(value is not None for value in (params or {}).values())
-    return isinstance(kernel, str) and kernel in _ESTIMATES and not is_given
+    has_params = any(value is not None for value in (params or {}).values())
+    return isinstance(kernel, str) and kernel in _ESTIMATES and not has_params
 
 
 def gram(
@@ -174,7 +175,8 @@ def gram(
     with np.errstate(all="ignore"):
         if isinstance(kernel, str):
             K = KERNELS[kernel](rows.values, right, **params)
-            K = average_transpose(K) if B is None else K
+            if B is None:
+                K = average_transpose(K)
         else:
             K = _called(kernel, rows.values, right, params)
     K = _checked(K, kernel)
@@ -216,12 +218,11 @@ def gram_diagonal(
     """
     params = check_kernel(kernel, kernel_params)
     table = read_table(A, "A", of_words=callable(kernel))
-    rows: Any = (
-        table.values
-        if hasattr(table.values, "shape") and not table.kind
-        else np.asarray(table.values)
-    )
-    rows = rows.tocsr() if is_sparse(rows) else rows
+    rows: Any = table.values
+    if table.kind or not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    if is_sparse(rows):
+        rows = rows.tocsr()
     params = dict(fitted_params(kernel, params, rows) or {})
     if isinstance(kernel, str):
         shortcut = _DIAGONALS.get(kernel)
@@ -233,12 +234,12 @@ def gram_diagonal(
         with np.errstate(all="ignore"):
             values = _checked(shortcut(rows, **params), kernel)
     else:
-        blocks = row_blocks(
-            rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS
-        )
-        parts = [gram(rows[block, ...], kernel=kernel, kernel_params=params) for block in blocks]
-        xp = namespace(parts[0])
-        values = xp.concat([xp.linalg.diagonal(part) for part in parts])
+        n_at_once = _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS
+        diagonals = []
+        for block in row_blocks(rows.shape[0], 1, n_at_once):
+            K = gram(rows[block, ...], kernel=kernel, kernel_params=params)
+            diagonals.append(namespace(K).linalg.diagonal(K))
+        values = namespace(diagonals[0]).concat(diagonals)
     is_plain = table.kind is None or isinstance(A, Table)
     return values if is_plain else write_table(values, table.row_ids, None, table.kind)
 
@@ -286,59 +287,79 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
         )
     params = dict(params or {})
     if isinstance(kernel, str):
-        if kernel == "precomputed":
-            raise KernelError(
-                "kernel 'precomputed' is a Gram matrix already: it cannot be computed from "
-                "features."
-            )
-        if kernel not in KERNELS:
-            close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            listed = f"Known are {', '.join(kernel_names())}; models also take precomputed"
-            raise KernelError(f"Unknown kernel {kernel!r}.{hint} {listed}.")
-        known = inspect.signature(KERNELS[kernel]).parameters.values() if params else ()
-        names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
-        unknown = [name for name in params if name not in names]
-        if unknown:
-            given = ", ".join(map(repr, unknown))
-            taken = ", ".join(names) or "none"
-            raise KernelError(f"kernel {kernel!r} takes no parameter {given}; it takes {taken}.")
+        _check_named(kernel, params)
     elif callable(kernel):
-        try:
-            inspect.signature(kernel).bind(None, None, **params)
-        except TypeError as error:
-            call = f"{inspect.signature(kernel)} cannot be called as kernel(A, B, **params) with params {params}"
-            raise KernelError(f"kernel {_title(kernel)}{call}: {error}.") from None
-        except ValueError:  # some compiled functions have no signature
-            pass
+        _check_callable(kernel, params)
     else:
-        kind = type(kernel).__name__
         raise KernelError(
-            f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {kind}."
+            f"kernel must be one of {', '.join(kernel_names())}, or a callable, found "
+            f"{type(kernel).__name__}."
         )
     return params
 
 
+def _check_named(kernel: str, params: Mapping[str, Any]) -> None:
+    """Raise if a name is unknown, or the kernel does not take the parameters."""
+    if kernel == "precomputed":
+        raise KernelError(
+            "kernel 'precomputed' is a Gram matrix already: it cannot be computed from features."
+        )
+    if kernel not in KERNELS:
+        close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise KernelError(
+            f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(kernel_names())}; models also "
+            f"take precomputed."
+        )
+    if not params:
+        return
+    names = []
+    for parameter in inspect.signature(KERNELS[kernel]).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    unknown = [name for name in params if name not in names]
+    if unknown:
+        raise KernelError(
+            f"kernel {kernel!r} takes no parameter {', '.join(map(repr, unknown))}; it takes "
+            f"{', '.join(names) or 'none'}."
+        )
+
+
+def _check_callable(kernel: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    """Raise if a callable cannot be called with two tables and the parameters."""
+    try:
+        signature = inspect.signature(kernel)
+    except ValueError:  # some compiled functions have no signature
+        return
+    try:
+        signature.bind(None, None, **params)
+    except TypeError as error:
+        raise KernelError(
+            f"kernel {_title(kernel)}{signature} cannot be called as kernel(A, B, **params) with "
+            f"params {dict(params)}: {error}."
+        ) from None
+
+
 def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any]) -> Array:
     """Call `kernel` on whole matrices; return its block, checked, in the library of `A`."""
-    A = A if hasattr(A, "shape") else np.asarray(A)
+    if not hasattr(A, "shape"):
+        A = np.asarray(A)
     if B is None:
         B = A
-    elif hasattr(B, "shape"):
-        B = B
-    else:
+    elif not hasattr(B, "shape"):
         B = np.asarray(B)
     if A.shape[0] == 0 or B.shape[0] == 0:
         raise ValueError(f"A and B must have rows, found {A.shape[0]} in A and {B.shape[0]} in B.")
     check_kernel_memory(A.shape[0], B.shape[0], A)
     K = kernel(A, B, **params)
-    K = K.toarray() if is_sparse(K) else K
+    if is_sparse(K):
+        K = K.toarray()
     K = as_array_of(K, A) if is_foreign(A) else to_numpy(K)
-    if tuple(K.shape) != (A.shape[0], B.shape[0]):
-        shapes = f"expected shape {(A.shape[0], B.shape[0])}, found {tuple(K.shape)}"
+    expected = (A.shape[0], B.shape[0])
+    if tuple(K.shape) != expected:
         raise KernelError(
             f"kernel {_title(kernel)} must return one row per row of A and column per row of B: "
-            f"{shapes}."
+            f"expected shape {expected}, found {tuple(K.shape)}."
         )
     xp = namespace(K)
     if not xp.isdtype(K.dtype, ("bool", "integral", "real floating")):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -78,21 +78,24 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     from scipy.sparse.csgraph import dijkstra
 
     scale = check_scale(scale)
-    tail, head, lengths, position, labels, wanted = _read_edges(edges, nodes, "length")
+    graph = _read_edges(edges, nodes, "length")
+    n_nodes = len(graph.position)
     # A sparse matrix adds up duplicate entries, so only the shortest of parallel edges is stored.
-    order = np.argsort(lengths, kind="stable")
-    _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
+    order = np.argsort(graph.numbers, kind="stable")
+    _, first = np.unique(graph.tail[order] * n_nodes + graph.head[order], return_index=True)
     shortest = order[first]
-    graph = csr_array(
-        (lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position))
-    )
+    ends = (graph.tail[shortest], graph.head[shortest])
+    lengths = csr_array((graph.numbers[shortest], ends), shape=(n_nodes, n_nodes))
 
-    check_kernel_memory(len(wanted), len(wanted), None, n_blocks=3)
-    K = np.empty((len(wanted), len(wanted)))
-    for rows in row_blocks(len(wanted), 8 * len(position)):
-        K[rows] = np.exp(-dijkstra(graph, directed=False, indices=wanted[rows])[:, wanted] / scale)
+    wanted = graph.wanted
+    n = len(wanted)
+    check_kernel_memory(n, n, None, n_blocks=3)
+    K = np.empty((n, n))
+    for rows in row_blocks(n, 8 * n_nodes):
+        distances = dijkstra(lengths, directed=False, indices=wanted[rows])
+        K[rows] = np.exp(-distances[:, wanted] / scale)
     # The rounding of a path length depends on the end at which it starts.
-    return with_labels(average_transpose(K), labels, edges, nodes)
+    return with_labels(average_transpose(K), graph.labels, edges, nodes)
 
 
 def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
@@ -133,27 +136,31 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
            [0.33, 1.  , 0.5 ],
            [0.5 , 0.5 , 1.  ]])
     """
-    tail, head, _, position, labels, wanted = _read_edges(edges, nodes, None)
+    graph = _read_edges(edges, nodes, None)
     parents: dict[int, set[int]] = {}
-    for parent, child in zip(tail.tolist(), head.tolist(), strict=True):
+    for parent, child in zip(graph.tail.tolist(), graph.head.tolist(), strict=True):
         parents.setdefault(child, set()).add(parent)
     ancestors: dict[int, set[int]] = {}
     try:
         for node in TopologicalSorter(parents).static_order():
-            ancestors[node] = {node}.union(*(ancestors[parent] for parent in parents.get(node, ())))
+            ancestors[node] = {node}
+            for parent in parents.get(node, ()):
+                ancestors[node] |= ancestors[parent]
     except CycleError as error:
-        known = list(position)
+        known = list(graph.position)
         circle = " → ".join([repr(known[node]) for node in error.args[1]][:10])
         raise ValueError(
             f"no term may be its own ancestor, but edges form a cycle: {circle}."
         ) from None
-    rows = [sorted(ancestors[node]) for node in wanted.tolist()]
-    indices = np.array([ancestor for row in rows for ancestor in row], dtype=np.int32)
-    ends = np.cumsum([0, *map(len, rows)])
-    K = tanimoto(
-        csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position)))
-    )
-    return with_labels(K, labels, edges, nodes)
+    indices: list[int] = []
+    ends = [0]
+    for node in graph.wanted.tolist():
+        indices += sorted(ancestors[node])
+        ends.append(len(indices))
+    columns = np.array(indices, dtype=np.int32)
+    shape = (len(graph.wanted), len(graph.position))
+    K = tanimoto(csr_array((np.ones(len(columns)), columns, ends), shape=shape))
+    return with_labels(K, graph.labels, edges, nodes)
 
 
 def diffusion_kernel(
@@ -220,20 +227,19 @@ def diffusion_kernel(
     check_choice(kind, "kind", ("heat", "regularized_laplacian"))
     beta = check_alpha(beta, "beta")
     if nodes is not None:
-        tail, head, weights, position, labels, wanted = _read_edges(graph, nodes, "weight")
-        check_memory(4 * 8 * len(position) ** 2, None, f"Diffusion between {len(position)} nodes")
-        adjacency = np.zeros((len(position), len(position)))
-        np.maximum.at(adjacency, (tail, head), weights)
-        K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[
-            np.ix_(wanted, wanted)
-        ]
-        return with_labels(K, labels, graph, nodes)
+        edges = _read_edges(graph, nodes, "weight")
+        n_nodes = len(edges.position)
+        check_memory(4 * 8 * n_nodes**2, None, f"Diffusion between {n_nodes} nodes")
+        adjacency = np.zeros((n_nodes, n_nodes))
+        np.maximum.at(adjacency, (edges.tail, edges.head), edges.numbers)
+        K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)
+        K = K[np.ix_(edges.wanted, edges.wanted)]
+        return with_labels(K, edges.labels, graph, nodes)
     table = read_table(graph, "graph")
     shape = getattr(table.values, "shape", (0, 1))
     table = table.squared("graph") if shape[0] == shape[-1] else table
-    return formed_as(
-        replace(table, values=_diffused(_adjacency(table.values), kind, beta, normalized)), graph
-    )
+    K = _diffused(_adjacency(table.values), kind, beta, normalized)
+    return formed_as(replace(table, values=K), graph)
 
 
 def _adjacency(graph: Any) -> Array:
@@ -270,29 +276,67 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
 
 
-def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[Any, ...]:
-    """Return the two ends of all edges as positions, their numbers, and the position of every label.
+class _Edges(NamedTuple):
+    """Edges between nodes, and the nodes of the result.
+
+    Attributes
+    ----------
+    tail, head : integer arrays of shape (n_edges,)
+        Positions of the two ends of each edge.
+    numbers : array of shape (n_edges,)
+        Length or weight of each edge.
+    position : dict of label to int
+        Position of every node.
+    labels : list of length n
+        Nodes of the result.
+    wanted : integer array of shape (n,)
+        Their positions.
+    """
+
+    tail: np.ndarray
+    head: np.ndarray
+    numbers: np.ndarray
+    position: dict[Any, int]
+    labels: list[Any]
+    wanted: np.ndarray
+
+
+def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> _Edges:
+    """Read edges and the nodes of the result; raise if a node is in no edge.
 
     Parameters
     ----------
     edges : array, sequence or frame of shape (n_edges, 2) or (n_edges, 3)
+    nodes : iterable of labels
     number : {"length", "weight"} or None
         Content of the third column, which is 1 by default; None allows no third column.
     """
     rows = listed(edges)
+    numbers = _numbers_of_edges(rows, number)
+    position: dict[Any, int] = {}
+    for row in rows:
+        for label in row[:2]:
+            position.setdefault(label, len(position))
+    tail = np.array([position[row[0]] for row in rows])
+    head = np.array([position[row[1]] for row in rows])
+    labels = listed(nodes)
+    wanted = places(labels, position, "nodes", "in no edge")
+    return _Edges(tail, head, numbers, position, labels, wanted)
+
+
+def _numbers_of_edges(rows: list[Any], number: str | None) -> np.ndarray:
+    """Return the numbers in the third column of edges, or ones; raise if the rows are no edges."""
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
     if widths != {2} and (number is None or widths != {3}):
-        if not rows:
-            found = "no edges"
-        else:
-            found = f"rows of width {', '.join(map(str, sorted(widths)))}"
+        in_words = "no edges"
+        if rows:
+            in_words = f"rows of width {', '.join(map(str, sorted(widths)))}"
         third = "" if number is None else f" or 3 (and a {number})"
-        raise ValueError(f"edges must have 2 columns (two nodes){third}, found {found}.")
+        raise ValueError(f"edges must have 2 columns (two nodes){third}, found {in_words}.")
+    if widths == {2}:
+        return np.ones(len(rows))
     try:
-        if widths == {3}:
-            numbers = np.array([float(row[2]) for row in rows])
-        else:
-            numbers = np.ones(len(rows))
+        numbers = np.array([float(row[2]) for row in rows])
     except (TypeError, ValueError):
         raise ValueError(
             f"the third column of edges must hold {number}s, found a value that is no number."
@@ -300,11 +344,7 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
     wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
     if wrong.size:
         raise ValueError(f"{number}s of edges must be finite and non-negative, found {wrong[0]:g}.")
-    known = dict.fromkeys(label for row in rows for label in row[:2])
-    position = {label: place for place, label in enumerate(known)}
-    tail, head = (np.array([position[row[end]] for row in rows]) for end in (0, 1))
-    labels = listed(nodes)
-    return tail, head, numbers, position, labels, places(labels, position, "nodes", "in no edge")
+    return numbers
 
 
 def check_scale(scale: Any) -> float:
@@ -339,9 +379,9 @@ def places(labels: list[Any], place: Mapping[Any, int], what: str, absent: str) 
     return np.array([place[label] for label in labels])
 
 
-def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
-    """Return a kernel (n, n) as a frame with its labels as ids if an argument in `given` is a frame; else unchanged."""
-    kind = next(filter(None, map(library_of, given)), None)
+def with_labels(K: Array, labels: list[Any], *inputs: Any) -> Any:
+    """Return a kernel (n, n) as a frame with its labels as ids if one of `inputs` is a frame; else unchanged."""
+    kind = next(filter(None, map(library_of, inputs)), None)
     ids = Ids(tuple(labels))
     return K if kind is None else write_table(K, ids, ids, kind)
 
@@ -353,8 +393,6 @@ def listed(values: Any) -> list[Any]:
     frame: Any = nw.from_native(values, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame.rows()
-    return list(
-        to_numpy(values).tolist()
-        if is_foreign(values) or isinstance(values, np.ndarray)
-        else values
-    )
+    if is_foreign(values) or isinstance(values, np.ndarray):
+        values = to_numpy(values).tolist()
+    return list(values)

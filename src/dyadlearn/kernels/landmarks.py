@@ -213,8 +213,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         array of shape (n, `n_components_`)
         """
-        rows, found = self._fitted(X)
-        return arrays.cast(found.features, _dtype(rows, found.features))
+        rows, pivots = self._fitted(X)
+        return arrays.cast(pivots.features, _dtype(rows, pivots.features))
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
@@ -274,22 +274,19 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             rows = self._read(X, reset=True)
             self._params = fitted_params(self.kernel, self.kernel_params, _numbers(rows))
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            found = pivoted(
-                self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed)
-            )
-            self.component_indices_ = found.positions
-            self.n_components_ = len(found.positions)
+            rng = np.random.default_rng(seed)
+            pivots = pivoted(self._source(rows), int(self.n_components), self.method, rng)
+            self.component_indices_ = pivots.positions
+            self.n_components_ = len(pivots.positions)
+            self.components_ = None
+            self._diagonal = None
             if self._is_precomputed:
-                self.components_ = None
+                self._diagonal = common_diagonal(pivots.diagonal)
             else:
-                self.components_ = arrays.take_rows(rows, found.positions)
-            self.error_ = found.error
-            self._factor = found.factor
-            if self._is_precomputed:
-                self._diagonal = common_diagonal(found.diagonal)
-            else:
-                self._diagonal = None
-        return rows, found
+                self.components_ = arrays.take_rows(rows, pivots.positions)
+            self.error_ = pivots.error
+            self._factor = pivots.factor
+        return rows, pivots
 
     def _check_params(self) -> None:
         check_whole(self.n_components, "n_components")
@@ -317,23 +314,24 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _source(self, rows: Array) -> Source:
         if self._is_precomputed:
             return Source(rows, None)
-        return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self._params)
+        kernel = _OnLists(self.kernel) if rows.ndim == 1 else self.kernel
+        return Source(rows, kernel, self._params)
 
     # Reading the input ---------------------------------------------------------------------------
 
     def _read(self, X: Any, *, reset: bool) -> Array:
         """Return the rows as a matrix, or as an array of one dimension if they are not vectors."""
-        things = _things(X) if callable(self.kernel) else None
-        if not reset and (things is not None) != (
-            self.components_ is not None and self.components_.ndim == 1
-        ):
-            kinds = ("vectors", "texts or other things")
-            raise ValueError(
-                f"X holds {kinds[things is not None]}, but the landmarks are "
-                f"{kinds[things is None]}."
-            )
-        if things is not None:
-            return things
+        objects = _objects(X) if callable(self.kernel) else None
+        if not reset:
+            has_objects = self.components_ is not None and self.components_.ndim == 1
+            if has_objects != (objects is not None):
+                kinds = ("vectors", "texts or other objects")
+                raise ValueError(
+                    f"X holds {kinds[not has_objects]}, but the landmarks are "
+                    f"{kinds[has_objects]}: pass rows as in fit."
+                )
+        if objects is not None:
+            return objects
         table = read_table(X, "X")
         columns = table.column_ids if self._is_precomputed else None
         if columns is not None and not reset:
@@ -433,15 +431,13 @@ class Source:
             if self.kernel is None:
                 yield part, arrays.double(arrays.take_rows(rows.T, landmarks).T)
             else:
-                yield (
-                    part,
-                    gram(
-                        _numbers(rows),
-                        _numbers(landmarks),
-                        kernel=self.kernel,
-                        kernel_params=self.params,
-                    ),
+                K = gram(
+                    _numbers(rows),
+                    _numbers(landmarks),
+                    kernel=self.kernel,
+                    kernel_params=self.params,
                 )
+                yield part, K
 
 
 def _dtype(rows: Array, features: Array) -> Any:
@@ -460,27 +456,27 @@ class _OnLists:
     def __init__(self, kernel: Callable[..., Any]) -> None:
         self._kernel = kernel
         self.__name__ = getattr(kernel, "__name__", type(kernel).__name__)
-        own = getattr(kernel, "diagonal", None)
-        self.diagonal = (
-            (lambda A, **params: np.asarray(own(A.tolist(), **params))) if callable(own) else None
-        )
+        diagonal = getattr(kernel, "diagonal", None)
+        self.diagonal: Callable[..., np.ndarray] | None = None
+        if callable(diagonal):
+            self.diagonal = lambda A, **params: np.asarray(diagonal(A.tolist(), **params))
 
     def __call__(self, A: np.ndarray, B: np.ndarray, **params: Any) -> Any:
         return self._kernel(A.tolist(), B.tolist(), **params)
 
 
-def _things(X: Any) -> np.ndarray | None:
+def _objects(X: Any) -> np.ndarray | None:
     """Return a sequence of texts or other objects as an array of objects (n,); None for a table of numbers."""
     if arrays.is_sparse(X) or arrays.is_foreign(X) or isinstance(X, Table):
         return None
     values = read_table(X, "X", of_words=True).values
-    things = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
-    if things.ndim == 2 and things.shape[1] == 1:
-        things = things[:, 0]
-    is_vector = things.ndim != 1 or things.size == 0 or things.dtype.kind not in "OUT"
-    if is_vector or isinstance(things[0], Real | np.bool_):
+    objects = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+    if objects.ndim == 2 and objects.shape[1] == 1:
+        objects = objects[:, 0]
+    is_vector = objects.ndim != 1 or objects.size == 0 or objects.dtype.kind not in "OUT"
+    if is_vector or isinstance(objects[0], Real | np.bool_):
         return None
-    return things.astype(object)
+    return objects.astype(object)
 
 
 # The mathematics ---------------------------------------------------------------------------------
@@ -537,72 +533,153 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     -------
     Pivots
     """
-    given = source.diagonal()
-    n = given.shape[0]
-    xp = arrays.namespace(given)
-    # A row with a negative k(x, x) has zero features; a warning follows at the end.
-    diagonal = xp.where(given > 0, given, 0.0)
-    lowest = min(0.0, float(xp.min(given)))
-    if arrays.largest(diagonal) == 0:
-        raise KernelError(
-            "The kernel of every row with itself is zero or less: choose another kernel, or other "
-            "rows."
-        )
-    most = min(n_components, n)
-    need = arrays.itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
-    check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
-    noise = max(most, 10) * arrays.epsilon(diagonal)
+    cholesky = _PartialCholesky(source, n_components)
     # A uniformly drawn candidate whose residual has lost more than half of its digits would add
     # noise to rows with a large residual. It is skipped, and may be drawn again after all
     # candidates were tried.
-    half = math.sqrt(arrays.epsilon(diagonal))
-    residual = arrays.copied(diagonal)
-    features = arrays.zeros((n, most), diagonal)
-    factor = arrays.zeros((most, most), diagonal)
-    positions = np.empty(0, dtype=np.intp)
-    unseen = rng.permutation(n) if method == "uniform" else positions
-    while (done := len(positions)) < most and arrays.largest(residual) > 0:
+    half = math.sqrt(arrays.epsilon(cholesky.diagonal))
+    unseen = np.empty(0, dtype=np.intp)
+    if method == "uniform":
+        unseen = rng.permutation(len(cholesky))
+    while cholesky.n_left > 0 and arrays.largest(cholesky.residual) > 0:
         in_order = len(unseen) == 0
-        if not in_order:
-            candidates, unseen = np.split(unseen, [min(_BLOCK, most - done)])
+        if in_order:
+            positions = arrays.drawn(cholesky.residual, rng.random(_BLOCK))
         else:
-            candidates = arrays.drawn(residual, rng.random(_BLOCK))
-        own = _at(residual, candidates)
-        sizes = _at(diagonal, candidates)
-        least = rng.random(_BLOCK) * own if in_order else half * sizes
-        ahead = arrays.take_rows(features, candidates)[:, :done]
-        left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
-        accepted, triangle = _accepted(
-            candidates, left, own, least, sizes, noise, most - done, in_order=in_order
+            positions, unseen = np.split(unseen, [min(_BLOCK, cholesky.n_left)])
+        residual = _at(cholesky.residual, positions)
+        sizes = _at(cholesky.diagonal, positions)
+        least = rng.random(_BLOCK) * residual if in_order else half * sizes
+        cholesky.add(_Candidates(positions, residual, sizes, least), in_order=in_order)
+    largest = arrays.largest(cholesky.diagonal)
+    allowed = max(definiteness_tolerance(cholesky.diagonal, len(cholesky)), half * largest)
+    if -cholesky.lowest > allowed:
+        warnings.warn(
+            f"The kernel is not positive semi-definite: features exceed k(x, x) by up to "
+            f"{-cholesky.lowest:.3g}, and its largest value is {largest:.3g}. Repair it, or choose "
+            f"another one.",
+            KernelRepairWarning,
+            stacklevel=4,
         )
+    return cholesky.pivots
+
+
+class _Candidates(NamedTuple):
+    """Rows that may become landmarks.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (b,)
+        A repeated position is accepted only once.
+    residual, sizes : ndarrays of shape (b,)
+        Diagonals of the residual and of the kernel.
+    least : ndarray of shape (b,)
+        Threshold for the residual.
+    """
+
+    positions: np.ndarray
+    residual: np.ndarray
+    sizes: np.ndarray
+    least: np.ndarray
+
+
+class _PartialCholesky:
+    """Factorisation of a kernel by its columns of the landmarks so far.
+
+    Attributes
+    ----------
+    source : Source
+        The kernel of n rows.
+    diagonal : array of shape (n,)
+        k(x, x); a row with a negative one counts as zero and has zero features.
+    positions, features, factor, residual
+        As in `Pivots`; `features` and `factor` have space for all landmarks.
+    noise : float
+        Share of k(x, x) below which a residual counts as zero.
+    lowest : float
+        The lowest residual so far, at most 0.
+    """
+
+    def __init__(self, source: Source, n_components: int) -> None:
+        diagonal = source.diagonal()
+        n = diagonal.shape[0]
+        xp = arrays.namespace(diagonal)
+        self.source = source
+        self.lowest = min(0.0, float(xp.min(diagonal)))
+        self.diagonal = xp.where(diagonal > 0, diagonal, 0.0)
+        if arrays.largest(self.diagonal) == 0:
+            raise KernelError(
+                "The kernel of every row with itself is zero or less: choose another kernel, or "
+                "other rows."
+            )
+        most = min(n_components, n)
+        n_numbers = n * (most + 4 * min(most, _BLOCK)) + most**2
+        n_bytes = arrays.itemsize(diagonal) * n_numbers
+        check_memory(n_bytes, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
+        self.noise = max(most, 10) * arrays.epsilon(diagonal)
+        self.positions = np.empty(0, dtype=np.intp)
+        self.residual = arrays.copied(self.diagonal)
+        self.features = arrays.zeros((n, most), diagonal)
+        self.factor = arrays.zeros((most, most), diagonal)
+
+    def __len__(self) -> int:
+        return int(self.diagonal.shape[0])
+
+    @property
+    def n_left(self) -> int:
+        """Number of landmarks that can still be chosen."""
+        return int(self.factor.shape[0]) - len(self.positions)
+
+    @property
+    def pivots(self) -> Pivots:
+        """The landmarks so far."""
+        done = len(self.positions)
+        features = self.features
+        factor = self.factor
+        if self.n_left:
+            features = arrays.copied(features[:, :done])
+            factor = arrays.copied(factor[:done, :done])
+        return Pivots(self.positions, features, factor, self.residual, self.diagonal)
+
+    def add(self, candidates: _Candidates, *, in_order: bool) -> None:
+        """Add the accepted ones of some candidates to the landmarks; parameters as in `_accepted`."""
+        done = len(self.positions)
+        ahead = arrays.take_rows(self.features, candidates.positions)[:, :done]
+        left = arrays.to_numpy(self.source.block(candidates.positions) - ahead @ ahead.T)
+        accepted, triangle = _accepted(candidates, left, self.noise, self.n_left, in_order=in_order)
         if not len(accepted):
-            continue
-        chosen = candidates[accepted]
+            return
         stop = done + len(accepted)
+        chosen = candidates.positions[accepted]
         ahead = arrays.take_rows(ahead, accepted)
-        triangle = arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
-        landmarks = chosen if source.kernel is None else arrays.take_rows(source.values, chosen)
-        columns = xp.concat([K for _, K in source.columns(landmarks)])
-        columns = columns - features[:, :done] @ ahead.T
-        new = arrays.solve_lower(triangle, columns.T).T
-        features[:, done:stop] = new
-        factor[done:stop, :done], factor[done:stop, done:stop] = ahead, triangle
-        positions = np.concatenate([positions, chosen])
-        residual = residual - xp.sum(new * new, axis=1)
-        lowest = min(lowest, float(xp.min(residual)))
-        noise = max(noise, -float(xp.min(residual / xp.where(diagonal > 0, diagonal, 1.0))))
-        residual = xp.where(residual > noise * diagonal, residual, 0.0)
+        triangle = arrays.as_array_of(triangle, self.diagonal, dtype=self.diagonal.dtype)
+        new = arrays.solve_lower(triangle, self._residual_columns(chosen, ahead).T).T
+        self.features[:, done:stop] = new
+        self.factor[done:stop, :done] = ahead
+        self.factor[done:stop, done:stop] = triangle
+        self.positions = np.concatenate([self.positions, chosen])
+        self._reduce(new, chosen)
+
+    def _residual_columns(self, chosen: np.ndarray, ahead: Array) -> Array:
+        """Return the columns (n, t) of the residual at new landmarks, whose features so far are `ahead`."""
+        landmarks: Any = chosen
+        if self.source.kernel is not None:
+            landmarks = arrays.take_rows(self.source.values, chosen)
+        xp = arrays.namespace(self.diagonal)
+        columns = xp.concat([K for _, K in self.source.columns(landmarks)])
+        return columns - self.features[:, : len(self.positions)] @ ahead.T
+
+    def _reduce(self, new: Array, chosen: np.ndarray) -> None:
+        """Subtract new features (n, t) from the residual, and set what is rounding to zero."""
+        xp = arrays.namespace(self.diagonal)
+        residual = self.residual - xp.sum(new * new, axis=1)
+        relative = residual / xp.where(self.diagonal > 0, self.diagonal, 1.0)
+        self.lowest = min(self.lowest, float(xp.min(residual)))
+        self.noise = max(self.noise, -float(xp.min(relative)))
+        residual = xp.where(residual > self.noise * self.diagonal, residual, 0.0)
         for position in chosen.tolist():
             residual[position] = 0.0
-    if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):
-        excess = f"exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
-        message = f"The kernel is not positive semi-definite: features {excess}. Repair it, or choose another one."
-        warnings.warn(message, KernelRepairWarning, stacklevel=4)
-    done = len(positions)
-    if done < most:
-        features = arrays.copied(features[:, :done])
-        factor = arrays.copied(factor[:done, :done])
-    return Pivots(positions, features, factor, residual, diagonal)
+        self.residual = residual
 
 
 def _at(values: Array, positions: np.ndarray) -> np.ndarray:
@@ -611,26 +688,15 @@ def _at(values: Array, positions: np.ndarray) -> np.ndarray:
 
 
 def _accepted(
-    candidates: np.ndarray,
-    left: np.ndarray,
-    own: np.ndarray,
-    least: np.ndarray,
-    sizes: np.ndarray,
-    noise: float,
-    most: int,
-    *,
-    in_order: bool,
+    candidates: _Candidates, left: np.ndarray, noise: float, most: int, *, in_order: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Accept candidates whose residual, after those accepted before, exceeds a threshold.
 
     Parameters
     ----------
-    candidates : ndarray of shape (b,)
-        Positions of the candidates; a repeated position is accepted only once.
+    candidates : _Candidates
     left : ndarray of shape (b, b)
         Residual of the kernel between candidates, after the landmarks so far.
-    own, least, sizes : ndarrays of shape (b,)
-        Diagonal of the residual, threshold for it, and diagonal of the kernel.
     noise : float
         Threshold for the residual relative to the diagonal of the kernel.
     most : int
@@ -646,21 +712,22 @@ def _accepted(
     triangle : ndarray of shape (t, t)
         Cholesky factor of the residual between accepted candidates.
     """
-    own = own.copy()
-    rows = np.zeros((len(candidates), min(len(candidates), most)))
+    positions, residual, sizes, least = candidates
+    residual = residual.copy()
+    rows = np.zeros((len(positions), min(len(positions), most)))
     scale = np.where(sizes > 0, sizes, 1.0)
     accepted: list[int] = []
-    for turn in range(len(candidates)):
-        place = turn if in_order else int(np.argmax(own / scale))
-        if own[place] <= max(least[place], noise * sizes[place]):
+    for turn in range(len(positions)):
+        place = turn if in_order else int(np.argmax(residual / scale))
+        if residual[place] <= max(least[place], noise * sizes[place]):
             continue
         done = len(accepted)
-        root = math.sqrt(own[place])
+        root = math.sqrt(residual[place])
         rows[:, done] = (left[:, place] - rows[:, :done] @ rows[place, :done]) / root
         rows[place, done] = root
-        own -= rows[:, done] ** 2
-        own[candidates == candidates[place]] = 0.0
-        noise = max(noise, -float(np.min(own / scale)))
+        residual -= rows[:, done] ** 2
+        residual[positions == positions[place]] = 0.0
+        noise = max(noise, -float(np.min(residual / scale)))
         accepted.append(place)
         if done + 1 == rows.shape[1]:
             break

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from dyadlearn import _array as arrays
 from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_matrix, check_same_library
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
@@ -132,29 +132,32 @@ class Description(Stored):
         places = _places(a)
         return not bool(arrays.namespace(places).any(places < 0))
 
-    def diagonal_of(self, a: Array, given: Array | None = None) -> Array:
+    def diagonal_of(self, a: Array, raw: Array | None = None) -> Array:
         """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent.
 
-        `given` is the diagonal before scaling, if it is known.
+        `raw` is the diagonal before scaling, if it is known.
         """
-        found = arrays.cast(
-            self._raw_diagonal(a) if given is None else given, arrays.float_dtype(a)
-        )
+        if raw is None:
+            raw = self._raw_diagonal(a)
+        raw = arrays.cast(raw, arrays.float_dtype(a))
         if self.normalized:
-            return arrays.namespace(found).astype(found > 0, found.dtype)
-        return self._not_negative(found / self.scale)
+            return arrays.namespace(raw).astype(raw > 0, raw.dtype)
+        return self._not_negative(raw / self.scale)
 
     def term(self, block: Array) -> Array:
         """Return the term of a block, or of a diagonal, in the sum: with its weight and exponent."""
-        return self.weight * (
-            block**self.exponent if self.has_exponent and self.exponent != 1 else block
-        )
+        if self.has_exponent and self.exponent != 1:
+            block = block**self.exponent
+        return self.weight * block
 
     def _not_negative(self, block: Array) -> Array:
-        xp = arrays.namespace(block)
-        return xp.where(block < 0, 0.0, block) if self.has_exponent else block
+        """Return a block of a kernel with an exponent without negative entries, which are rounding."""
+        if not self.has_exponent:
+            return block
+        return arrays.namespace(block).where(block < 0, 0.0, block)
 
     def _raw(self, a: Array, b: Array | None) -> Array:
+        """Return the kernel (n_a, n_b) between rows before scaling."""
         if not self.is_precomputed:
             return gram(a, b, kernel=self.kernel, kernel_params=self.params)
         a = arrays.dense(a)
@@ -163,9 +166,9 @@ class Description(Stored):
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._raw_diagonal(a)[:, None]
-        remedy = "give those of training as the second argument"
         raise KernelError(
-            f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}."
+            f"The precomputed kernel {self.name!r} is not known between new entities: give those "
+            f"of training as the second argument."
         )
 
     def _raw_diagonal(self, a: Array) -> Array:
@@ -176,15 +179,16 @@ class Description(Stored):
         xp = arrays.namespace(places)
         diagonal = arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
         is_new = places < 0
-        found = arrays.take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
+        known_places = xp.where(is_new, xp.zeros_like(places), places)
+        of_training = arrays.take_rows(diagonal, known_places)
         if not bool(xp.any(is_new)):
-            return found
+            return of_training
         if self.new_diagonal is None:
-            remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
             raise KernelError(
-                f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}."
+                f"The similarity of a new entity to itself is not known in {self.name!r}: scale it "
+                f"by dyadlearn.kernels.normalize, for training and for new entities."
             )
-        return xp.where(is_new, self.new_diagonal, found)
+        return xp.where(is_new, self.new_diagonal, of_training)
 
     def _fits(self) -> bool:
         if not 0 <= self.start <= self.stop or is_estimated(self.kernel, self.params):
@@ -214,36 +218,49 @@ def _has_diagonal(member: Description, values: Array) -> bool:
     return bool(xp.all(gap <= SAME * xp.abs(diagonal)))
 
 
-def _scaled(found: Description, part: Array, title: str, weights: Array | None) -> Description:
+def _scaled(
+    description: Description, part: Array, title: str, weights: Array | None
+) -> Description:
     """Return a description with its scale and whether it has an exponent, from its columns in training."""
-    if not found.is_precomputed:
+    if not description.is_precomputed:
         _check_range(part, title)
-    if found.kernel == "rbf" and "gamma" not in (found.params or {}):
-        found = replace(
-            found,
-            params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)},
+    params = description.params
+    if description.kernel == "rbf" and "gamma" not in (params or {}):
+        params = {**(params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)}
+    params = fitted_params(description.kernel, params, part, weights)
+    description = replace(description, params=params)
+    scale = _mean_diagonal(description._raw_diagonal(part), title, weights)
+    if description.normalized or scale == 0:
+        scale = 1.0
+    description = replace(description, has_exponent=False, scale=scale)
+    n = part.shape[0]
+    if description.is_precomputed or n <= _LOOKED_AT:
+        block = description.block(part)
+    else:
+        places = np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)
+        block = description.block(arrays.take_rows(part, places), part)
+    return replace(description, has_exponent=_bends(block))
+
+
+def _mean_diagonal(diagonal: Array, title: str, weights: Array | None) -> float:
+    """Return the weighted mean of a diagonal (n,); raise if it is negative or too small to divide by."""
+    xp = arrays.namespace(diagonal)
+    lowest = float(xp.min(diagonal))
+    if lowest < 0:
+        raise KernelError(
+            f"The kernel of {title} is negative on its diagonal, down to {lowest:.3g}: choose "
+            f"another kernel."
         )
-    found = replace(found, params=fitted_params(found.kernel, found.params, part, weights))
-    own = found._raw_diagonal(part)
-    xp = arrays.namespace(own)
-    if float(xp.min(own)) < 0:
-        found_on = f"is negative on its diagonal, down to {float(xp.min(own)):.3g}"
-        raise KernelError(f"The kernel of {title} {found_on}: choose another kernel.")
-    mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
-    if 0 < mean < float(xp.finfo(own.dtype).smallest_normal):
+    if weights is None:
+        mean = float(xp.mean(diagonal))
+    else:
+        mean = float(xp.sum(weights * diagonal) / xp.sum(weights))
+    if 0 < mean < float(xp.finfo(diagonal.dtype).smallest_normal):
         raise KernelError(
             f"The kernel of {title} has a mean diagonal of only {mean:.3g}: multiply it by a "
             f"factor."
         )
-    found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
-    n = part.shape[0]
-    if found.is_precomputed or n <= _LOOKED_AT:
-        block = found.block(part)
-    else:
-        block = found.block(
-            arrays.take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part
-        )
-    return replace(found, has_exponent=_bends(block))
+    return mean
 
 
 def _check_range(features: Array, title: str) -> None:
@@ -251,11 +268,11 @@ def _check_range(features: Array, title: str) -> None:
     values = features.data if arrays.is_sparse(features) else features
     xp = arrays.namespace(values)
     largest = float(xp.max(xp.abs(values))) if math.prod(values.shape) else 0.0
-    if largest > 0 and not _RANGE[0] < largest < _RANGE[1]:
-        limits = f"between {_RANGE[0]:g} and {_RANGE[1]:g}"
+    low, high = _RANGE
+    if largest > 0 and not low < largest < high:
         raise KernelError(
-            f"The largest feature of {title} must be {limits}, found {largest:.3g}: multiply the "
-            f"features by a factor."
+            f"The largest feature of {title} must be between {low:g} and {high:g}, found "
+            f"{largest:.3g}: multiply the features by a factor."
         )
 
 
@@ -273,7 +290,7 @@ def _bends(block: Array) -> bool:
 
 
 def _precomputed(
-    name: str, K: Array, start: int, ids: Ids | None, normalized: bool, given: Array
+    name: str, K: Array, start: int, ids: Ids | None, normalized: bool, unrepaired: Array
 ) -> tuple[Description, Array]:
     """Return the description of a precomputed kernel (n, n), and its columns of the wide table.
 
@@ -288,15 +305,24 @@ def _precomputed(
         Ids of the training entities.
     normalized : bool
         Whether the kernel is scaled to a unit diagonal.
-    given : array of shape (n, n)
+    unrepaired : array of shape (n, n)
         The kernel before any repair. If its diagonal is constant, new entities have the same value.
     """
-    found = Description(
-        name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids
+    xp = arrays.namespace(K)
+    n = K.shape[0]
+    diagonal = arrays.namespace(unrepaired).linalg.diagonal(unrepaired)
+    description = Description(
+        name,
+        "precomputed",
+        None,
+        start,
+        start + n + 1,
+        normalized=normalized,
+        diagonal=xp.asarray(xp.linalg.diagonal(K), copy=True),
+        new_diagonal=common_diagonal(diagonal),
+        columns=ids,
     )
-    own = arrays.namespace(K).asarray(arrays.namespace(K).linalg.diagonal(K), copy=True)
-    new = common_diagonal(arrays.namespace(given).linalg.diagonal(given))
-    return replace(found, diagonal=own, new_diagonal=new), with_places(K, np.arange(K.shape[0]))
+    return description, with_places(K, np.arange(n))
 
 
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
@@ -324,7 +350,8 @@ def mean_squared_distance(features: Array, weights: Array | None = None) -> floa
     # Kernels compute distances as differences of squares.
     if spread <= _EQUAL_ROWS * arrays.epsilon(features) * square:
         return square or 1.0
-    return 2.0 * spread * (n / (n - 1) if n > 1 else 1.0)
+    correction = n / (n - 1) if n > 1 else 1.0
+    return 2.0 * spread * correction
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,8 +373,8 @@ class LearnedKernel(Stored):
     >>> from dyadlearn.kernels import Descriptions
     >>> from dyadlearn.kernels.learned import describe
     >>> K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.3], [0.2, 0.3, 1.0]])
-    >>> given = Descriptions({"size": np.array([[1.0], [2.0], [4.0]]), "similarity": K})
-    >>> kernel, wide = describe(given, ["linear", "precomputed"], normalize=True, repair="clip", name="X")
+    >>> tables = Descriptions({"size": np.array([[1.0], [2.0], [4.0]]), "similarity": K})
+    >>> kernel, wide = describe(tables, ["linear", "precomputed"], normalize=True, repair="clip", name="X")
     >>> kernel.names
     ('size', 'similarity')
     >>> kernel.scaled(wide.values, "X").with_parameters([0.1, 0.9], [1.0, 2.0])(wide.values).round(3)
@@ -372,29 +399,30 @@ class LearnedKernel(Stored):
         """Return the kernel (n_a, n_b) between rows of the wide table; the rows of `B` are training rows."""
         # One block after the other, so that only one is in memory; kernels with weight 0 are not
         # computed.
-        terms = (
-            member.term(member.block(a, b))
-            for member, a, b in self._parts(A, B)
-            if member.weight != 0
-        )
-        total = next(terms, None)
+        total = None
+        for member, a, b in self._parts(A, B):
+            if member.weight == 0:
+                continue
+            term = member.term(member.block(a, b))
+            if total is None:
+                total = term
+            else:
+                total += term
         if total is None:
             shape = (A.shape[0], A.shape[0] if B is None else B.shape[0])
             return arrays.zeros(shape, arrays.cast(arrays.dense(A[:1, :]), arrays.float_dtype(A)))
-        for term in terms:
-            total += term
         return total
 
-    def diagonal(self, A: Array, given: Mapping[str, Array] | None = None) -> Array:
+    def diagonal(self, A: Array, known: Mapping[str, Array] | None = None) -> Array:
         """Return k(a, a) of every row, shape (n,).
 
-        `given` has the diagonals of descriptions before scaling, by name, where they are known.
+        `known` has the diagonals of descriptions before scaling, by name, where they are known.
         """
-        known = given or {}
-        return sum(
-            member.term(member.diagonal_of(a, known.get(member.name)))
-            for member, a, _ in self._parts(A, None)
-        )
+        known = known or {}
+        total: Any = 0
+        for member, a, _ in self._parts(A, None):
+            total = total + member.term(member.diagonal_of(a, known.get(member.name)))
+        return total
 
     def without_diagonal(self, A: Array) -> list[str]:
         """Return the names of the descriptions whose k(a, a) is not known for every row."""
@@ -422,28 +450,28 @@ class LearnedKernel(Stored):
         exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
         if 0 in exponents:
             raise ValueError("exponents must be positive finite numbers, found 0.0.")
-        members = (
-            replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
-            for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
-        )
+        members = []
+        for member, weight, exponent in zip(self.members, weights, exponents, strict=True):
+            if not member.has_exponent:
+                exponent = 1.0
+            members.append(replace(member, weight=weight, exponent=exponent))
         return LearnedKernel(tuple(members))
 
     def only(self, chosen: np.ndarray) -> LearnedKernel:
         """Return the kernel with a weight of 0 for each description that is not chosen."""
-        weights = [
-            member.weight if wanted else 0.0
-            for member, wanted in zip(self.members, chosen, strict=True)
-        ]
+        weights = []
+        for member, is_chosen in zip(self.members, chosen, strict=True):
+            weights.append(member.weight if is_chosen else 0.0)
         return self.with_parameters(weights, [member.exponent for member in self.members])
 
     def lacking(self, A: Array) -> np.ndarray:
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""
         # All values of a missing description are NaN, so the last one tells.
-        last = [
-            arrays.to_numpy(arrays.dense(A[:, member.stop - 1 : member.stop]))
-            for member in self.members
-        ]
-        return np.asarray(np.isnan(np.concatenate(last, axis=1)))
+        last_columns = []
+        for member in self.members:
+            column = arrays.dense(A[:, member.stop - 1 : member.stop])
+            last_columns.append(arrays.to_numpy(column))
+        return np.asarray(np.isnan(np.concatenate(last_columns, axis=1)))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
         """Return the kernel with the scale of each description in training, and "rbf" with its gamma.
@@ -462,17 +490,16 @@ class LearnedKernel(Stored):
         KernelError
             If a kernel is negative on its diagonal.
         """
-        each = (
-            (member, part, title_of(member.name, name), weights)
-            for member, part, _ in self._parts(rows, None)
-        )
-        return LearnedKernel(tuple(starmap(_scaled, each)))
+        members = []
+        for member, part, _ in self._parts(rows, None):
+            members.append(_scaled(member, part, title_of(member.name, name), weights))
+        return LearnedKernel(tuple(members))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
         """Return the kernel with the ids of the training entities, which precomputed kernels are matched by."""
-        members = (
-            replace(each, columns=ids) if each.is_precomputed else each for each in self.members
-        )
+        members = []
+        for member in self.members:
+            members.append(replace(member, columns=ids) if member.is_precomputed else member)
         return LearnedKernel(tuple(members))
 
     def joined(
@@ -495,12 +522,12 @@ class LearnedKernel(Stored):
         normalized = self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
             K = arrays.cast(K, wide.values.dtype)
-            found, part = _precomputed(name, K, members[-1].stop, wide.row_ids, normalized, K)
-            members.append(found)
+            start = members[-1].stop
+            description, part = _precomputed(name, K, start, wide.row_ids, normalized, K)
+            members.append(description)
             parts.append(part)
-        values = _side_by_side(
-            parts, arrays.is_sparse(wide.values), f"Joining {len(grams)} kernels"
-        )
+        purpose = f"Joining {len(grams)} kernels"
+        values = _side_by_side(parts, arrays.is_sparse(wide.values), purpose)
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
 
     def _parts(
@@ -509,19 +536,23 @@ class LearnedKernel(Stored):
         """Yield each description with its columns of `A` and `B`."""
         for name, rows in (("A", A), ("B", B)):
             if rows is not None and rows.shape[1] != self.n_columns:
-                found = f"{name} has {rows.shape[1]} columns"
-                raise ValueError(f"{found}, expected the {self.n_columns} of the wide table.")
+                raise ValueError(
+                    f"{name} has {rows.shape[1]} columns, expected the {self.n_columns} of the "
+                    f"wide table."
+                )
         for member in self.members:
             columns = slice(member.start, member.stop)
-            yield member, A[:, columns], None if B is None or B is A else B[:, columns]
+            b = None if B is None or B is A else B[:, columns]
+            yield member, A[:, columns], b
 
     def _fits(self) -> bool:
-        ends = [0, *(member.stop for member in self.members)]
-        return bool(self.members) and [member.start for member in self.members] == ends[:-1]
+        starts = [member.start for member in self.members]
+        stops = [member.stop for member in self.members]
+        return bool(self.members) and starts == [0, *stops[:-1]]
 
 
 def describe(
-    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
+    descriptions: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
 ) -> tuple[LearnedKernel, Table]:
     """Return the kernel of the training entities, with all weights and exponents 1, and their wide table.
 
@@ -529,7 +560,7 @@ def describe(
 
     Parameters
     ----------
-    given : Descriptions
+    descriptions : Descriptions
     kernels : str, callable or pair; mapping of names to these; or sequence of these
         The kernel of all descriptions, or of each. A pair is a kernel and its parameters. The
         default gamma of "rbf" is one over the mean squared distance between rows; it is set by
@@ -560,9 +591,10 @@ def describe(
     Examples
     --------
     >>> import numpy as np
-    >>> given = Descriptions({"size": np.array([[1.0], [2.0]]), "similarity": np.array([[1.0, 0.5], [0.5, 1.0]])})
+    >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> descriptions = Descriptions({"size": np.array([[1.0], [2.0]]), "similarity": K})
     >>> kernels = {"size": ("rbf", {"gamma": 1.0}), "similarity": "precomputed"}
-    >>> kernel, wide = describe(given, kernels, normalize=True, repair="clip", name="X")
+    >>> kernel, wide = describe(descriptions, kernels, normalize=True, repair="clip", name="X")
     >>> wide.values
     array([[1. , 0. , 1. , 0.5],
            [2. , 1. , 0.5, 1. ]])
@@ -571,50 +603,52 @@ def describe(
            [0.868, 2.   ]])
     """
     check_choice(repair, "repair", ("clip", "shift", "error"))
-    chosen = _chosen(kernels, given.names, name)
-    matrices = _matrices(given, name)
+    chosen = _chosen(kernels, descriptions.names, name)
+    matrices = _matrices(descriptions, name)
     members: list[Description] = []
     parts: list[Array] = []
     for label, (kernel, params) in chosen.items():
-        title = title_of(label, name)
-        values = matrices[label]
-        table = given.tables[label]
+        part = matrices[label]
+        table = descriptions.tables[label]
         start = members[-1].stop if members else 0
         if kernel == "precomputed":
-            K = _training_kernel(arrays.dense(values), table, given, title)
-            found, values = _precomputed(
-                label, mended(K, repair, title), start, given.row_ids, bool(normalize), K
+            title = title_of(label, name)
+            K = _training_kernel(arrays.dense(part), table, descriptions, title)
+            repaired = mended(K, repair, title)
+            description, part = _precomputed(
+                label, repaired, start, descriptions.row_ids, bool(normalize), K
             )
         else:
-            stop = start + values.shape[1]
-            columns = table.column_ids
-            found = Description(
-                label, kernel, params, start, stop, normalized=bool(normalize), columns=columns
+            description = Description(
+                label,
+                kernel,
+                params,
+                start,
+                start + part.shape[1],
+                normalized=bool(normalize),
+                columns=table.column_ids,
             )
-        members.append(found)
-        parts.append(values)
-    wide = _side_by_side(
-        parts,
-        all(map(arrays.is_sparse, parts)),
-        f"The table of {len(parts)} descriptions of {name}",
-    )
-    return LearnedKernel(tuple(members)), Table(wide, given.row_ids, None, given.kind)
+        members.append(description)
+        parts.append(part)
+    are_sparse = all(arrays.is_sparse(part) for part in parts)
+    wide = _side_by_side(parts, are_sparse, f"The table of {len(parts)} descriptions of {name}")
+    return LearnedKernel(tuple(members)), Table(wide, descriptions.row_ids, None, descriptions.kind)
 
 
 def widen(
-    kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str
+    kernel: LearnedKernel, descriptions: Descriptions, trained_places: Array | None, name: str
 ) -> Table:
     """Return the wide table of the rows to predict; descriptions that a row lacks are NaN.
 
-    A row lacks a description that is not given, or of which all its values are NaN. The columns of
+    A row lacks a description that is not passed, or of which all its values are NaN. The columns of
     a precomputed kernel are matched by ids, if they and the training entities have ids. Otherwise
-    they are the training entities or, if `given` and the training rows were indexed from one
+    they are the training entities or, if `descriptions` and the training rows were indexed from one
     `Descriptions`, all its entities.
 
     Parameters
     ----------
     kernel : LearnedKernel
-    given : Descriptions
+    descriptions : Descriptions
         Descriptions with names and columns of training; names in any order.
     trained_places : array of shape (n,) or None
         The `places` of the training descriptions.
@@ -635,45 +669,61 @@ def widen(
     """
     # Descriptions may be missing, so only unknown ones raise an error.
     _check_names(
-        [*kernel.names, *given.names],
+        [*kernel.names, *descriptions.names],
         kernel.names,
         f"The descriptions of {name}",
         "give those of training",
     )
-    matrices = _matrices(given, name, allow_nan=True)
+    matrices = _matrices(descriptions, name, allow_nan=True)
+    n = len(descriptions)
+    labels: Sequence[Any] = range(n)
+    if descriptions.row_ids is not None:
+        labels = descriptions.row_ids.labels
     parts = []
-    labels: Any = range(len(given)) if given.row_ids is None else given.row_ids.labels
     for member in kernel.members:
-        title = title_of(member.name, name)
         if member.name not in matrices:
             like = arrays.dense(next(iter(matrices.values()))[:1, :])
-            parts.append(arrays.zeros((len(given), member.stop - member.start), like) + math.nan)
+            parts.append(arrays.zeros((n, member.stop - member.start), like) + math.nan)
             continue
-        table = replace(given.tables[member.name], values=matrices[member.name])
-        gaps = table.values != table.values  # NaN differs from itself, in sparse tables too
-        n_gaps = np.asarray(
-            (gaps if arrays.is_sparse(gaps) else arrays.to_numpy(gaps)).sum(axis=1)
-        ).reshape(-1)
-        partly = [
-            labels[row] for row in np.flatnonzero((n_gaps > 0) & (n_gaps < table.values.shape[1]))
-        ]
-        if partly:
-            raise ValueError(
-                f"{title} has NaN in part of row {shown(partly)}: fill it in, or make all of it "
-                f"NaN."
-            )
+        title = title_of(member.name, name)
+        table = replace(descriptions.tables[member.name], values=matrices[member.name])
+        _check_whole_rows(table.values, labels, title)
         if member.is_precomputed:
-            parts.append(_new_kernel(member, table, given, trained_places, title))
+            parts.append(_new_kernel(member, table, descriptions, trained_places, title))
         else:
             parts.append(_new_features(member, table, title))
-    wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
-    unknown = [labels[row] for row in np.flatnonzero(kernel.lacking(wide).all(axis=1))]
+    are_sparse = all(arrays.is_sparse(part) for part in parts)
+    wide = _side_by_side(parts, are_sparse, f"The table of {name}")
+    lacks_all = kernel.lacking(wide).all(axis=1)
+    unknown = [labels[row] for row in np.flatnonzero(lacks_all).tolist()]
     if unknown:
         raise ValueError(
-            f"{name} has no description of row {shown(unknown)}: give one of "
-            f"{shown(kernel.names, 12)}."
+            Message(
+                "<{name}> has no description of row {unknown}: give one of {names}.",
+                name=name,
+                unknown=shown(unknown),
+                names=shown(kernel.names, 12),
+            )
         )
-    return Table(wide, given.row_ids, None, given.kind)
+    return Table(wide, descriptions.row_ids, None, descriptions.kind)
+
+
+def _check_whole_rows(values: Array, labels: Sequence[Any], title: str) -> None:
+    """Raise if a row of a description is NaN in part."""
+    gaps = values != values  # NaN differs from itself, in sparse tables too
+    if not arrays.is_sparse(gaps):
+        gaps = arrays.to_numpy(gaps)
+    n_gaps = np.asarray(gaps.sum(axis=1)).reshape(-1)
+    is_partial = (n_gaps > 0) & (n_gaps < values.shape[1])
+    partly = [labels[row] for row in np.flatnonzero(is_partial).tolist()]
+    if partly:
+        raise ValueError(
+            Message(
+                "{title} has NaN in part of row {partly}: fill it in, or make all of it NaN.",
+                title=title,
+                partly=shown(partly),
+            )
+        )
 
 
 # Checks of the input -------------------------------------------------------------------------------
@@ -685,35 +735,46 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
         kernels = dict.fromkeys(names, kernels)
     elif isinstance(kernels, list | tuple):
         if len(kernels) != len(names):
-            each = f"each of {len(names)} descriptions of {owner} ({shown(list(names))})"
-            raise ValueError(f"There must be one kernel for {each}, found {len(kernels)} kernels.")
+            raise ValueError(
+                f"There must be one kernel for each of {len(names)} descriptions of {owner} "
+                f"({shown(list(names))}), found {len(kernels)} kernels."
+            )
         kernels = dict(zip(names, kernels, strict=True))
     if not isinstance(kernels, Mapping):
-        kinds = f"a kernel, a mapping of descriptions to kernels or a list, found {type(kernels).__name__}"
-        raise KernelError(f"The kernels of {owner} must be {kinds}.")
+        raise KernelError(
+            f"The kernels of {owner} must be a kernel, a mapping of descriptions to kernels or a "
+            f"list, found {type(kernels).__name__}."
+        )
     _check_names(kernels, names, f"The kernels of {owner}", "give one for each description")
     chosen = {}
     for label in names:
-        given = kernels[label]
-        kernel, params = given if is_pair(given) else (given, None)
+        kernel = kernels[label]
+        params = None
+        if is_pair(kernel):
+            kernel, params = kernel
         if not (isinstance(kernel, str) and kernel == "precomputed"):
             params = check_kernel(kernel, params)
         elif params:
             raise KernelError(
-                f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters."
+                Message(
+                    "{title} has a precomputed kernel, which takes no parameters.",
+                    title=title_of(label, owner),
+                )
             )
         chosen[label] = (kernel, params or None)
     return chosen
 
 
-def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy: str) -> None:
-    """Raise if the names `found` are not those `wanted`, in any order."""
-    found = list(found)
-    lacking = [name for name in wanted if name not in found]
-    extra = [name for name in found if name not in wanted]
-    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [
-        f"have the unknown name {shown(extra)}"
-    ] * bool(extra)
+def _check_names(names: Iterable[str], wanted: Sequence[str], what: str, remedy: str) -> None:
+    """Raise if the names are not those `wanted`, in any order."""
+    names = list(names)
+    lacking = [name for name in wanted if name not in names]
+    extra = [name for name in names if name not in wanted]
+    problems = []
+    if lacking:
+        problems.append(f"lack {shown(lacking)}")
+    if extra:
+        problems.append(f"have the unknown name {shown(extra)}")
     if problems:
         raise ValueError(f"{what} {' and '.join(problems)}: {remedy}, {shown(list(wanted), 12)}.")
 
@@ -727,24 +788,26 @@ def is_one_kernel(kernels: Any) -> bool:
     )
 
 
-def is_pair(given: Any) -> bool:
+def is_pair(value: Any) -> bool:
     """Return whether an object is a kernel with its parameters, not two kernels."""
-    return (
-        isinstance(given, list | tuple)
-        and len(given) == 2
-        and (given[1] is None or isinstance(given[1], Mapping))
-    )
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    return value[1] is None or isinstance(value[1], Mapping)
 
 
-def _matrices(given: Descriptions, owner: str, *, allow_nan: bool = False) -> dict[str, Array]:
+def _matrices(
+    descriptions: Descriptions, owner: str, *, allow_nan: bool = False
+) -> dict[str, Array]:
     """Return the values of each description after checks, in one precision; whole numbers do not determine it."""
-    tables = given.tables.items()
-    how = {"accept_sparse": True, "allow_nan": allow_nan}
-    checked = {
-        name: check_matrix(table.values, title_of(name, owner), **how) for name, table in tables
-    }
+    checked = {}
+    floats = []
+    for name, table in descriptions.tables.items():
+        title = title_of(name, owner)
+        matrix = check_matrix(table.values, title, accept_sparse=True, allow_nan=allow_nan)
+        checked[name] = matrix
+        if not is_whole(table.values):
+            floats.append(matrix)
     check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
-    floats = [checked[name] for name, table in tables if not is_whole(table.values)]
     if floats:
         dtype = arrays.float_dtype(*floats)
     else:
@@ -752,37 +815,44 @@ def _matrices(given: Descriptions, owner: str, *, allow_nan: bool = False) -> di
     return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
 
 
-def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
+def _training_kernel(values: Array, table: Table, descriptions: Descriptions, title: str) -> Array:
     """Return the precomputed kernel (n, n) of the training rows, selected from that of all entities."""
     rows = table.row_ids
     columns = own_ids(table.column_ids)
     if rows is not None and columns is not None:
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
         return _columns_of(values, columns, rows, title, "of its rows", remedy)
-    if values.shape[1] != given.n_first:
-        raise not_square(f" {title}", (given.n_first, values.shape[1]))
-    return values if given.places is None else _taken_columns(values, given.places)
+    if values.shape[1] != descriptions.n_first:
+        raise not_square(f" {title}", (descriptions.n_first, values.shape[1]))
+    if descriptions.places is None:
+        return values
+    return _taken_columns(values, descriptions.places)
 
 
 def _new_features(member: Description, table: Table, title: str) -> Array:
+    """Return the features of new rows; raise if they are not those of training."""
     n_columns = table.values.shape[1]
     if n_columns != member.n_columns:
         raise ValueError(
-            f"{title} has {n_columns} columns, expected the {member.n_columns} features of "
-            f"training."
+            Message(
+                "{title} has {n_columns} columns, expected the {n_features} features of training.",
+                title=title,
+                n_columns=n_columns,
+                n_features=member.n_columns,
+            )
         )
     expected = own_ids(member.columns)
-    found = own_ids(table.column_ids)
-    if expected is not None and found is not None and expected.labels != found.labels:
-        names = f"expected {list(expected.labels)[:5]}, found {list(found.labels)[:5]}"
+    names = own_ids(table.column_ids)
+    if expected is not None and names is not None and expected.labels != names.labels:
         raise ValueError(
-            f"The feature names of {title} should match those that were passed during fit: {names}."
+            f"The feature names of {title} should match those that were passed during fit: "
+            f"expected {list(expected.labels)[:5]}, found {list(names.labels)[:5]}."
         )
     return table.values
 
 
 def _new_kernel(
-    member: Description, table: Table, given: Descriptions, trained: Array | None, title: str
+    member: Description, table: Table, descriptions: Descriptions, trained: Array | None, title: str
 ) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows in training, and their kernel values."""
     values = arrays.dense(table.values)
@@ -793,21 +863,20 @@ def _new_kernel(
     by_ids = columns is not None and training is not None
     # Rows that were indexed from the same table as the training rows have a column for each row of
     # that table.
-    is_taken = not by_ids and (
-        (given.places is not None and given.n_first == width) or m == width != n
-    )
+    is_indexed = descriptions.places is not None and descriptions.n_first == width
+    is_taken = not by_ids and (is_indexed or m == width != n)
     is_of_first = is_taken and trained is not None and width > int(trained.max())
     if columns is not None and training is not None:
-        remedy = (
-            "give a row for each entity that is predicted for, and a column for each of training"
-        )
+        remedy = "give a row for each entity to predict for, and a column for each of training"
         values = _columns_of(values, columns, training, title, "entities of training", remedy)
     elif is_of_first and trained is not None:
         values = _taken_columns(values, trained)
     elif width != n:
-        expected = f"expected one for each of {n} entities of training, or of the descriptions they were taken from"
-        raise ValueError(f"The kernel {title} has {width} columns, {expected}.")
-    places = known_places(given, member.columns, trained, is_of_first)
+        raise ValueError(
+            f"The kernel {title} has {width} columns, expected one for each of {n} entities of "
+            f"training, or of the descriptions they were taken from."
+        )
+    places = known_places(descriptions, member.columns, trained, is_of_first)
     if places is None or (places < 0).all():
         is_same = m == n and not by_ids and not is_of_first and _has_diagonal(member, values)
         places = np.arange(n) if is_same else np.full(m, -1)
@@ -815,13 +884,13 @@ def _new_kernel(
 
 
 def known_places(
-    given: Descriptions, ids: Ids | None, trained: Array | None, is_of_first: bool = False
+    descriptions: Descriptions, ids: Ids | None, trained: Array | None, is_of_first: bool = False
 ) -> np.ndarray | None:
     """Return the positions of rows among the training entities, -1 for new ones; None if they are not known.
 
     Parameters
     ----------
-    given : Descriptions
+    descriptions : Descriptions
     ids : Ids or None
         Ids of the training entities.
     trained : array or None
@@ -829,13 +898,16 @@ def known_places(
     is_of_first : bool
         Whether rows without places are the table that the training rows were indexed from.
     """
-    rows = own_ids(given.row_ids)
+    rows = own_ids(descriptions.row_ids)
     labels: Sequence[Any]
     if rows is not None and ids is not None:
         labels = rows.labels
         training = list(ids.labels)
-    elif trained is not None and (is_of_first or given.places is not None):
-        labels = range(len(given)) if given.places is None else given.places.tolist()
+    elif trained is not None and descriptions.places is not None:
+        labels = descriptions.places.tolist()
+        training = trained.tolist()
+    elif trained is not None and is_of_first:
+        labels = range(len(descriptions))
         training = trained.tolist()
     else:
         return None
@@ -860,6 +932,7 @@ def _columns_of(
 
 
 def _taken_columns(values: Array, columns: np.ndarray) -> Array:
+    """Return some columns of a table, without a copy if they are all columns in their order."""
     if np.array_equal(arrays.to_numpy(columns), np.arange(values.shape[1])):
         return values
     return arrays.take_rows(values.T, columns).T

@@ -27,6 +27,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
@@ -196,9 +197,14 @@ def symmetrized(
     if gap <= (0.0 if exact else tolerance):
         return K, gap
     if symmetrize == "error" and gap > tolerance:
-        found = f"the largest gap to its transpose is {gap:.3g}, the tolerance is {tolerance:.3g}"
         raise KernelError(
-            f"{name} is not symmetric: {found}; dyadlearn.kernels.repair averages the two."
+            Message(
+                "{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, the "
+                "tolerance is {tolerance:.3g}[; dyadlearn.kernels.repair averages the two|].",
+                name=name,
+                gap=gap,
+                tolerance=tolerance,
+            )
         )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
@@ -314,11 +320,17 @@ def repaired_values(
     if smallest < -tolerance:
         if psd == "error":
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
-            ends = f"the smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g})"
-            found = f"{negative} of its {n} eigenvalues are negative, {ends}"
             raise KernelError(
-                f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes "
-                f"them."
+                Message(
+                    "{name} is not positive semi-definite: {negative} of its {n} eigenvalues are "
+                    "negative, the smallest {smallest:.3g} (the largest is {highest:.3g})[; "
+                    "dyadlearn.kernels.repair changes them|].",
+                    name=name,
+                    negative=negative,
+                    n=n,
+                    smallest=smallest,
+                    highest=float(xp.max(values)),
+                )
             )
         if psd == "shift":
             values = values - smallest
@@ -346,26 +358,34 @@ def announced_repair(
         If an eigenvalue is negative under ``psd="error"``, or if no eigenvalue is positive.
     """
     repaired, lowest = repaired_values(values, psd, n, name, beside)
+    flaws = []
     if gap:
-        flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"]
-    else:
-        flaws = []
+        flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
     if lowest < -definiteness_tolerance(values, n, beside):
         if largest(repaired) == 0:
-            found = f"its eigenvalues go from {lowest:.3g} to {largest(values):.3g}"
             raise KernelError(
-                f"{name} is negative: {found}: give minus the matrix, or exp(-D) for distances D."
+                Message(
+                    "{name} is negative: its eigenvalues go from {lowest:.3g} to {highest:.3g}: "
+                    "give minus the matrix, or exp(-D) for distances D.",
+                    name=name,
+                    lowest=lowest,
+                    highest=largest(values),
+                )
             )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
-        remedy = (
-            "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
-        )
-        rows = "All rows were used for this, also those that a hold-out leaves out"
         warnings.warn(
-            f"{name} is {' and '.join(flaws)}. {rows}: {remedy}.", KernelRepairWarning, stacklevel=3
+            Message(
+                "{name} is {flaws}. All rows were used for this, also those that a hold-out "
+                "leaves out[: use dyadlearn.kernels.repair to do this explicitly, or "
+                "repair='error' to refuse it|].",
+                name=name,
+                flaws=" and ".join(flaws),
+            ),
+            KernelRepairWarning,
+            stacklevel=3,
         )
     return repaired
 
@@ -427,12 +447,10 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     table = read_gram(K, "K", is_square=True)
     n = table.values.shape[0]
     numbers, _ = SideSize(n, n, "gram").numbers
-    check_memory(
-        8 * numbers, table.values, f"Repairing a kernel of {n} × {n} entities", "use fewer of them"
-    )
-    return formed_as(
-        replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K
-    )
+    purpose = f"Repairing a kernel of {n} × {n} entities"
+    check_memory(8 * numbers, table.values, purpose, "use fewer of them")
+    values = mended(table.values, psd, "K", symmetrize, announces=False)
+    return formed_as(replace(table, values=values), K)
 
 
 def mended(
@@ -475,23 +493,23 @@ def mended(
            [0.5, 1. ]])
     """
     check_choice(psd, "psd", ("clip", "shift", "error"))
-    symmetric, gap = symmetrized(
-        K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True
-    )
+    if symmetrize is None:
+        symmetrize = "error" if psd == "error" else "mean"
+    symmetric, gap = symmetrized(K, symmetrize, name, exact=True)
     xp = namespace(symmetric)
     n = symmetric.shape[0]
     if gap <= symmetry_tolerance(K):
+        gap = 0.0
         # The largest diagonal entry is at most the largest eigenvalue. A Cholesky factor costs a
         # tenth of eigenvalues.
         slack = definiteness_tolerance(xp.linalg.diagonal(symmetric), n)
-        if is_definite(
-            symmetric + slack * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
-        ):
+        identity = xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
+        if is_definite(symmetric + slack * identity):
             return symmetric
     values, vectors = eigh(symmetric)
     repaired, smallest = repaired_values(values, psd, n, name)
     if announces:
-        announced_repair(values, psd, n, name, 0.0, gap if gap > symmetry_tolerance(K) else 0.0)
+        announced_repair(values, psd, n, name, 0.0, gap)
     if smallest >= -definiteness_tolerance(values, n):
         return symmetric
     if psd == "shift":
@@ -536,6 +554,7 @@ def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
 
 
 def _check_finite(K: Array, name: str) -> None:
+    """Raise if an entry is NaN or infinite."""
     if not is_finite(K):
         raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
 

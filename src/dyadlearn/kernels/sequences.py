@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -100,9 +100,8 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     names: list[str] = []
     parts: list[list[str]] = []
     # Only \n, \r and \r\n end a line: a header may hold other line separators, such as U+2028.
-    for number, line in enumerate(
-        io.StringIO(read_text(path, "FASTA file"), newline=None), start=1
-    ):
+    lines = io.StringIO(read_text(path, "FASTA file"), newline=None)
+    for number, line in enumerate(lines, start=1):
         line = line.strip(_BLANKS)
         if line.startswith(">"):
             name = re.split(f"[{_BLANKS}]", line[1:].lstrip(_BLANKS), maxsplit=1)[0]
@@ -113,9 +112,9 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
         elif not line or line.startswith(";"):
             continue
         elif not parts:
-            found = shortened(line)
             raise DataFileError(
-                f"{path} is not a FASTA file: its first line must begin with '>', found {found}."
+                f"{path} is not a FASTA file: its first line must begin with '>', found "
+                f"{shortened(line)}."
             )
         else:
             parts[-1].append("".join(line.split()).upper())
@@ -201,7 +200,9 @@ def smith_waterman(
     aligner._check_parameters()
     proteins = _proteins(sequences, ids, on_error)
     scores = aligner._scores(proteins.values)
-    return normalize(scores) if normalized else scores, proteins.labels
+    if normalized:
+        scores = normalize(scores)
+    return scores, proteins.labels
 
 
 def kmer_counts(
@@ -333,9 +334,8 @@ class KmerCounts(TextFeatures):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the k-mers, (len(alphabet) ** k,)."""
-        return np.array(
-            ["".join(letters) for letters in product(self.alphabet, repeat=self.k)], dtype=object
-        )
+        words = ["".join(letters) for letters in product(self.alphabet, repeat=self.k)]
+        return np.array(words, dtype=object)
 
     def _check_parameters(self) -> None:
         k = self.k
@@ -354,12 +354,15 @@ class KmerCounts(TextFeatures):
                 f"{unknown!r}."
             )
         if len(alphabet) ** int(k) > _MOST_COLUMNS:
-            words = f"{len(alphabet)} letters make {len(alphabet)}^{k} words"
-            raise ValueError(f"{words}, more than {_MOST_COLUMNS} can be counted: use a smaller k.")
+            raise ValueError(
+                f"{len(alphabet)} letters make {len(alphabet)}^{k} words, but at most "
+                f"{_MOST_COLUMNS} can be counted: use a smaller k."
+            )
 
     def _computed(
         self, X: Any, ids: Any = None, on_error: str | None = None
     ) -> tuple[Strings, csr_array]:
+        """Return the valid sequences, and their counts of k-mers."""
         self._check_parameters()
         valid = _valid(X, ids, self.alphabet + self.unknown, on_error)
         return valid, _count_words(valid.values, self.k, self.alphabet)
@@ -439,9 +442,8 @@ class SmithWaterman(TextStep):
         self._check_parameters()
         valid = _proteins(X, None, None)
         scores = self._scores(valid.values, self.sequences_)
-        return valid.write(
-            normalize(scores, self._self_scores(valid.values), self.self_scores_), self._column_ids
-        )
+        similarities = normalize(scores, self._self_scores(valid.values), self.self_scores_)
+        return valid.write(similarities, self._column_ids)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Return the similarities of the sequences to each other, aligning each pair once.
@@ -480,8 +482,10 @@ class SmithWaterman(TextStep):
             if not (_SCALE * value).is_integer():
                 raise ValueError(f"{name} must be a whole or half number, found {value!r}.")
         if self.gap_extend > self.gap_open:
-            found = f"found {self.gap_extend:g} and {self.gap_open:g}"
-            raise ValueError(f"gap_extend must not exceed gap_open, {found}.")
+            raise ValueError(
+                f"gap_extend must not exceed gap_open, found {self.gap_extend:g} and "
+                f"{self.gap_open:g}."
+            )
 
     def _scores(self, rows: list[str], columns: list[str] | None = None) -> np.ndarray:
         """Return the scores (n_a, n_b) of the best local alignments of every row with every column.
@@ -495,27 +499,30 @@ class SmithWaterman(TextStep):
         engine = _engine()
         # The scores of different sequences, those of all, and the normalised ones.
         n = len(rows)
-        p = len(rows if columns is None else columns)
-        check_kernel_memory(n, p, None, 8 * (1 + max(1, len(queries) * len(targets) / (n * p))))
-        jobs = (
-            delayed(engine)(query, targets[position:] if columns is None else targets, *self._costs)
-            for position, query in enumerate(queries)
-        )
+        p = n if columns is None else len(columns)
+        share = len(queries) * len(targets) / (n * p)
+        check_kernel_memory(n, p, None, 8 * (1 + max(1, share)))
+
+        def jobs() -> Iterator[Any]:
+            for position, query in enumerate(queries):
+                partners = targets[position:] if columns is None else targets
+                yield delayed(engine)(query, partners, *self._costs)
+
         # parasail computes outside the interpreter's lock, biopython does not.
         prefer = "threads" if engine is _by_parasail else "processes"
-        finished = Parallel(n_jobs=self.n_jobs, prefer=prefer, return_as="generator")(jobs)
+        finished = Parallel(n_jobs=self.n_jobs, prefer=prefer, return_as="generator")(jobs())
         scores = np.empty((len(queries), len(targets)))
         with Progress(len(queries), "Aligning", self.progress) as bar:
             for position, row in enumerate(finished):
                 if columns is None:
-                    scores[position, position:] = scores[position:, position] = row
+                    scores[position, position:] = row
+                    scores[position:, position] = row
                 else:
                     scores[position] = row
                 bar.advance()
         places = Ids(tuple(queries)).positions(rows, "the queries")
-        if columns is None:
-            others = places
-        else:
+        others = places
+        if columns is not None:
             others = Ids(tuple(targets)).positions(columns, "the targets")
         return np.asarray(scores[np.ix_(places, others)])
 
@@ -569,13 +576,12 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
         windows = np.lib.stride_tricks.sliding_window_view(digits, k)
         return np.unique(windows[(windows >= 0).all(axis=1)] @ powers, return_counts=True)
 
-    found, counts = zip(*map(words_of, sequences), strict=True)
-    ends = np.cumsum([0, *map(len, found)])
+    words, counts = zip(*map(words_of, sequences), strict=True)
+    ends = np.cumsum([0, *map(len, words)])
     # 32-bit indices, because some functions of scikit-learn do not accept others.
-    indices = np.concatenate(found).astype(np.int32)
-    return csr_array(
-        (np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k)
-    )
+    indices = np.concatenate(words).astype(np.int32)
+    shape = (len(sequences), len(alphabet) ** k)
+    return csr_array((np.concatenate(counts), indices, ends), shape=shape)
 
 
 def _engine() -> Any:
@@ -589,6 +595,7 @@ def _engine() -> Any:
 def _by_parasail(
     query: str, targets: list[str], name: str, gap_open: float, gap_extend: float
 ) -> np.ndarray:
+    """Return the scores (n,) of a sequence with n others, by parasail."""
     import parasail
 
     matrix, best = _scaled_matrix(name)
@@ -613,14 +620,17 @@ def _scaled_matrix(name: str) -> tuple[Any, dict[str, int]]:
     for (row, column), score in np.ndenumerate(original.matrix):
         scaled[row, column] = _SCALE * int(score)
     highest = np.maximum(original.matrix.max(axis=1), 0)
-    return scaled, {
-        letter: _SCALE * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS
-    }
+    best = {}
+    for letter in LETTERS:
+        row = original.mapper[ord(letter)]
+        best[letter] = _SCALE * int(highest[row])
+    return scaled, best
 
 
 def _by_biopython(
     query: str, targets: list[str], name: str, gap_open: float, gap_extend: float
 ) -> np.ndarray:
+    """Return the scores (n,) of a sequence with n others, by biopython."""
     from Bio import Align
 
     matrix = Align.substitution_matrices.load(name)

@@ -115,24 +115,15 @@ def taxonomy_kernel(
         raise TypeError(
             f"ranks must be a list of columns, the highest first, found the text {ranks!r}."
         )
-    if ranks is None:
-        names = None
-    else:
+    names = None
+    if ranks is not None:
         names = make_ids(list(ranks), None, "The list of ranks").labels
     rows = _read(A, "A", names)
     columns = rows if B is None else _read(B, "B", names)
-    if rows.column_ids is not None and columns.column_ids is not None:
-        rows = rows.take(
-            None, rows.column_ids.positions(columns.column_ids.labels, "the columns of A")
-        )
+    rows = _same_ranks(rows, columns)
     n_ranks = columns.values.shape[1]
-    if rows.values.shape[1] != n_ranks:
-        raise ValueError(
-            f"A and B must have the same ranks, found {rows.values.shape[1]} in A and {n_ranks} in "
-            f"B."
-        )
-    given = check_weights(weights, n_ranks, "ranks")
-    if not any(given):
+    rank_weights = check_weights(weights, n_ranks, "ranks")
+    if not any(rank_weights):
         raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
     known: dict[tuple[int, Hashable], int] = {}
     first = _codes(rows, known)
@@ -144,10 +135,11 @@ def taxonomy_kernel(
     check_kernel_memory(n, p, None)
     # Paths that are equal down to a rank are equal above it, so the number of shared ranks
     # determines which.
-    totals = np.cumsum([0.0, *given])
+    totals = np.cumsum([0.0, *rank_weights])
     roots = np.sqrt(np.outer(totals, totals))
     roots[roots == 0] = 1.0  # where nothing is shared
-    of_rows, of_columns = ((codes >= 0).sum(axis=1) for codes in (first, second))
+    row_lengths = (first >= 0).sum(axis=1)
+    column_lengths = (second >= 0).sum(axis=1)
     K = np.empty((n, p))
     for part in row_blocks(n, 10 * p, _BLOCK_BYTES):
         shared = np.zeros((part.stop - part.start, p), dtype=np.int16)
@@ -155,22 +147,37 @@ def taxonomy_kernel(
             shared += first[part, rank, None] == second[None, :, rank]
         K[part] = totals[shared]
         if normalized:
-            K[part] /= roots[of_rows[part, None], of_columns]
+            K[part] /= roots[row_lengths[part, None], column_lengths]
     return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
 def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
     """Return the names of all entities in all ranks (n, n_ranks), as objects, with their ids."""
-    found = read_table(table, name, of_words=True)
-    values = np.asarray(found.values, dtype=object)
+    names = read_table(table, name, of_words=True)
+    values = np.asarray(names.values, dtype=object)
     if values.ndim != 2 or 0 in values.shape:
-        form = "a table with a row for each entity and a name, or None, for each rank"
-        raise ValueError(f"{name} must be {form}, found shape {values.shape}.")
-    found = replace(found, values=values)
-    columns = found.column_ids or Ids(tuple(range(values.shape[1])))
+        raise ValueError(
+            f"{name} must be a table with a row for each entity and a name, or None, for each "
+            f"rank, found shape {values.shape}."
+        )
+    names = replace(names, values=values)
+    columns = names.column_ids or Ids(tuple(range(values.shape[1])))
     if ranks is None:
-        return found
-    return found.take(None, columns.positions(ranks, f"the columns of {name}"))
+        return names
+    return names.take(None, columns.positions(ranks, f"the columns of {name}"))
+
+
+def _same_ranks(rows: Table, columns: Table) -> Table:
+    """Return the rows with their ranks in the order of those of the columns; raise if their numbers differ."""
+    if rows.column_ids is not None and columns.column_ids is not None:
+        order = rows.column_ids.positions(columns.column_ids.labels, "the columns of A")
+        rows = rows.take(None, order)
+    counts = (rows.values.shape[1], columns.values.shape[1])
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"A and B must have the same ranks, found {counts[0]} in A and {counts[1]} in B."
+        )
+    return rows
 
 
 def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
@@ -178,7 +185,9 @@ def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
 
     `known` maps paths to their codes; new paths are added to it.
     """
-    headings = range(table.values.shape[1]) if table.column_ids is None else table.column_ids.labels
+    headings: Sequence[Any] = range(table.values.shape[1])
+    if table.column_ids is not None:
+        headings = table.column_ids.labels
     codes = np.full(table.values.shape, _ENDED, dtype=np.int32, order="F")
     for row, path in enumerate(table.values):
         above = 0
@@ -193,8 +202,10 @@ def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
 
 def _name(cell: Any, rank: Any) -> str | None:
     """Return the name in a cell as text, so that 1 and "1" are the same; None if the cell is missing."""
-    if isinstance(cell, str | bytes):
-        return (cell.decode() if isinstance(cell, bytes) else cell).strip() or None
+    if isinstance(cell, bytes):
+        cell = cell.decode()
+    if isinstance(cell, str):
+        return cell.strip() or None
     if is_missing(cell):
         return None
     if isinstance(cell, float) and not cell.is_integer():
@@ -254,11 +265,12 @@ class Tree:
 
     @property
     def tips(self) -> tuple[str, ...]:
-        """Names of the nodes with nothing below them, in the order of the text."""
+        """Names of the leaves, in the order of the Newick text."""
         return tuple(self.names[node] for node in self._tip_nodes)
 
     @property
     def _tip_nodes(self) -> list[int]:
+        """Positions of the leaves."""
         above = set(self.parents)
         return [node for node in range(len(self.names)) if node not in above]
 
@@ -300,81 +312,121 @@ def read_newick(text: str) -> Tree:
     """
     if not isinstance(text, str):
         raise TypeError(f"a tree in Newick format is a text, found {type(text).__name__}.")
-    names = [""]
-    parents = [-1]
-    lengths = list[float | None]([None])
-    node = 0
-    depth = 0
-    last = ""
+    reader = _NewickReader(text)
     for token in _TOKEN.finditer(text):
+        reader.read(token)
+    return reader.tree()
+
+
+class _NewickReader:
+    """Reader of a tree in Newick format, token by token.
+
+    Attributes
+    ----------
+    text : str
+        The whole text, for messages.
+    names, parents, lengths : lists of length n_nodes
+        As in `Tree`, of the nodes so far; a length is None if it is not in the text.
+    node : int
+        Position of the current node.
+    depth : int
+        Number of open parentheses.
+    last : str
+        The last token: a sign, ``"name"`` or ``"length"``; empty at the beginning.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names = [""]
+        self.parents = [-1]
+        self.lengths: list[float | None] = [None]
+        self.node = 0
+        self.depth = 0
+        self.last = ""
+
+    def read(self, token: re.Match[str]) -> None:
+        """Read one token: a name or length, a sign, or blanks and comments, which are skipped."""
         quoted, word, sign = token.groups()
-        if quoted is word is sign is None:
-            continue
-        if last == ";":
-            raise _newick_error(
-                "goes on after the semicolon: give one tree at a time", text, token.start()
-            )
-        if last == ":":
-            lengths[node] = _branch_length(word or "", text, token.start())
-            last = "length"
-        elif sign is None and last in ("", "(", ",", ")"):
-            names[node] = word or quoted.replace("''", "'")
-            last = "name"
-        elif (sign == "(" and last in ("", "(", ",")) or (sign == "," and depth):
-            parents.append(node if sign == "(" else parents[node])
-            names.append("")
-            lengths.append(None)
-            node = len(names) - 1
-            depth = depth + (sign == "(")
-            last = sign
-        elif sign == ")" and depth:
-            node = parents[node]
-            depth = depth - 1
-            last = sign
-        elif (sign == ":" and last != "length") or (sign == ";" and not depth):
-            last = sign
+        if quoted is None and word is None and sign is None:
+            return
+        if self.last == ";":
+            raise self._error("goes on after the semicolon: give one tree at a time", token.start())
+        if self.last == ":":
+            self.lengths[self.node] = self._length(word or "", token.start())
+            self.last = "length"
+        elif sign is not None:
+            self._read_sign(sign, token.start())
+        elif self.last in ("", "(", ",", ")"):
+            self.names[self.node] = word or quoted.replace("''", "'")
+            self.last = "name"
         else:
-            problems = {
-                "'": "has a quote that is not closed",
-                "[": "has a comment that is not closed",
-                ";": f"has {depth} parentheses that are not closed",
-            }
-            problem = problems.get(
-                sign, f"has {text[token.start()]!r} where ',', ')' or ';' belongs"
+            raise self._misplaced("", token.start())
+
+    def _read_sign(self, sign: str, start: int) -> None:
+        """Read a parenthesis, comma, colon or semicolon."""
+        if sign == "(" and self.last in ("", "(", ","):
+            self._add_node(self.node)
+            self.depth += 1
+        elif sign == "," and self.depth:
+            self._add_node(self.parents[self.node])
+        elif sign == ")" and self.depth:
+            self.node = self.parents[self.node]
+            self.depth -= 1
+        elif not (sign == ":" and self.last != "length") and not (sign == ";" and not self.depth):
+            raise self._misplaced(sign, start)
+        self.last = sign
+
+    def _add_node(self, parent: int) -> None:
+        """Add a node, which becomes the current one."""
+        self.parents.append(parent)
+        self.names.append("")
+        self.lengths.append(None)
+        self.node = len(self.names) - 1
+
+    def _length(self, word: str, start: int) -> float:
+        """Return the length of a branch."""
+        try:
+            length = parse_number(word)
+        except ValueError:
+            raise self._error(f"has {word!r} where a length belongs", start) from None
+        if not 0 <= length < math.inf:
+            problem = f"has a branch of length {word}: lengths must be finite and not negative"
+            raise self._error(problem, start)
+        return length
+
+    def tree(self) -> Tree:
+        """Return the tree after the last token."""
+        if self.last != ";":
+            raise self._error("ends without a semicolon: is the text cut off?", len(self.text))
+        self.lengths[0] = 0.0
+        n_branches = len(self.lengths) - 1
+        missing = sum(length is None for length in self.lengths)
+        if 0 < missing < n_branches:
+            raise ValueError(
+                f"{missing} of the {n_branches} branches of the tree have no length: give all "
+                f"branches a length, or none."
             )
-            raise _newick_error(problem, text, token.start())
-    if last != ";":
-        raise _newick_error("ends without a semicolon: is the text cut off?", text, len(text))
-    lengths[0] = 0.0
-    missing = sum(length is None for length in lengths)
-    if 0 < missing < len(lengths) - 1:
-        raise ValueError(
-            f"{missing} of the {len(lengths) - 1} branches of the tree have no length."
+        lengths = tuple(1.0 if length is None else length for length in self.lengths)
+        tree = Tree(tuple(self.names), tuple(self.parents), lengths)
+        make_ids(tree.tips, None, "The list of tips of the tree")
+        return tree
+
+    def _misplaced(self, sign: str, start: int) -> ValueError:
+        """Return the error for a token where another one belongs."""
+        problems = {
+            "'": "has a quote that is not closed",
+            "[": "has a comment that is not closed",
+            ";": f"has {self.depth} parentheses that are not closed",
+        }
+        other = f"has {self.text[start]!r} where ',', ')' or ';' belongs"
+        return self._error(problems.get(sign, other), start)
+
+    def _error(self, problem: str, start: int) -> ValueError:
+        """Return an error with the place of a problem."""
+        near = self.text[max(start - 15, 0) : start + 15]
+        return ValueError(
+            f"The tree in Newick format {problem}, at character {start + 1} (near {near!r})."
         )
-    tree = Tree(
-        tuple(names), tuple(parents), tuple(1.0 if length is None else length for length in lengths)
-    )
-    make_ids(tree.tips, None, "The list of tips of the tree")
-    return tree
-
-
-def _branch_length(word: str, text: str, at: int) -> float:
-    try:
-        length = parse_number(word)
-    except ValueError:
-        raise _newick_error(f"has {word!r} where a length belongs", text, at) from None
-    if not 0 <= length < math.inf:
-        raise _newick_error(
-            f"has a branch of length {word}: lengths must be finite and not negative", text, at
-        )
-    return length
-
-
-def _newick_error(problem: str, text: str, at: int) -> ValueError:
-    near = text[max(at - 15, 0) : at + 15]
-    return ValueError(
-        f"The tree in Newick format {problem}, at character {at + 1} (near {near!r})."
-    )
 
 
 def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
@@ -452,9 +504,8 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
     shared, labels, deepest = _shared(tree, tips, n_kernels=4)
     scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
-    return with_labels(
-        np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels, tips
-    )
+    distance = depth[:, None] + depth[None, :] - 2.0 * shared
+    return with_labels(np.exp(-distance / scale), labels, tips)
 
 
 def _shared(
@@ -484,6 +535,8 @@ def _shared(
     K = np.empty((len(along), len(along)))
     for row, tip in enumerate(along):
         K[row, row] = depths[nodes[tip]]
-        K[row, row + 1 :] = K[row + 1 :, row] = np.minimum.accumulate(between[row:-1])
+        lengths = np.minimum.accumulate(between[row:-1])
+        K[row, row + 1 :] = lengths
+        K[row + 1 :, row] = lengths
     back = np.argsort(order)
     return K[np.ix_(back, back)], labels, float(depths[nodes].max())

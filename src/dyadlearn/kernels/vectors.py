@@ -60,6 +60,7 @@ def _ones(A: Array, **_: Any) -> Array:
 
 
 def _nonzero(A: Array) -> Array:
+    """Return 1 for every row that is not zero, else 0."""
     squares = _squares(A)
     return namespace(squares).astype(squares > 0, squares.dtype)
 
@@ -71,14 +72,14 @@ def _check_counts(markers: Array) -> None:
     """Raise if markers are not counts of an allele."""
     xp = namespace(markers)
     entries = markers.data if is_sparse(markers) else markers
-    if 0 not in entries.shape:
-        lowest, highest = (float(xp.min(entries)), float(xp.max(entries)))
-    else:
-        lowest, highest = (0.0, 0.0)
+    if 0 in entries.shape:
+        return
+    lowest = float(xp.min(entries))
+    highest = float(xp.max(entries))
     if lowest < 0 or highest > 2:
-        taken = "counts of an allele, 0 to 2 (add 1 to -1, 0 and 1)"
         raise KernelError(
-            f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}."
+            f"kernel 'vanraden' takes counts of an allele, 0 to 2 (add 1 to -1, 0 and 1), found "
+            f"numbers from {lowest:g} to {highest:g}."
         )
 
 
@@ -101,12 +102,11 @@ def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[st
     markers = _prepared(markers, None)[0]
     _check_counts(markers)
     _warn_of_presence(markers)
-    counts = as_array_of(
-        np.ones(markers.shape[0]) if weights is None else weights, markers, markers.dtype
-    )
-    return {
-        "frequencies": to_numpy(markers.T @ counts) / (2.0 * float(namespace(counts).sum(counts)))
-    }
+    if weights is None:
+        weights = np.ones(markers.shape[0])
+    counts = as_array_of(weights, markers, markers.dtype)
+    total = float(namespace(counts).sum(counts))
+    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * total)}
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -225,9 +225,8 @@ def delta(A: Array, B: Array | None = None) -> Array:
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        return as_array_of(
-            [number_of.setdefault(key, len(number_of)) for key in row_keys(features)], features
-        )
+        keys = row_keys(features)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in keys], features)
 
     a = numbers(A)
     b = a if B is A else numbers(B)
@@ -254,16 +253,14 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
     _check_counts(A)
     xp = namespace(A, B)
     d = A.shape[1]
-    p = as_array_of(
-        _allele_frequencies(B)["frequencies"] if frequencies is None else frequencies,
-        A,
-        dtype=A.dtype,
-    )
+    if frequencies is None:
+        frequencies = _allele_frequencies(B)["frequencies"]
+    p = as_array_of(frequencies, A, dtype=A.dtype)
     if tuple(p.shape) not in ((), (d,)) or not bool(xp.all((p >= 0) & (p <= 1))):
-        found = f"found shape {tuple(p.shape)} and numbers from {float(xp.min(p)):.3g} to {float(xp.max(p)):.3g}"
         raise KernelError(
-            f"frequencies of kernel 'vanraden' must be 0 to 1, one for each of {d} markers, "
-            f"{found}."
+            f"frequencies of kernel 'vanraden' must be 0 to 1, one for each of {d} markers, found "
+            f"shape {tuple(p.shape)} and numbers from {float(xp.min(p)):.3g} to "
+            f"{float(xp.max(p)):.3g}."
         )
     p = zeros((d,), A) + p
     scale = 2.0 * float(xp.sum(p * (1.0 - p)))
@@ -419,9 +416,8 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     def measure(a: Array, b: Array) -> Array:
         difference = a - b
         total = a + b
-        return xp.sum(
-            difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1
-        )
+        empty = xp.astype(total == 0, total.dtype)
+        return xp.sum(difference * difference / (total + empty), axis=-1)
 
     return xp.exp(-gamma * _blockwise(A, B, measure))
 
@@ -461,48 +457,46 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
     nonnegative : str, optional
         Name of a kernel that accepts no negative entries, for the message.
     """
-    A, B = (
-        _matrix(A, "A", nonnegative),
-        None if B is None or B is A else _matrix(B, "B", nonnegative),
-    )
-    if B is None:
+    is_gram = B is None or B is A
+    A = _matrix(A, "A", nonnegative)
+    if is_gram:
         A = cast(A, float_dtype(A))
         return A, A
+    B = _matrix(B, "B", nonnegative)
     check_same_library({"A": A, "B": B})
     if A.shape[1] != B.shape[1]:
         raise ValueError(
             f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them."
         )
-    return cast(A, float_dtype(A, B)), cast(B, float_dtype(A, B))
+    dtype = float_dtype(A, B)
+    return cast(A, dtype), cast(B, dtype)
 
 
 def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
     """Return features as a finite matrix; raise for negative entries if a kernel `nonnegative` is named."""
     features = check_matrix(features, side, accept_sparse=True)
-    if (
-        is_sparse(features)
-        and features.indices.dtype == np.int64
-        and max(features.nnz, *features.shape) < 2**31
-    ):
+    has_long_indices = is_sparse(features) and features.indices.dtype == np.int64
+    if has_long_indices and max(features.nnz, *features.shape) < 2**31:
         # Some functions of scikit-learn refuse 64-bit indices.
-        short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
-        features = csr_array((features.data, *short), shape=features.shape)
+        indices = features.indices.astype(np.int32)
+        ends = features.indptr.astype(np.int32)
+        features = csr_array((features.data, indices, ends), shape=features.shape)
     entries = features.data if is_sparse(features) else features
-    if nonnegative and 0 not in entries.shape:
-        smallest = float(namespace(entries).min(entries))
-    else:
-        smallest = 0.0
+    if nonnegative is None or 0 in entries.shape:
+        return features
+    smallest = float(namespace(entries).min(entries))
     if smallest < 0:
-        lowest = f"down to {smallest:.3g}"
         raise ValueError(
-            f"{side} contains negative entries, {lowest}; kernel {nonnegative!r} takes none."
+            f"{side} contains negative entries, down to {smallest:.3g}; kernel {nonnegative!r} "
+            f"takes none."
         )
     return features
 
 
 def _number(kernel: str, parameter: str, value: Any, least: float | None = None) -> float:
     """Return the value of a parameter; raise if it is not a finite number of at least `least`."""
-    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number: Any = value if is_number else math.nan
     if not math.isfinite(number) or (least is not None and number < least):
         bound = "" if least is None else f" of at least {least}"
         raise KernelError(
@@ -513,12 +507,16 @@ def _number(kernel: str, parameter: str, value: Any, least: float | None = None)
 
 def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
     """Return `gamma`, by default 1 / (number of features)."""
-    return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
+    if gamma is None:
+        return 1.0 / int(A.shape[1])
+    return _number(kernel, "gamma", gamma, least=0)
 
 
 def square_norms(A: Array) -> Array:
     """Return the squared length of every row of an array or sparse matrix, (n,)."""
-    return _row_sums(A.multiply(A)) if is_sparse(A) else namespace(A).sum(A * A, axis=1)
+    if is_sparse(A):
+        return _row_sums(A.multiply(A))
+    return namespace(A).sum(A * A, axis=1)
 
 
 def _row_sums(A: Array) -> Array:

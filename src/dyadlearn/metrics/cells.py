@@ -9,7 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar
 
@@ -65,8 +65,10 @@ def as_average(average: str | None, setting: str | Setting | None) -> str:
             return "micro"
         return check_choice(average, "average", _AVERAGES)
     if average is not None:
-        found = f"found setting={as_setting(setting).value!r} and average={average!r}"
-        raise ValueError(f"Give average or setting, not both: a setting has its average, {found}.")
+        both = f"setting={as_setting(setting).value!r} and average={average!r}"
+        raise ValueError(
+            f"Give average or setting, not both: a setting has its average, found {both}."
+        )
     return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "micro")
 
 
@@ -422,32 +424,27 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
     name = metric.scoring.removeprefix("neg_")
     sign = 1 if name == metric.scoring else -1
     options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
-    given = signature(metric).parameters.values()
-    own = [each for each in given if each.kind is each.KEYWORD_ONLY and each.name not in options]
+    parameters = [Parameter(array, Parameter.POSITIONAL_OR_KEYWORD) for array in ("Y", "F")]
+    for parameter in signature(metric).parameters.values():
+        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.name not in options:
+            parameters.append(parameter.replace(kind=Parameter.POSITIONAL_OR_KEYWORD))
     if not metric.can_tie:
         del options["tie_tolerance"]
-    taken = Signature(
-        [
-            *(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("Y", "F")),
-            *(each.replace(kind=each.POSITIONAL_OR_KEYWORD) for each in own),
-            *(
-                Parameter(each, Parameter.KEYWORD_ONLY, default=default)
-                for each, default in options.items()
-            ),
-        ]
-    )
+    for option, default in options.items():
+        parameters.append(Parameter(option, Parameter.KEYWORD_ONLY, default=default))
+    taken = Signature(parameters)
 
     def score(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = taken.bind(*args, **kwargs).arguments
+            arguments = taken.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
-        Y = given.pop("Y")
-        F = given.pop("F")
-        returned = given.pop("return_undefined", False)
-        prepared = metric(Y, **given)
+        Y = arguments.pop("Y")
+        F = arguments.pop("F")
+        returns_undefined = arguments.pop("return_undefined", False)
+        prepared = metric(Y, **arguments)
         value = sign * prepared(F) + 0.0  # turns −0 into 0
-        return (value, prepared.n_undefined) if returned else value
+        return (value, prepared.n_undefined) if returns_undefined else value
 
     score.__doc__ = function_doc(metric, taken.parameters)
     score.__name__ = score.__qualname__ = name
@@ -466,9 +463,7 @@ def as_good(scores: np.ndarray, best: float) -> np.ndarray:
     return np.asarray(np.asarray(scores) >= best - slack)
 
 
-def best_point(
-    scores: np.ndarray, alphas: Values | np.ndarray, task_alphas: Values | np.ndarray | None = None
-) -> tuple[int, ...]:
+def best_point(scores: np.ndarray, *alphas: Values | np.ndarray) -> tuple[int, ...]:
     """Return the position of the best score; NaN is never the best.
 
     If scores are equal up to rounding, as on the plateau of a rank metric or with a kernel that has
@@ -480,8 +475,8 @@ def best_point(
     ----------
     scores : array of shape (…, n_alphas) or (…, n_alphas, n_task_alphas)
         The leading axes are kernel parameters.
-    alphas, task_alphas : sequences of float, or None
-        Values of the last axes.
+    *alphas : sequences of float
+        Values of one regularisation for each of the last axes.
 
     Returns
     -------
@@ -499,28 +494,25 @@ def best_point(
         raise ValueError(
             "No score is the best, because the metric is undefined (NaN) for every value."
         )
-    rows = np.asarray(alphas, dtype=np.float64)
-    if task_alphas is None:
-        columns = np.ones(1)
-    else:
-        columns = np.asarray(task_alphas, dtype=np.float64)
-    n_kernels = scores.size // (rows.size * columns.size)
-    equal = as_good(scores, float(np.nanmax(scores))).reshape(n_kernels, rows.size, columns.size)
-    kernel = int(np.argmax(equal.any(axis=(1, 2))))
+    grids = [np.asarray(values, dtype=np.float64) for values in alphas]
+    shape = tuple(values.size for values in grids)
+    equal = as_good(scores, float(np.nanmax(scores))).reshape(-1, *shape)
+    kernel = int(np.argmax(equal.reshape(len(equal), -1).any(axis=1)))
     with np.errstate(divide="ignore"):
-        product = np.where(equal[kernel], np.log10(rows)[:, None] + np.log10(columns), -np.inf)
+        logs = [np.log10(values) for values in grids]
+    product = np.where(equal[kernel], reduce(np.add.outer, logs), -np.inf)
     # A tolerance, so that the rounding of factors does not decide between equal products.
     strongest = np.argwhere(equal[kernel] & (product >= product.max() - 1e-9))
-    row, column = max(strongest.tolist(), key=lambda place: (rows[place[0]], columns[place[1]]))
-    return tuple(
-        int(i)
-        for i in np.unravel_index((kernel * rows.size + row) * columns.size + column, scores.shape)
-    )
+
+    def alphas_at(place: list[int]) -> list[float]:
+        return [values[at] for values, at in zip(grids, place, strict=True)]
+
+    place = max(strongest.tolist(), key=alphas_at)
+    flat = np.ravel_multi_index((kernel, *place), equal.shape)
+    return tuple(int(at) for at in np.unravel_index(flat, scores.shape))
 
 
-def where_defined(
-    score: Callable[[Values, Values], np.ndarray], alphas: Values, task_alphas: Values
-) -> np.ndarray:
+def where_defined(score: Callable[..., np.ndarray], *alphas: Values) -> np.ndarray:
     """Score a grid of regularisations, NaN where the model interpolates the labels that are left out.
 
     The whole grid is scored at once. If this raises, its rows are scored separately, and then the
@@ -531,8 +523,8 @@ def where_defined(
     score : callable
         Takes values of both regularisations and returns scores (n_alphas, n_task_alphas), or
         (n_alphas,) if the second has no effect, or raises `LeverageError`.
-    alphas, task_alphas : sequences of float
-        With one regularisation, `task_alphas` has a single value.
+    *alphas : sequences of float
+        Values of each regularisation; one that has no effect has a single value.
 
     Returns
     -------
@@ -544,33 +536,28 @@ def where_defined(
         If no point has a score.
     """
     try:
-        return score(alphas, task_alphas)
+        return score(*alphas)
     except LeverageError:
-        if len(alphas) == len(task_alphas) == 1:
+        if all(len(values) == 1 for values in alphas):
             raise
-    by_rows = len(alphas) > 1
+    axis = next(axis for axis, values in enumerate(alphas) if len(values) > 1)
     parts: list[np.ndarray | None] = []
-    for value in alphas if by_rows else task_alphas:
+    for value in alphas[axis]:
         try:
-            parts.append(
-                where_defined(score, *(([value], task_alphas) if by_rows else (alphas, [value])))
-            )
+            parts.append(where_defined(score, *alphas[:axis], [value], *alphas[axis + 1 :]))
         except LeverageError as error:
             parts.append(None)
             refusal = error
-    found = next((part for part in parts if part is not None), None)
-    if found is None:
+    defined = [part for part in parts if part is not None]
+    if not defined:
         raise refusal
-    undefined = np.full_like(found, np.nan)
-    return np.concatenate(
-        [undefined if part is None else part for part in parts], axis=0 if by_rows else 1
-    )
+    undefined = np.full_like(defined[0], np.nan)
+    return np.concatenate([undefined if part is None else part for part in parts], axis=axis)
 
 
 def warn_of_undefined(
     scores: np.ndarray,
-    alphas: Values,
-    task_alphas: Values | None,
+    alphas: Sequence[Values | None],
     setting: str,
     stacklevel: int,
     *,
@@ -580,24 +567,25 @@ def warn_of_undefined(
 
     Parameters
     ----------
-    scores : array of shape (…, n_alphas, n_task_alphas), or (…, n_alphas) without `task_alphas`
-    alphas, task_alphas : sequences of float, or None
+    scores : array of shape (…, n_alphas, n_task_alphas), or (…, n_alphas)
+    alphas : (sequence of float, sequence of float or None)
+        Values of both regularisations; None for the second if there is only one.
     setting : str
     stacklevel : int
         Level of the warning, counted from this function.
     names : (str, str)
         Names of the two regularisations.
     """
-    columns = [1.0] if task_alphas is None else task_alphas
-    missing = np.isnan(scores).reshape(-1, len(alphas), len(columns)).any(axis=0)
+    rows, columns = ([1.0] if values is None else values for values in alphas)
+    missing = np.isnan(scores).reshape(-1, len(rows), len(columns)).any(axis=0)
     if not missing.any():
         return
     whole = missing.all(axis=1)
     first, second = names
-    words = [f"{first} {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
+    words = [f"{first} {rows[row]:g}" for row in np.flatnonzero(whole).tolist()]
     single = np.argwhere(missing & ~whole[:, None])
     words += [
-        f"{first} {alphas[row]:g} with {second} {columns[column]:g}"
+        f"{first} {rows[row]:g} with {second} {columns[column]:g}"
         for row, column in single.tolist()
     ]
     more = f" and {len(words) - 5} more" if len(words) > 5 else ""

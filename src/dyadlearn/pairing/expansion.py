@@ -440,8 +440,9 @@ class Expansion:
     def _at_training(self, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for pairs of training."""
         if self._spares_grid:
-            known = (_known(part, self.values) for part in (self.instances, self.tasks))
-            return replace(self, instances=None, tasks=None).at(*known, pairs)
+            instances = _known(self.instances, self.values)
+            tasks = _known(self.tasks, self.values)
+            return replace(self, instances=None, tasks=None).at(instances, tasks, pairs)
         return _entries(self.fitted(), *pairs)
 
     def _at_training_tasks(self, rows: NewRows, pairs: tuple[np.ndarray, np.ndarray]) -> Array:

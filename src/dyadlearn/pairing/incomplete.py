@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, placed
+from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing.base import Pairing, operators_of
@@ -101,11 +101,11 @@ def leave_one_out(
     xp = namespace(y)
     shift = operators.shift_of(y)
     root = xp.ones_like(y) if listed.weights is None else listed.weights**0.5
-    held_out = CellsFit(operators, rows, columns, y - shift, root).leave_one_out() + shift
-    if labels.grid is None:
+    fit = CellsFit(operators, rows, columns, y - shift, root)
+    held_out = labels.shaped(fit.leave_one_out() + shift)
+    if not labels.has_missing:
         return held_out
-    grid = placed([held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
-    return xp.where(xp.isnan(labels.grid), completed(), xp.reshape(grid, labels.shape))
+    return xp.where(as_array_of(labels.observed, held_out), held_out, completed())
 
 
 def check_mean_of_others(model: Pairing, labels: Labels) -> None:

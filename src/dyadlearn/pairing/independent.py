@@ -66,9 +66,9 @@ class Independent(Pairing):
         """The one regularisation, or an array (q,) with that of each task."""
         return {"alpha": self.rows.alpha if self.each is None else self.each}
 
-    def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
+    def at(self, *alphas: Any) -> Self:
         """Return the same model with another regularisation, or an array (q,) with one for each task."""
-        return self.of(self.rows.spectrum, self.rows.filter, alpha)
+        return self.of(self.rows.spectrum, self.rows.filter, alphas[0])
 
     def of_task(self, task: int) -> Smoother:
         """Return the smoother of the instances with the regularisation of a task."""
@@ -88,8 +88,8 @@ class Independent(Pairing):
         groups = self.groups()
         pieces = []
         for tasks, model in groups:
-            columns = [None if grid is None else take_rows(grid.T, tasks).T for grid in grids]
-            pieces.append(solve(model.rows, *columns).T)
+            parts = [None if values is None else take_rows(values.T, tasks).T for values in grids]
+            pieces.append(solve(model.rows, *parts).T)
         return in_order(pieces, [tasks for tasks, _ in groups]).T
 
     def coefficients(self, Y: Array) -> Array:
@@ -182,7 +182,7 @@ def _label_weigher(
         result = namespace(grid.values).zeros_like(grid.values)
         scale = None if grid.weights is None else grid.weights[:, column]
         result[:, column] = weigh_column(rows, hat_row(rows, row), grid.values[:, column], scale)
-        return weighing.at_labels(labels, result)
+        return labels.of(result)
 
     is_weighted = labels.weights is not None
     numbers = solve_numbers(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -70,9 +70,9 @@ class Network(TwoStep):
         """Smoother of the nodes."""
         return (self.rows,)
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+    def at(self, *alphas: Any) -> Self:
         """Return the same model with another regularisation."""
-        nodes = self.rows.at(alpha)
+        nodes = self.rows.at(alphas[0])
         return replace(self, rows=nodes, columns=nodes)
 
     def coefficients(self, Y: Array) -> Array:

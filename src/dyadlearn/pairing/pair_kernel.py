@@ -63,6 +63,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import ratio
+from dyadlearn.labels import Places
 from dyadlearn.pairing import dense, incomplete
 from dyadlearn.pairing.base import (
     Coupled,
@@ -74,7 +75,7 @@ from dyadlearn.pairing.base import (
 )
 from dyadlearn.pairing.constant import GrandMean, ones_of
 from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
-from dyadlearn.solve.operators import Places, SideProduct, interpolation_floor
+from dyadlearn.solve.operators import SideProduct, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 

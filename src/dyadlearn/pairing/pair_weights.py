@@ -47,7 +47,7 @@ from dyadlearn.pairing.expansion import Asked, rotated_row
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.pairing.weighing import Weigher, label_weigher, spread
+from dyadlearn.pairing.weighing import Weigher, label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.crossed import CrossedSystem
@@ -190,7 +190,7 @@ def _by_inverse(
             label_weights = inverse().label_weights(_features(model, row, column))
         else:
             label_weights = inverse().label_weights(model.kernel_of(row, column, labels.places))
-        return spread(labels, label_weights)
+        return labels.shaped(label_weights, 0.0)
 
     return weights
 
@@ -219,7 +219,7 @@ def _by_crossed(
         rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
         label_weights, solution = system().label_weights(rotated, accuracy, max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels")
-        return spread(labels, label_weights)
+        return labels.shaped(label_weights, 0.0)
 
     return weights
 
@@ -235,6 +235,7 @@ def _by_directions(model: PairKernel, labels: Labels) -> Callable[[Asked, Asked]
     fit = CellsFit(model, *labels.places, xp.zeros_like(root), root)
 
     def weights(row: Asked, column: Asked) -> Array:
-        return spread(labels, fit.label_weights(model.rotated_kernel_of(row, column) * model.phi))
+        rotated = model.rotated_kernel_of(row, column)
+        return labels.shaped(fit.label_weights(rotated * model.phi), 0.0)
 
     return weights

@@ -60,7 +60,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
-from dyadlearn.labels import Labels
+from dyadlearn.labels import Labels, Places
 from dyadlearn.leverage import check_cells
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
@@ -77,7 +77,6 @@ from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
-    Places,
     SideProduct,
     between,
     common_floor,
@@ -422,10 +421,11 @@ class TwoStep(Coupled):
         """Operators of instances and tasks."""
         return self.rows, self.columns
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
-        columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
-        return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with another regularisation of the instances, or of both sides."""
+        rows = self.rows.at(alphas[0])
+        columns = self.columns.at(alphas[1]) if len(alphas) > 1 else self.columns
+        return replace(self, rows=rows, columns=columns, shared=None)
 
     @property
     def transposed(self) -> TwoStep:

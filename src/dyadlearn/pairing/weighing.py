@@ -87,27 +87,14 @@ def label_weigher(
             pair_weights = weights_of_observed(
                 operators, pair_weights, dense.values, scales, tol, max_iter
             )
-        return at_labels(labels, pair_weights)
+        return labels.of(pair_weights)
 
-    numbers = 0.0 if labels.grid is not None else 8.0 * math.prod(labels.shape)
+    numbers = labels.dense_numbers
     if not is_complete:
         numbers += solve_numbers(
             labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted
         )
     return Weigher(weights, numbers)
-
-
-def at_labels(labels: Labels, grid: Array) -> Array:
-    """Return the values of a grid (m, q) in the shape of the values of labels."""
-    if labels.grid is not None:
-        return grid
-    rows, columns = labels.places
-    return take_rows(namespace(grid).reshape(grid, (-1,)), rows * labels.shape[1] + columns)
-
-
-def spread(labels: Labels, listed: Array) -> Array:
-    """Return values (n,) of the observed labels in the shape of their values, with zeros for missing labels."""
-    return listed if labels.grid is None else labels.listed().spread(listed, 0.0)
 
 
 def _of_missing(
@@ -120,4 +107,4 @@ def _of_missing(
         take_rows(flat, rows * labels.shape[1] + columns)
         for rows, columns in (inverse.observed, inverse.missing)
     )
-    return spread(labels, inverse.label_weights(observed, missing))
+    return labels.shaped(inverse.label_weights(observed, missing), 0.0)

@@ -33,6 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
+from dyadlearn._messages import Message
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
@@ -210,7 +211,7 @@ def grids_of(
 
 
 def coarse_to_fine(
-    scores: np.ndarray, alphas: Values, task_alphas: Values, start: Point | None = None
+    scores: np.ndarray, *alphas: Values, start: Point | None = None
 ) -> Iterator[Point]:
     """Yield the points that a coarse-to-fine search evaluates.
 
@@ -218,8 +219,8 @@ def coarse_to_fine(
     ----------
     scores : array of shape (n_alphas, n_task_alphas)
         The caller writes the score of each point here before it asks for the next one.
-    alphas, task_alphas : sequences of float
-        In any order.
+    *alphas : sequences of float
+        Values of both regularisations, in any order.
     start : (row, column), default=None
         Where to start instead of every fourth value; neighbours are then those along the axes, one
         value away.
@@ -238,7 +239,7 @@ def coarse_to_fine(
     >>> np.flatnonzero(np.isfinite(scores)).tolist()
     [1, 3, 4, 5, 6, 7, 11]
     """
-    orders = [np.argsort(values, kind="stable") for values in (alphas, task_alphas)]
+    orders = [np.argsort(values, kind="stable") for values in alphas]
     ranks = [np.argsort(order) for order in orders]
     evaluated: set[Point] = set()
 
@@ -261,7 +262,7 @@ def coarse_to_fine(
         n_before = -1
         while len(evaluated) > n_before:
             n_before = len(evaluated)
-            best = best_point(scores, alphas, task_alphas)
+            best = best_point(scores, *alphas)
             row, column = (int(rank[at]) for rank, at in zip(ranks, best, strict=True))
             moves = product((0, step, -step), repeat=2)
             yield from new(
@@ -279,9 +280,10 @@ def _every_fourth(n_values: int) -> list[int]:
     )
 
 
-def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
+def _all_points(*alphas: Values) -> Iterator[Point]:
     """Return all points from strong to weak; most successive points are neighbours, which helps warm starts."""
-    return product(*(np.argsort(values)[::-1].tolist() for values in (alphas, task_alphas)))
+    rows, columns = (np.argsort(values)[::-1].tolist() for values in alphas)
+    return product(rows, columns)
 
 
 class _PointScore:
@@ -433,7 +435,8 @@ def score_plan(
             score.use_all_folds()
             grids.append(np.full(shape, np.nan))
             counts.append(0)
-            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
+            start = (best[0], best[1])
+            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, start=start))
     if np.isnan(
         grids[-1]
     ).all():  # interrupted before the first score in all folds, or nothing but interpolation
@@ -443,11 +446,15 @@ def score_plan(
         raise score.refusal
     if score.n_unconverged and not is_coarse:
         warnings.warn(
-            f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} "
-            f"conjugate-gradient "
-            f"iterations did not reach a relative residual of {score.tol:g}: their scores are "
-            f"approximate. Raise "
-            "max_iter, or leave out the smallest regularisations.",
+            Message(
+                "For {n_unconverged} of {count} regularisations {max_iter} conjugate-gradient "
+                "iterations did not reach a relative residual of {tol:g}: their scores are "
+                "approximate. [Raise max_iter, or leave|Leave] out the smallest regularisations.",
+                n_unconverged=score.n_unconverged,
+                count=counts[-1],
+                max_iter=how.problem.max_iter,
+                tol=score.tol,
+            ),
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -572,7 +579,7 @@ def landscape(
                 )
                 scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
-        warn_of_undefined(grid, rows, columns, letter, 2)
+        warn_of_undefined(grid, (rows, columns), letter, 2)
     return scores
 
 

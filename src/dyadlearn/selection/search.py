@@ -26,10 +26,11 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -434,7 +435,10 @@ def nested_score(
     setting = as_setting(search.setting)
     if 1 in setting.new and tasks is None:
         raise ValueError(
-            f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel."
+            Message(
+                "Setting {setting} leaves out tasks: give <tasks=>, their features or kernel.",
+                setting=setting.value,
+            )
         )
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
@@ -477,13 +481,10 @@ def _score_of(
     judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting
 ) -> float:
     """Return the score of one fold, NaN if it is undefined."""
-    part = replace(labels, values=targets, weights=None).hide(~fold.masks[1])
+    hidden = ~fold.masks[1]
+    part = replace(labels, values=targets, weights=None).hide(hidden)
     try:
-        return float(
-            prepared_score(part, judge, setting)(
-                F if part.grid is not None else take_rows(F, fold.test)
-            )
-        )
+        return float(prepared_score(part, judge, setting)(labels.kept(F, hidden)))
     except (ValueError, ArithmeticError):
         return math.nan
 
@@ -763,7 +764,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         if self.n_evaluated_ == stack.size:
             self._warn_of_undefined(stack, grids)
         # Grids of different kernels are in the same order.
-        place = best_point(stack, *grids[0])
+        place = best_point(stack, *(values for values in grids[0] if values is not None))
         alphas, task_alphas = grids[place[0]]
         n_sides = (len(sides), len(sides[0]))
         n_forms = len(stack) // (len(sides) * len(sides[0]))
@@ -848,7 +849,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"{judge.name} is undefined for every task, so no alpha can be chosen."
             )
         if interrupts.heard is None:
-            warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
+            warn_of_undefined(scores[:, ~undefined].T, (alphas, None), setting.value, 5)
         # A task without a score gets the value that is best for the other tasks together.
         filled = np.where(undefined, scores[:, ~undefined].mean(axis=1, keepdims=True), scores)
         best = [best_point(task_scores, alphas)[0] for task_scores in filled.T]
@@ -891,7 +892,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             task_alphas = list(DEFAULT_ALPHAS)
             names[1] = "relative task_alpha"
         warn_of_undefined(
-            stack, alphas, task_alphas, as_setting(self.setting).value, 7, names=names
+            stack, (alphas, task_alphas), as_setting(self.setting).value, 7, names=names
         )
 
     def _scored(
@@ -1185,11 +1186,11 @@ def best_kernel(search: Search) -> np.ndarray:
     """
     if np.ndim(search.alpha_):
         return np.asarray(np.nanmean(search.landscape_, axis=1))
-    alphas = search.alphas_
-    task_alphas = search.task_alphas_
-    last = (alphas.size,) if task_alphas is None else (alphas.size, task_alphas.size)
-    scores = search.landscape_.reshape(-1, *last)
-    return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
+    grids = [search.alphas_]
+    if search.task_alphas_ is not None:
+        grids.append(search.task_alphas_)
+    scores = search.landscape_.reshape(-1, *(values.size for values in grids))
+    return np.asarray(scores[best_point(scores, *grids)[0]])
 
 
 def _only_label(search: Search) -> float | None:
@@ -1225,14 +1226,25 @@ class Edge:
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        return f"The best {self.name}, {write(self.best)}, is on the edge of {self._rest(write)}."
+        return Message(
+            "The best {name}, {best}, is on the edge of {rest}.",
+            name=self.name,
+            best=write(self.best),
+            rest=self._rest(write),
+        )
 
     def _rest(self, write: Callable[[float], str]) -> str:
         """Return the end of the sentence: the grid, and what to do."""
         limits = f"{write(self.least)} … {write(self.greatest)}"
         if not self.is_default:
             return f"the grid ({limits}): widen the grid"
-        return f"the default grid ({limits}): give {'smaller' if self.is_least else 'larger'} {self.name}s="
+        direction = "smaller" if self.is_least else "larger"
+        return Message(
+            "the default grid ({limits}): give {direction} <{values}=>",
+            limits=limits,
+            direction=direction,
+            values=f"{self.name}s",
+        )
 
 
 @dataclass(frozen=True)
@@ -1250,8 +1262,13 @@ class EdgeOfTasks(Edge):
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        which = f"{self.n_here} of {self.n_tasks} tasks"
-        return f"The best {self.name} of {which} is on the edge of {self._rest(write)}."
+        return Message(
+            "The best {name} of {n_here} of {n_tasks} tasks is on the edge of {rest}.",
+            name=self.name,
+            n_here=self.n_here,
+            n_tasks=self.n_tasks,
+            rest=self._rest(write),
+        )
 
 
 def edges_of(search: Search) -> list[Edge]:

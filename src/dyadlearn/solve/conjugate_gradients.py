@@ -34,6 +34,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._checks import caller_level
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
@@ -219,10 +220,15 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
     """
     if not solution.converged and solution.residual > tol:
         warnings.warn(
-            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative "
-            f"residual of "
-            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the "
-            f"regularisation.",
+            Message(
+                "Conjugate gradients stopped{where} after {n_iter} iterations at a relative "
+                "residual of {residual:.1e}, short of [tol={tol:g}|{tol:g}]: raise [max_iter, tol "
+                "or |]the regularisation.",
+                where=where,
+                n_iter=solution.n_iter,
+                residual=solution.residual,
+                tol=tol,
+            ),
             ConvergenceWarning,
             stacklevel=caller_level(),
         )
@@ -341,7 +347,7 @@ class Deflation:
 
     Parameters
     ----------
-    spectrum, task_spectrum : Spectrum
+    spectra : (Spectrum, Spectrum)
     leading : integer array of shape (r,)
         Positions in the raveled (k, l) grid of pairs of eigenvectors.
     diagonal : array of shape (r,)
@@ -352,18 +358,17 @@ class Deflation:
 
     def __init__(
         self,
-        spectrum: Spectrum,
-        task_spectrum: Spectrum,
+        spectra: tuple[Spectrum, Spectrum],
         leading: np.ndarray,
         diagonal: np.ndarray,
         weights: Array,
     ) -> None:
-        n_columns = task_spectrum.values.shape[0]
+        n_columns = spectra[1].values.shape[0]
         rows, row_of = np.unique(leading // n_columns, return_inverse=True)
         columns, column_of = np.unique(leading % n_columns, return_inverse=True)
         xp = namespace(weights)
-        self.left = xp.take(spectrum.vectors, as_array_of(rows, weights), axis=1)
-        self.right = xp.take(task_spectrum.vectors, as_array_of(columns, weights), axis=1)
+        self.left = xp.take(spectra[0].vectors, as_array_of(rows, weights), axis=1)
+        self.right = xp.take(spectra[1].vectors, as_array_of(columns, weights), axis=1)
         m, q = weights.shape
         over_instances = _gram_work(m, q, row_of, column_of)[1]
         order = np.lexsort((column_of, row_of) if over_instances else (row_of, column_of))

@@ -169,15 +169,19 @@ class LeastSquares:
         weights = self.root**2
         return weights / xp.sum(weights) if self.has_mean else xp.zeros_like(weights)
 
-    def solve(self, labels: Array) -> tuple[Array, Array]:
-        """Return the coefficients x (p, c) and the means (c,) for labels (n, c)."""
+    def solve(self, labels: Array, asked: Array | None = None) -> tuple[Array, Array]:
+        """Return the coefficients x (p, c) and the means (c,) for labels (n, c).
+
+        Rounding is judged by the fitted values, and by the predictions for other rows of features
+        `asked`.
+        """
         left, solver = self._decomposition
         coefficients = solver @ (left.T @ (self.root[:, None] * labels))
         means = self._shares @ (labels - self.features @ coefficients)
-        self._check_precision(labels, self.features @ coefficients + means)
+        self._check_precision(labels, self.features @ coefficients + means, asked)
         return coefficients, means
 
-    def _check_precision(self, labels: Array, fitted: Array) -> None:
+    def _check_precision(self, labels: Array, fitted: Array, asked: Array | None) -> None:
         """Warn if rounding of the features changes predictions noticeably.
 
         The residuals of heavy rows, times the rounding of their features, move directions that
@@ -196,7 +200,8 @@ class LeastSquares:
         moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(
             left, axis=0
         )
-        reach = xp.max(xp.abs(self.features @ solver), axis=0)
+        rows = self.features if asked is None else xp.concat([self.features, asked])
+        reach = xp.max(xp.abs(rows @ solver), axis=0)
         warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
 
     def label_weights(self, asked: Array) -> Array:
@@ -226,8 +231,9 @@ class LeastSquares:
             rest = replace(
                 self, features=take_rows(self.features, others), root=take_rows(self.root, others)
             )
-            coefficients, means = rest.solve(take_rows(labels, others))
-            held_out[place, :] = self.features[place, :] @ coefficients + means
+            asked = self.features[place : place + 1, :]
+            coefficients, means = rest.solve(take_rows(labels, others), asked)
+            held_out[place, :] = asked[0, :] @ coefficients + means
         return held_out
 
 

@@ -185,20 +185,20 @@ class Inverse(Blocks):
         solved = solve_block(blocks, right, self.floor, self.is_graded, refusal, error=self.error)
         return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
 
-    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+    def leave_crossed_out(self, labels: Array, *units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without its instances and without its tasks (setting D).
 
         Parameters
         ----------
         labels : array of shape (n, p)
-        units, task_units : integer arrays of shape (n,)
+        *units : two integer arrays of shape (n,)
             Unit of the instance and of the task of each label.
 
         Returns
         -------
         array of shape (n, p)
         """
-        held_out = leave_crossed_out(self, self._scaled(labels), units, task_units)
+        held_out = leave_crossed_out(self, self._scaled(labels), *units)
         return self._unscaled(held_out)
 
     def _scaled(self, labels: Array) -> Array:

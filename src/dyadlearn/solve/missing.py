@@ -47,6 +47,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.leverage import leverage_error
@@ -262,8 +263,10 @@ def _settled(
 def nothing_observed() -> ValueError:
     """Return the error for a grid without labels and a model with an unpenalised mean."""
     return ValueError(
-        "No label is observed, and nothing else determines the grand mean: give labels, or use "
-        "fit_intercept=False."
+        Message(
+            "No label is observed, and nothing else determines the grand mean: give labels, or "
+            "use <fit_intercept=False>."
+        )
     )
 
 
@@ -430,7 +433,7 @@ def _missing_preconditioner(
         return None
     bounded = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
+    deflate = Deflation(operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
@@ -665,9 +668,7 @@ class _ObservedCells:
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
         weights = self._grid(root**2 / scale)
-        deflate = Deflation(
-            *operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights
-        )
+        deflate = Deflation(operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
         factor = root / scale
 
         def inverse(values: Array) -> Array:

@@ -145,11 +145,11 @@ class MissingInverse(Inverse):
             return super().leave_out(labels, units)
         return self.at_labels(grid)
 
-    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+    def leave_crossed_out(self, labels: Array, *units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
-        grid = self.grid_left_out(labels, units, task_units)
+        grid = self.grid_left_out(labels, *units)
         if grid is None:
-            return super().leave_crossed_out(labels, units, task_units)
+            return super().leave_crossed_out(labels, *units)
         return self.at_labels(grid)
 
     @property

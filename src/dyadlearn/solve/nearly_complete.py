@@ -57,8 +57,9 @@ from dyadlearn._array import (
 from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
+from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
-from dyadlearn.solve.operators import GridOperators, Places
+from dyadlearn.solve.operators import GridOperators
 
 # Most bytes of a block of rows, which should stay in the cache.
 _BLOCK = 2**24

@@ -68,14 +68,12 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
+from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
 from dyadlearn.vectrick import sandwich
-
-#: Positions of the rows and columns of some cells.
-Places = tuple[np.ndarray, np.ndarray]
 
 
 def _at(grid: Array, cells: Places) -> Array:

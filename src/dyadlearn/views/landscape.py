@@ -122,7 +122,7 @@ class LandscapeView:
     @property
     def best(self) -> tuple[float, ...]:
         """Best score of the grid, and its one or two regularisations."""
-        place = best_point(self.scores, self.alphas, self.task_alphas)
+        place = best_point(self.scores, *self.grids.values())
         alphas = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
         return float(self.scores[place]), *alphas
 
@@ -377,7 +377,9 @@ def loss_levels(losses: np.ndarray) -> list[float]:
         return [0.0, 1.0]
     low, high, highest = (float(value) for value in np.quantile(above, [0.02, 0.9, 1.0]))
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(highest)) + 1)
-    steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    steps: list[float] = []
+    for power in powers:
+        steps += [float(f"{digit}e{power}") for digit in (1, 2, 5)]
     # Each step is at most 2.5 times the one before, so one of them is below the lowest loss.
     inside = [step for step in steps if low / 2.5 <= step <= high and step < highest]
     while len(inside) > _MOST_LEVELS:  # drop every second one, but not the highest

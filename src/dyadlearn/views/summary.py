@@ -222,9 +222,10 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
     notes += _notes_on_scores(request, results, landscapes)
     notes += _notes_on_omissions(request, results, intervals)
     notes += _notes_on_pairs(fitted, sides)
-    about_scores = [note for result in results for note in result.notes(_apart(grid.names))]
-    about_model = _warnings(fitted, grid.names)
-    all_warnings = [*request.options.notes, *about_model, *about_scores, *messages]
+    all_warnings = [*request.options.notes, *_warnings(fitted, grid.names)]
+    for result in results:
+        all_warnings += result.notes(_apart(grid.names))
+    all_warnings += messages
     named = request.options.names or {}
     return Summary(
         title=request.options.title or f"{type(fitted.estimator).__name__}: {grid.size}",
@@ -308,7 +309,7 @@ def _settings_to_show(
     searched = fitted.searched_setting
     if fitted.estimator.learns_kernels:
         return [setting for setting in known if setting is searched]
-    if fitted.labels.full is not None:
+    if fitted.labels.is_full:
         return known
     if searched is None:
         searched = Setting.A if fitted.is_network else Setting.B
@@ -333,7 +334,7 @@ def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
     A solve takes about as many iterations as in `fit`, each with a product with both sides, and a
     few more for the decompositions.
     """
-    if fitted.labels.full is not None:
+    if fitted.labels.is_full:
         return True
     m, q = fitted.labels.shape
     n_steps = 10 + fitted.solution.n_iter
@@ -637,7 +638,7 @@ def _notes_on_scores(
     as_searched = searched is not None and not any(
         value is not None for value in request.left_out.values()
     )
-    if as_searched and len(methods) > 1 and fitted.training_problem.labels.full is not None:
+    if as_searched and len(methods) > 1 and fitted.training_problem.labels.is_full:
         notes.append(
             "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
             "scores."

@@ -1,0 +1,481 @@
+"""The properties that a model of pairs must have: each is a function of a `Trial`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+
+from dyadlearn.selection import evaluate
+from dyadlearn.store import load, save
+from dyadlearn.testing.refitting import compare_with_refits
+from dyadlearn.testing.refusals import Wrong, refused, wrong_arguments
+from dyadlearn.testing.trial import (
+    FORMS,
+    N_COLUMNS,
+    N_NEW,
+    N_NEW_TASKS,
+    N_ROWS,
+    TOLERANCES,
+    Rows,
+    Trial,
+    dense,
+)
+
+# Predictions and updates of the check of threads.
+N_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Check:
+    """A property of models.
+
+    Attributes
+    ----------
+    name : str
+    run : callable
+        Function of a `Trial`. It raises AssertionError if the property does not hold.
+    forms : tuple of str
+        Forms of labels for which it is run.
+    """
+
+    name: str
+    run: Callable[[Trial], None]
+    forms: tuple[str, ...]
+
+
+#: The checks by their names.
+CHECKS: dict[str, Check] = {}
+
+
+def _check(name: str, *forms: str) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+    def register(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
+        CHECKS[name] = Check(name, function, forms)
+        return function
+
+    return register
+
+
+@_check("parameters", "full")
+def check_parameters(trial: Trial) -> None:
+    """Check that clones have the same parameters and no fit; fitting changes no parameter and returns the model."""
+    model = clone(trial.estimator)
+    before = model.get_params(deep=False)
+    try:
+        model.predict(trial.data.X.known)
+    except NotFittedError:
+        pass
+    else:
+        raise AssertionError("A model that is not fitted must raise NotFittedError.")
+    assert model.fit(**trial.data.arguments()) is model, "fit must return the model"
+    after = model.get_params(deep=False)
+    for name, value in before.items():
+        assert after[name] is value, f"fit has changed the parameter {name}"
+        assert getattr(model, name) is value, f"the attribute {name} is not the parameter"
+    assert model.set_params(**before) is model, "set_params must return the model"
+    expected = trial.predict(model)
+    again = clone(model)
+    assert not hasattr(again, "fitted_"), "a clone must not be fitted"
+    trial.close(trial.predict(again.fit(**trial.data.arguments())), expected, "refit")
+
+
+@_check("refit", *FORMS)
+def check_refit(trial: Trial) -> None:
+    """Check that a second fit forgets the first."""
+    keep = np.arange(N_ROWS - 1)
+    columns = keep if trial.symmetry else np.arange(N_COLUMNS)
+    hidden = np.zeros(trial.data.y.shape, dtype=bool)
+    model = trial.fit(trial.data.without(hidden, keep, columns))
+    model.fit(**trial.data.arguments())
+    fresh = trial.fit()
+    trial.close(trial.predict(model), trial.predict(fresh), "refit")
+    setting = trial.settings[0]
+    trial.close(trial.hold_out(model, setting), trial.hold_out(fresh, setting), "refit")
+
+
+@_check("hold-out", *FORMS)
+def check_holdout(trial: Trial) -> None:
+    """Check that held-out predictions equal those of models that are fitted without the left-out units."""
+    if trial.is_exact:
+        model = trial.fit()
+        for setting in trial.settings:
+            compare_with_refits(trial, model, setting, trial.units(model, setting), "hold-out")
+
+
+@_check("groups", *FORMS)
+def check_groups(trial: Trial) -> None:
+    """Check that groups of instances, tasks or pairs are left out together."""
+    if trial.is_exact and not trial.symmetry and not trial.grows:
+        model = trial.fit()
+        for setting in trial.settings:
+            compare_with_refits(trial, model, setting, trial.groups(setting), "groups")
+
+
+@_check("order", "full", "missing", "weights")
+def check_order(trial: Trial) -> None:
+    """Check that the order of instances and of tasks does not matter."""
+    m, q = trial.data.y.shape
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(m)
+    columns = rows if trial.symmetry else rng.permutation(q)
+    data = trial.data.without(np.zeros((m, q), dtype=bool), rows, columns)
+    # The folds of a search may depend on the order.
+    search = trial.again(trial.fit())
+    model = clone(search).fit(**trial.data.arguments())
+    other = clone(search).fit(**data.arguments())
+    expected, found = dense(trial.predict(model)), dense(trial.predict(other, data))
+    if not trial.knows_tasks or trial.symmetry:
+        expected = expected[:, columns]
+    trial.close(found, expected, "order")
+    setting = trial.settings[0]
+    if not trial.grows and not trial.units(model, setting):
+        expected = trial.hold_out(model, setting)[np.ix_(rows, columns)]
+        found = trial.hold_out(other, setting)
+        there = ~np.isnan(data.y)
+        trial.close(found[there], expected[there], "order")
+
+
+@_check("scale", "full", "missing", "weights")
+def check_scale(trial: Trial) -> None:
+    """Check that predictions scale with the labels; with an intercept, they are shifted as the labels are."""
+    expected = dense(trial.predict(trial.fit()))
+    scaled = trial.fit(replace(trial.data, y=trial.data.y * 2.0**20))
+    trial.close(trial.predict(scaled), expected * 2.0**20, "scale")
+    # Antisymmetric labels have no mean.
+    if trial.has_intercept and trial.symmetry >= 0:
+        shifted = trial.fit(replace(trial.data, y=trial.data.y + 100.0))
+        trial.close(trial.predict(shifted), expected + 100.0, "shift")
+
+
+@_check("weights", "missing")
+def check_weights(trial: Trial) -> None:
+    """Check that weights of one change nothing, and a label of weight zero counts as missing."""
+    takes_weights = "sample_weight" in inspect.signature(trial.estimator.fit).parameters
+    if not takes_weights or trial.symmetry:
+        return
+    y = trial.data.y
+    expected = trial.predict(trial.fit())
+    ones = replace(trial.data, weights=np.ones(y.shape))
+    trial.close(trial.predict(trial.fit(ones)), expected, "weights")
+    zeros = replace(trial.data, y=np.nan_to_num(y, nan=50.0), weights=1.0 - np.isnan(y))
+    trial.close(trial.predict(trial.fit(zeros)), expected, "weights")
+
+
+@_check("list", "list")
+def check_list(trial: Trial) -> None:
+    """Check that a sparse matrix of the observed labels says the same as a grid with NaN."""
+    model = trial.fit()
+    other = trial.fit(replace(trial.data, is_list=False))
+    trial.close(trial.predict(model), trial.predict(other), "hold-out")
+    setting = trial.settings[0]
+    there = ~np.isnan(trial.data.y)
+    found, expected = (trial.hold_out(each, setting)[there] for each in (model, other))
+    trial.close(found, expected, "hold-out")
+
+
+@_check("vector", "full")
+def check_vector(trial: Trial) -> None:
+    """Check that a vector of labels is a grid of one column, and its predictions are vectors."""
+    if trial.symmetry:
+        return
+    given = {"X": trial.data.X.known}
+    y = trial.data.y[:, 0]
+    model = clone(trial.estimator).fit(**given, y=y)
+    found = np.asarray(model.predict(trial.data.X.new))
+    grid = clone(trial.estimator).fit(**given, y=y[:, None]).predict(trial.data.X.new)
+    assert found.shape == (N_NEW,), f"predictions of a vector have the shape {found.shape}"
+    trial.close(found, np.asarray(grid)[:, 0], "vector")
+
+
+@_check("pairs", "full", "missing")
+def check_pairs(trial: Trial) -> None:
+    """Check that predictions of pairs are those of the grid."""
+    model = trial.fit()
+    data = trial.data
+    if trial.knows_tasks and data.tasks is not None:
+        tasks = data.tasks.new
+    else:
+        tasks = None
+    grid = dense(trial.predict(model))
+    pairs = np.array([[2, 1], [0, 0], [2, 1], [1, 0]])
+    for chosen in (pairs, pairs[:1]):
+        found = model.predict_pairs(data.X.new, tasks, chosen)
+        trial.close(found, grid[tuple(chosen.T)], "pairs")
+
+
+@_check("score", "full")
+def check_score(trial: Trial) -> None:
+    """Check that the score is R² over all cells."""
+    model = trial.fit()
+    tasks = trial.data.tasks
+    grid = dense(trial.predict(model))
+    truth = grid + np.random.default_rng(2).normal(size=grid.shape)
+    new = tasks.new if trial.knows_tasks and tasks is not None else None
+    found = model.score(trial.data.X.new, truth, tasks=new)
+    assert type(found) is float, f"score must return a float, found {type(found).__name__}"
+    assert_allclose(found, r2_score(truth, grid), rtol=TOLERANCES["score"])
+
+
+@_check("input", "full", "weights", "list")
+def check_input(trial: Trial) -> None:
+    """Check that input may be read-only, it is not changed, and later changes of it or of answers change nothing."""
+
+    def frozen(values: np.ndarray) -> np.ndarray:
+        copied = np.array(values)
+        copied.flags.writeable = False
+        return copied
+
+    locked = trial.fit(trial.data.converted(frozen))
+    expected = trial.predict(locked, trial.data.converted(frozen))
+    setting = trial.settings[0]
+    held_out = trial.hold_out(locked, setting)
+    data = trial.data.converted(np.array)
+    given = data.arguments()
+    model = clone(trial.estimator).fit(**given)
+    for found, before in zip(given.values(), trial.data.arguments().values(), strict=True):
+        assert_array_equal(dense(found), dense(before), err_msg="fit has changed its input")
+    for values in given.values():
+        numbers = values if isinstance(values, np.ndarray) else values.data
+        numbers[...] = 7.0
+    answer = trial.predict(model)
+    trial.close(answer, expected, "refit", "predictions follow later changes of the input")
+    if isinstance(answer, np.ndarray) and answer.flags.writeable:
+        answer[...] = 7.0
+    trial.close(trial.predict(model), expected, "refit", "predictions share memory with the model")
+    if not trial.grows:
+        for _ in range(2):
+            found = model.holdout(setting, **trial.units(model, setting))
+            trial.close(found, held_out, "refit", "hold-out shares memory with input or answers")
+            if isinstance(found, np.ndarray) and found.flags.writeable:
+                found[...] = 7.0
+
+
+@_check("float32", "full", "missing")
+def check_float32(trial: Trial) -> None:
+    """Check that single precision gives answers in single precision, close to those in double precision."""
+    data = trial.data.converted(lambda values: np.asarray(values, dtype=np.float32))
+    model = trial.fit(data)
+    found = trial.predict(model, data)
+    assert found.dtype == np.float32, f"predictions have the type {found.dtype}"
+    trial.close(found, trial.predict(trial.fit()), "float32")
+
+
+@_check("libraries", "full", "missing")
+def check_libraries(trial: Trial) -> None:
+    """Check that arrays of other libraries give the same numbers, in arrays of that library."""
+    expected = trial.predict(trial.fit())
+    setting = trial.settings[0]
+    held_out = trial.hold_out(trial.fit(), setting)
+    for name in ("array_api_strict", "torch"):
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            continue
+        data = trial.data.converted(library.asarray)
+        model = trial.fit(data)
+        found = trial.predict(model, data)
+        assert type(found) is type(data.y), f"{name} gives predictions of {type(found).__name__}"
+        trial.close(found, expected, "libraries", name)
+        if not trial.grows:
+            trial.close(trial.hold_out(model, setting), held_out, "libraries", name)
+
+
+@_check("frames", "full", "missing")
+def check_frames(trial: Trial) -> None:
+    """Check that frames are matched by their ids, in any order, and answers have the ids of the question."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError:
+        return
+    m, q = trial.data.y.shape
+    rng = np.random.default_rng(3)
+    rows = [f"row {i}" for i in range(m)]
+    columns = rows if trial.symmetry else [f"column {j}" for j in range(q)]
+    new, new_tasks = [f"new {i}" for i in range(N_NEW)], [f"other {j}" for j in range(N_NEW_TASKS)]
+
+    def table(side: Rows, values: np.ndarray, ids: list[str], known: list[str]) -> Any:
+        names = known if side.are_kernels else [f"feature {k}" for k in range(values.shape[1])]
+        return pandas.DataFrame(values, index=ids, columns=names)
+
+    data = trial.data
+    order, task_order = rng.permutation(m), rng.permutation(q)
+    X = table(data.X, data.X.known, rows, rows)
+    given = {
+        "X": X.iloc[order, order] if data.X.are_kernels else X.iloc[order],
+        "y": pandas.DataFrame(data.y, index=rows, columns=columns),
+    }
+    if data.tasks is not None:
+        T = table(data.tasks, data.tasks.known, columns, columns)
+        shuffled = T.iloc[task_order]
+        given["tasks"] = shuffled[shuffled.index] if data.tasks.are_kernels else shuffled
+    model = clone(trial.estimator).fit(**given)
+    asked = table(data.X, data.X.new, new, rows)
+    if data.tasks is not None and trial.knows_tasks:
+        found = model.predict(asked, tasks=table(data.tasks, data.tasks.new, new_tasks, columns))
+        expected_columns = new_tasks
+    else:
+        found = model.predict(asked)
+        expected_columns = columns
+    assert list(found.index) == new, "predictions do not have the ids of the question"
+    assert list(found.columns) == expected_columns, "predictions do not have the ids of the tasks"
+    plain = trial.fit()
+    trial.close(found, trial.predict(plain), "frames")
+    if not trial.grows:
+        setting = trial.settings[0]
+        held_out = model.holdout(setting, **trial.units(model, setting))
+        assert list(held_out.index) == rows, (
+            "held-out predictions do not have the ids of the labels"
+        )
+        assert list(held_out.columns) == columns
+        trial.close(held_out, trial.hold_out(plain, setting), "frames")
+
+
+@_check("pickle", *FORMS)
+def check_pickle(trial: Trial) -> None:
+    """Check that a pickled model gives the same answers, and what can be computed again is not in the pickle."""
+    model = trial.fit()
+    stored = pickle.dumps(model)
+    expected = dense(trial.predict(model))
+    settings = "" if trial.grows else trial.settings[:2]
+    held_out = {setting: trial.hold_out(model, setting) for setting in settings}
+    larger = pickle.dumps(model)
+    # Hold-out may compute inverses of systems of all labels.
+    inverse = 8 * np.count_nonzero(~np.isnan(trial.data.y)) ** 2
+    assert len(larger) - len(stored) < inverse / 2, "the pickle has what can be computed again"
+    for content in (stored, larger):
+        again = pickle.loads(content)
+        assert_array_equal(dense(trial.predict(again)), expected)
+        for setting, values in held_out.items():
+            trial.close(trial.hold_out(again, setting), values, "refit")
+
+
+@_check("file", *FORMS)
+def check_file(trial: Trial) -> None:
+    """Check that a model file gives the same answers, or `save` refuses objects that no file can hold."""
+    model = trial.fit()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.dyad"
+        try:
+            save(model, path)
+        except (TypeError, ValueError):
+            assert not path.exists(), "a refused model must leave no file"
+            return
+        again = load(path)
+    assert type(again) is type(model)
+    assert_array_equal(dense(trial.predict(again)), dense(trial.predict(model)))
+    for setting in "" if trial.grows else trial.settings[:2]:
+        trial.close(trial.hold_out(again, setting), trial.hold_out(model, setting), "refit")
+
+
+@_check("intervals", "full", "missing")
+def check_intervals(trial: Trial) -> None:
+    """Check that the lower end of an interval is not above the upper one, and more coverage is wider."""
+    if not hasattr(trial.estimator, "predict_interval") or trial.grows or "B" not in trial.settings:
+        return
+    model = trial.fit()
+    narrow, wide = (
+        [dense(end) for end in model.predict_interval(trial.data.X.new, coverage=coverage)]
+        for coverage in (0.3, 0.6)
+    )
+    shape = (N_NEW, trial.data.y.shape[1])
+    assert narrow[0].shape == narrow[1].shape == shape
+    slack = TOLERANCES["ends of intervals"]
+    for smaller, larger in ((wide[0], narrow[0]), (narrow[0], narrow[1]), (narrow[1], wide[1])):
+        assert (smaller <= larger + slack).all(), "the ends of intervals are in the wrong order"
+    assert (wide[1] > wide[0]).any(), "all intervals are empty"
+
+
+@_check("evaluate", *FORMS)
+def check_evaluate(trial: Trial) -> None:
+    """Check that `evaluate` scores the held-out predictions."""
+    if trial.grows:
+        return
+    model = trial.fit()
+    for setting in trial.settings:
+        scores = evaluate(model, setting, scoring="neg_mean_squared_error", nested=False)
+        [result] = scores.results
+        assert result.method, "the method of hold-out has no name"
+        predictions = dense(model.fitted_.labels.spread(result.predictions))
+        squares = (trial.data.y - predictions) ** 2
+        if trial.data.weights is None and not trial.symmetry:
+            expected = -_mean_of(squares, setting)
+            assert_allclose(result.score, expected, rtol=TOLERANCES["score"], err_msg=setting)
+
+
+def _mean_of(squares: np.ndarray, setting: str) -> float:
+    """Return the mean of squared errors over cells, with one task new over tasks, with one instance over instances."""
+    if setting in "AD":
+        return float(np.nanmean(squares))
+    return float(np.mean(np.nanmean(squares, axis=1 if setting == "B" else 0)))
+
+
+@_check("threads", "full", "missing")
+def check_threads(trial: Trial) -> None:
+    """Check that threads that read during a change see the model before or after it, never both."""
+    data = trial.data
+    others = replace(data, y=data.y[::-1, ::-1] * 3.0)
+    setting = trial.settings[0]
+    model = trial.fit()
+    states = [trial.fit(), trial.fit(others)]
+
+    def answers(of: Any) -> np.ndarray:
+        if trial.grows:
+            return dense(trial.predict(of)).ravel()
+        return trial.hold_out(of, setting).ravel()
+
+    expected = [answers(state) for state in states]
+    seen: list[np.ndarray] = []
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            for _ in range(N_ROUNDS):
+                seen.append(answers(model))
+        except BaseException as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    n_fits = 0
+    while any(reader.is_alive() for reader in readers):
+        n_fits += 1
+        model.fit(**(others if n_fits % 2 else data).arguments())
+    for reader in readers:
+        reader.join()
+    assert not failures, f"a reading thread failed: {failures[0]!r}"
+    scale = max(np.nanmax(np.abs(values)) for values in expected)
+    for values in seen:
+        errors = [np.nanmax(np.abs(values - other)) for other in expected]
+        assert min(errors) <= TOLERANCES["threads"] * scale, "a thread has seen half of a change"
+
+
+@_check("refusals", "full", "weights")
+def check_refusals(trial: Trial) -> None:
+    """Check that wrong shapes and types are refused by an error with a sentence, before anything changes."""
+    model = trial.fit()
+    expected = trial.predict(model)
+    for wrong in wrong_arguments(trial.data.arguments()):
+        refused(model.fit, wrong)
+    trial.close(trial.predict(model), expected, "refit", "a refused fit has changed the model")
+    X = trial.data.X.new
+    shape = "2|dim|shape|features|columns"
+    refused(model.predict, Wrong("too few features", {"X": X[:, :-1]}, (ValueError,), shape))
+    refused(model.predict, Wrong("a row as a vector", {"X": X[0]}, (ValueError,), shape))
+    if trial.grows:
+        return
+    for setting in {"E", *"ABCD"} - set(trial.settings):
+        given = {"setting": setting}
+        refused(model.holdout, Wrong(f"setting {setting}", given, (ValueError,), "[Ss]etting"))

@@ -1,0 +1,97 @@
+"""Wrong arguments of `fit`, and the errors that they must raise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Arguments = dict[str, Any]
+
+
+class Wrong(NamedTuple):
+    """Wrong arguments of a method.
+
+    Attributes
+    ----------
+    what : str
+        What is wrong, for messages.
+    arguments : dict
+    errors : tuple of exception types
+        The error is one of them.
+    sentence : str
+        Pattern of a part of its message.
+    """
+
+    what: str
+    arguments: Arguments
+    errors: tuple[type[Exception], ...]
+    sentence: str
+
+
+def refused(method: Callable[..., Any], wrong: Wrong) -> None:
+    """Raise AssertionError if a method accepts wrong arguments, or refuses them by another error."""
+    try:
+        method(**wrong.arguments)
+    except wrong.errors as raised:
+        message = str(raised)
+    except Exception as raised:
+        name = type(raised).__name__
+        raise AssertionError(f"{wrong.what}: {name} is raised: {raised}") from raised
+    else:
+        raise AssertionError(f"{wrong.what}: nothing is raised")
+    assert re.search(wrong.sentence, message), f"{wrong.what}: the error says {message!r}"
+
+
+def wrong_arguments(given: Arguments) -> list[Wrong]:
+    """Return wrong arguments of `fit`, made from right ones."""
+    X = given["X"]
+    y = given["y"]
+    value = (ValueError,)
+    either = (ValueError, TypeError)
+    wrong = [
+        Wrong("too few instances", given | {"X": X[:-1]}, value, "rows|instances|X "),
+        Wrong("NaN in X", given | {"X": _with(X, np.nan)}, value, "NaN"),
+        Wrong("infinite features", given | {"X": _with(X, np.inf)}, value, "infin"),
+        Wrong("complex features", given | {"X": X + 1j}, either, "[Cc]omplex"),
+        Wrong("features of three axes", given | {"X": _deep(X)}, value, "dim|shape|axes"),
+        Wrong("infinite labels", given | {"y": _with(y, np.inf)}, value, "infin"),
+        Wrong("complex labels", given | {"y": y + 1j}, either, "[Cc]omplex"),
+        Wrong("labels of three axes", given | {"y": _deep(y)}, value, "dim|shape|axes"),
+        Wrong(
+            "texts as labels", given | {"y": np.full(y.shape, "text")}, either, "text|number|dtype"
+        ),
+        Wrong("no labels", given | {"y": None}, either, "y"),
+        Wrong(
+            "no observed label", given | {"y": np.full(y.shape, np.nan)}, value, "label|observed"
+        ),
+    ]
+    if "tasks" in given:
+        tasks = given["tasks"]
+        words = "columns|tasks|labels"
+        wrong.append(Wrong("too few tasks", given | {"tasks": tasks[:-1]}, value, words))
+    weights = given.get("sample_weight")
+    if weights is not None:
+        words = "sample_weight|weights"
+        others = {
+            "negative weights": -weights,
+            "infinite weights": _with(weights, np.inf),
+            "weights of another shape": weights[:-1],
+        }
+        for what, values in others.items():
+            wrong.append(Wrong(what, given | {"sample_weight": values}, value, words))
+    return wrong
+
+
+def _with(values: np.ndarray, value: float) -> np.ndarray:
+    """Return a copy with another value in one cell."""
+    changed = np.array(values)
+    changed[1, 1] = value
+    return changed
+
+
+def _deep(values: np.ndarray) -> np.ndarray:
+    """Return an array with a third axis."""
+    return values[:, :, None] * np.ones(2)
