@@ -312,7 +312,7 @@ class _FitByProducts(NamedTuple):
             return np.asarray(kernel + self.ridge * dual)
 
         def precondition(dual: np.ndarray) -> np.ndarray:
-            return self._spread(inverse, dual, observed)[observed]
+            return np.asarray(self._spread(inverse, dual, observed)[observed])
 
         shape = (labels.size, labels.size)
         system = LinearOperator(shape, product, dtype=float)
