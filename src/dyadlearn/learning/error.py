@@ -282,7 +282,7 @@ class FoldError:
 
     @property
     def of_all(self) -> FoldError:
-        """The same model of all training labels, as one fold."""
+        """The error of one fold, in which all training labels are learned from."""
         observed = self.labels.observed[None, :]
         return replace(self, train=observed, test=observed, sides=self.whole, _ends={})
 

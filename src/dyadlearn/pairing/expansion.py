@@ -18,11 +18,9 @@ are large: an error of
 :math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side absorbed and the other left out,
 
 ==============  ===========================================================================================
-coefficients    :math:`\mathbf{P} =
-\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}` new tasks
-:math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top` training tasks
-:math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) =
-s\,\varphi(s)`
+coefficients    :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
+new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
+training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
 ==============  ===========================================================================================
 
 (or its mirror image), both factors have the size of predictions. Their errors are
@@ -261,7 +259,7 @@ class Expansion:
 
     @property
     def to_training(self) -> Array | None:
-        """Matrix that maps rows to predictions for the training tasks; None if predictions need more than a product."""
+        """Matrix that maps rows to predictions for the training tasks; None if a mean is added or a grid is needed."""
         return self._finished(self.values)
 
     @property
@@ -535,7 +533,7 @@ class PairExpansion(Expansion):
 
     @property
     def _spares_grid(self) -> bool:
-        """False: predictions for training rows need more than their features."""
+        """Return False: training rows of a pair kernel have functions of their own, so the grid is computed."""
         return False
 
     @property
@@ -562,7 +560,7 @@ class PairExpansion(Expansion):
 
     @property
     def dual(self) -> Array | None:
-        """None: the coefficients are not the dual coefficients, but a multiple or a part of them."""
+        """Return None: the coefficients are a multiple or a part of the dual coefficients."""
         return None
 
     def _finished(self, product: Array) -> Array:

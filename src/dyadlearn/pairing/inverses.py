@@ -6,8 +6,7 @@ route        for                                                  cost of the in
 "features"   fewer products of features than labels               :math:`n p^2` for p products
 "cells"      few labels, with any weights                         :math:`n^3`
 "spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
-"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k
-eigenvectors; less
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors; less
                                                                   for single rows and columns, see
                                                                   `dyadlearn.solve.nearly_complete`
 ===========  ===================================================  ================================================

@@ -3,8 +3,7 @@ r"""Weights of labels in a prediction of a pair kernel, from one system of the o
 ==========  ============================================================================================
 system      weights of the observed labels
 ==========  ============================================================================================
-features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for
-few
+features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for few
             products of features z of the asked pair, and Z of the observed ones
 cells       a row of the inverse over the observed pairs, or of a factor of their system
 crossed     few features and functions of single rows (`dyadlearn.solve.crossed`)

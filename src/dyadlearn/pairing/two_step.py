@@ -411,7 +411,7 @@ class TwoStep(Coupled):
 
     rows: Smoother
     columns: Smoother
-    #: Products with the smaller of hat and residual of each side, if models share them.
+    #: For each side: multiplication by H or by I − H, whichever is smaller, if models share it.
     shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
     # --- sides and regularisation ---------------------------------------------------------------------
@@ -481,7 +481,7 @@ class TwoStep(Coupled):
 
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
-        """Products with the smaller of hat and residual of each side."""
+        """For each side: multiplication by H or by I − H, whichever is smaller."""
         if self.shared is not None and not self.hat_is_identity:
             return self.shared
         rows, columns = self.scaled
@@ -865,7 +865,7 @@ def _reach(side: Smoother) -> float:
 
 
 def _smaller(side: Smoother) -> SideProduct:
-    """Return products with the smaller of hat and residual of a side."""
+    """Return the multiplication by H or by I − H of a side, whichever is smaller."""
     return SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
 
 

@@ -14,9 +14,9 @@ grid. So each route of `dyadlearn.pairing.inverses` has models of its own form:
 =====================  ==============================================================================================
 route                  models
 =====================  ==============================================================================================
-"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed
-first "features"             coefficients of the features of both sides "missing"
-coefficients of both sides, from completed labels
+"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed first
+"features"             coefficients of the features of both sides
+"missing"              coefficients of both sides, from completed labels
 =====================  ==============================================================================================
 
 For a new instance x, with the shares a and b of a pair kernel (the share c belongs to training

@@ -35,8 +35,7 @@ With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi =
 observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
                 :math:`\mathbf{f} = \boldsymbol\Xi_{\cdot o}\mathbf{a}`
 missing rows    :math:`\mathbf{R}_{mm}\mathbf{f}_m = -\mathbf{R}_{mo}\mathbf{y}_o`, without weights
-directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) +
-\mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
+directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
                 = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
 ==============  ==========================================================================================
 
