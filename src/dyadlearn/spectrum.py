@@ -293,17 +293,17 @@ class Spectrum(Stored):
 
     def _fits(self) -> bool:
         k = self.values.size
-        own = self.components
+        components = self.components
         features = self._features
         return (
             (self._vectors is None) != (features is None)
-            and (features is None or own is not None)
+            and (features is None or components is not None)
             # Eigenvectors (n, k) must not be larger than the features.
-            and k <= (self.n_rows if own is None else min(self.n_rows, own.shape[0]))
+            and k <= (self.n_rows if components is None else min(self.n_rows, components.shape[0]))
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
             and 0 <= self.level < math.inf
-            and (self.level > 0 or own is None)
+            and (self.level > 0 or components is None)
             and min(self.noise, self.size) >= 0
             and max(self.noise, self.size) < math.inf
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
@@ -444,9 +444,13 @@ class Spectrum(Stored):
                 every = xp.linalg.qr(vectors, mode="complete")[0]
             else:
                 every = xp.eye(self.n_rows, dtype=values.dtype)
-            own = k - self.has_free_constant  # a free constant stays the last direction
-            vectors = xp.concat([vectors[:, :own], every[:, k:], vectors[:, own:]], axis=1)
-            values = xp.concat([values[:own], zeros((self.n_rows - k,), values), values[own:]])
+            n_penalised = k - self.has_free_constant  # a free constant stays the last direction
+            vectors = xp.concat(
+                [vectors[:, :n_penalised], every[:, k:], vectors[:, n_penalised:]], axis=1
+            )
+            values = xp.concat(
+                [values[:n_penalised], zeros((self.n_rows - k,), values), values[n_penalised:]]
+            )
         return replace(self, values=values, components=None, _vectors=vectors)
 
     def with_identity(self, share: float) -> Spectrum:
@@ -465,8 +469,8 @@ class Spectrum(Stored):
         values = self.values + share
         if self.has_free_constant:
             values[-1] = 0.0
-        own = share * (1.0 + self.has_free_constant / self.n_rows)
-        return replace(self, values=values, size=self.size + share, identity=own)
+        identity = share * (1.0 + self.has_free_constant / self.n_rows)
+        return replace(self, values=values, size=self.size + share, identity=identity)
 
     def project(self, rows: Array) -> Array:
         """Return kernel or feature rows (a, n or d) projected on the eigenvectors, shape (a, k): see `lift`."""
@@ -508,13 +512,13 @@ class Spectrum(Stored):
             return matmul(self._features, product.T).T
         if self.components is not None:
             return ((product @ self.components) * self._roots) @ self.vectors.T
-        own = product if self.constant is None else product[:, :-1]
-        trained = ((own @ self.vectors) * self.values) @ self.vectors.T
+        rows = product if self.constant is None else product[:, :-1]
+        trained = ((rows @ self.vectors) * self.values) @ self.vectors.T
         if self.constant is None:
             return trained
         rest = product[:, -1:]
         if not self.has_free_constant:  # the kernel already contains the constant feature
-            rest = rest - self.level * namespace(own).sum(own, axis=1, keepdims=True)
+            rest = rest - self.level * namespace(rows).sum(rows, axis=1, keepdims=True)
         return trained + rest
 
     def apply(self, weights: Array, null_weight: float, labels: Array) -> Array:
@@ -547,8 +551,8 @@ class Spectrum(Stored):
 
     def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray | None = None) -> Array:
         """Return some rows and columns (None: the same) of `matrix` without forming it."""
-        own = take_rows(self.vectors, rows)
-        return (own * weights) @ (own if columns is None else take_rows(self.vectors, columns)).T
+        left = take_rows(self.vectors, rows)
+        return (left * weights) @ (left if columns is None else take_rows(self.vectors, columns)).T
 
     def diagonal(self, weights: Array) -> Array:
         r"""Return the diagonal of `matrix` without forming it, :math:`(\mathbf{U}\circ\mathbf{U})w`.
@@ -808,10 +812,10 @@ class Smoother:
         level = self.level(labels)
         slack = self.slack[:, None]
         if self.prefers_residual:
-            own, sign = (slack, 1)
+            diagonal, sign = (slack, 1)
         else:
-            own, sign = (self.leverage[:, None], -1)
-        held_out = settled_difference(labels, own, product, level, slack, sign=sign)
+            diagonal, sign = (self.leverage[:, None], -1)
+        held_out = settled_difference(labels, diagonal, product, level, slack, sign=sign)
         if self.prefers_residual or self.spectrum.is_truncated:
             return held_out
         # Rows of high leverage are outliers beside others whose residuals are large: theirs are
@@ -828,10 +832,14 @@ class Smoother:
         """Return the leave-one-out predictions of some rows by the residual operator, shape (r, p)."""
         along = self.spectrum.rotate(labels) if rotated is None else rotated
         product = take_rows(self.spectrum.vectors, rows) @ (self.remainder[:, None] * along)
-        own = take_rows(labels, rows)
+        labels_of_rows = take_rows(labels, rows)
         slack = take_rows(self.slack, rows)[:, None]
         return settled_difference(
-            own, slack, product, rounding_level(labels, largest(self.remainder)) * slack, slack
+            labels_of_rows,
+            slack,
+            product,
+            rounding_level(labels, largest(self.remainder)) * slack,
+            slack,
         )
 
     def rounding_of_left_out(self) -> float:

@@ -118,12 +118,10 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
         grid = matmul(half, right.T)
         return take_rows(xp.reshape(grid, (-1,)), rows * b + columns)
     values = zeros((n,), half)
-    ends = (
-        np.append(np.flatnonzero(rows[1:] != rows[:-1]) + 1, n)
-        if isinstance(half, np.ndarray)
-        else ()
-    )
-    in_runs = len(ends) > 0 and n * q >= _RUN * len(ends) and not is_sparse(right)
+    ends = np.zeros(0, dtype=np.intp)
+    if isinstance(half, np.ndarray):
+        ends = np.append(np.flatnonzero(rows[1:] != rows[:-1]) + 1, n)
+    in_runs = ends.size > 0 and n * q >= _RUN * len(ends) and not is_sparse(right)
 
     def gather(block: slice) -> None:
         chosen = take_rows(right, columns[block])

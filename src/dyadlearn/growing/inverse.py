@@ -181,7 +181,7 @@ def _condition(matrix: Array) -> float:
     """Return the condition of a matrix in the 1-norm; infinity if it is singular."""
     xp = namespace(matrix)
     try:
-        norms = [xp.linalg.matrix_norm(each, ord=1) for each in (matrix, xp.linalg.inv(matrix))]
+        norms = [xp.linalg.matrix_norm(factor, ord=1) for factor in (matrix, xp.linalg.inv(matrix))]
         return float(norms[0]) * float(norms[1])
     except (np.linalg.LinAlgError, RuntimeError):  # torch raises a RuntimeError
         return float("inf")

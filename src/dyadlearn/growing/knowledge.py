@@ -236,7 +236,7 @@ class Kept(Stored):
         labels: list[Any] = [batch.labels for batch in self.batches]
         pairs = zip(self.batches, labels, strict=True)
         return Kept(
-            tuple(replace(batch, labels=take_rows(own.T, places).T) for batch, own in pairs)
+            tuple(replace(batch, labels=take_rows(grid.T, places).T) for batch, grid in pairs)
         )
 
 
@@ -447,10 +447,10 @@ class Knowledge(Stored):
         places = [] if batch.ids is None else self.kept.places(batch.ids.labels)
         rows, old = self.kept.taken(places)
         old = dense(old)
-        given = dense(batch.labels)
+        labels = dense(batch.labels)
         xp = namespace(old)
         Phi = mapped(batch.rows)
-        new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
+        new = xp.where(xp.isnan(labels), old, xp.astype(labels, old.dtype))
         model = self.model
         if row_keys(rows) == row_keys(batch.rows) and not model.statistics.is_complete:
             # Only the labels that differ are updated, so that the other tasks do not change.

@@ -92,12 +92,12 @@ class RowTerms:
         """Return the coefficients (l, width) of the rows of tasks, for instances (l, d) with labels (l, q) or NaN."""
         half = matmul(self.model.rows(Phi), self.model.coefficients)
         patterns = self._patterns(half, Y)
-        found = [
+        parts = [
             (rows, take_rows(half, rows) + self._solved(tasks, gaps).T)
             for rows, _, tasks, gaps in patterns
         ]
-        if found:
-            return in_places([rows for rows, _ in found], [part for _, part in found], half)
+        if parts:
+            return in_places([rows for rows, _ in parts], [part for _, part in parts], half)
         return half
 
     def _patterns(
@@ -198,5 +198,5 @@ class RowTerms:
         known: Any = self.model.statistics
         rest = RowTerms(self.model.of(known.without_tasks(np.array([task]))), self.alpha)
         others = take_rows(dense(Y).T, np.delete(np.arange(known.n_tasks), task)).T
-        own = rest.model.statistics.rows_of_tasks(take_rows(known.tasks, np.array([task])))
-        return rest.coefficients(Phi, others) @ own.T
+        task_rows = rest.model.statistics.rows_of_tasks(take_rows(known.tasks, np.array([task])))
+        return rest.coefficients(Phi, others) @ task_rows.T

@@ -429,16 +429,16 @@ class Statistics(Stored):
             return False
         whole = self.groups[0] if self.instances is None else self.instances
         sums = self.task_sums
-        plain = [each for each in (self.instances, sums) if each is not None]
+        plain = [group for group in (self.instances, sums) if group is not None]
         return (
             (len(self.groups) == 1 or self.instances is not None)
             and [int(group.cross.shape[1]) for group in self.groups]
-            == [own.size for own in self.members]
+            == [tasks.size for tasks in self.members]
             and all(group.gram.shape == whole.gram.shape for group in self.groups)
             and all(
                 (group.mean is None) == (whole.mean is None) for group in (*self.groups, *plain)
             )
-            and all(each.cross.shape[1] == 0 for each in plain)
+            and all(group.cross.shape[1] == 0 for group in plain)
             and all(0 <= group.n_rows <= whole.n_rows for group in self.groups)
             and (self.tasks is None) == (sums is None)
             and (sums is None or sums.n_rows == self.labelled.size)
@@ -537,10 +537,10 @@ class Statistics(Stored):
 
     def part(self, group: int, tasks: np.ndarray) -> Group:
         """Return the sums of some tasks of a group."""
-        own = self.members[group]
-        if len(own) == len(tasks):
+        known = self.members[group]
+        if len(known) == len(tasks):
             return self.groups[group]
-        return self.groups[group].columns(np.searchsorted(own, tasks))
+        return self.groups[group].columns(np.searchsorted(known, tasks))
 
     def over_tasks(self, columns: Array) -> Array:
         """Return columns (a, q) times the features of the tasks that have a label, shape (a, width).
@@ -603,7 +603,7 @@ class Statistics(Stored):
 
     def digits_lost(self, after: Statistics, alpha: float) -> float:
         """Return the relative rounding error after forgetting rows: the largest of all groups."""
-        known = [self.part(int(self.group_of[own[0]]), own) for own in after.members]
+        known = [self.part(int(self.group_of[tasks[0]]), tasks) for tasks in after.members]
         changed = [
             pair
             for pair in zip(known, after.groups, strict=True)
@@ -644,11 +644,11 @@ def collect(
     groups = []
     columns = row_major(Y.T)
     seen = np.ascontiguousarray(observed.T)
-    for own in members_of(group_of):
-        rows = np.flatnonzero(seen[own[0]])
+    for tasks_ in members_of(group_of):
+        rows = np.flatnonzero(seen[tasks_[0]])
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
-        group = Group.of(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
+        group = Group.of(part, take_rows(take_rows(columns, tasks_).T, rows), constant=constant)
         groups.append(replace(group, gram=whole.gram, mean=whole.mean) if is_whole else group)
     return Statistics(tuple(groups), group_of, whole).described(tasks)
 
@@ -702,8 +702,9 @@ def merge(
     _check_groups(len(np.unique(second.group_of[touched])), int(first.gram.shape[0]), first.gram)
     # Groups of which no task is touched stay as they are.
     for number in np.unique(first.group_of[touched]):
-        own = first.members[number]
-        parts = [own[second.group_of[own] == other] for other in np.unique(second.group_of[own])]
+        members = first.members[number]
+        codes = second.group_of[members]
+        parts = [members[codes == other] for other in np.unique(codes)]
         for place, tasks in enumerate(parts):
             known, other = first.part(int(number), tasks), int(second.group_of[tasks[0]])
             if second.groups[other].n_rows:

@@ -223,8 +223,15 @@ class FoldError:
         at = operator.parameters.vector
         if "at" not in self._ends or np.max(np.abs(at - self._ends["at"])) > _NEAR:
             self._ends.update(at=at, inverse=None)
-        given = (labels.values, self.train, labels.weights, labels.constant)
-        return CellSystem(operator, operator.parameters.lam, *given, self._ends)
+        return CellSystem(
+            operator,
+            operator.parameters.lam,
+            labels.values,
+            self.train,
+            labels.weights,
+            labels.constant,
+            self._ends,
+        )
 
     def _loss(self, predicted: Array) -> tuple[float, Array]:
         """Return the error, and its derivatives (f, n) with respect to the predictions."""
@@ -275,7 +282,7 @@ class FoldError:
 
     @property
     def of_all(self) -> FoldError:
-        """The same model of all training labels, as one fold."""
+        """The error of one fold, in which all training labels are learned from."""
         observed = self.labels.observed[None, :]
         return replace(self, train=observed, test=observed, sides=self.whole, _ends={})
 
@@ -306,12 +313,11 @@ def profiled_sides(completed: Array, given: Sides, profiled: tuple[bool, bool]) 
     for side, grids, is_known in zip(
         given, (completed, xp.matrix_transpose(completed)), profiled, strict=False
     ):
-        each = [
-            profile_kernels(grids[fold, ...]) for fold in range(grids.shape[0] if is_known else 0)
-        ]
-        sides.append(
-            side.joined([xp.stack(kernels) for kernels in zip(*each, strict=True)], DIVISIBLE)
-        )
+        profiles = []
+        if is_known:
+            profiles = [profile_kernels(grids[fold, ...]) for fold in range(grids.shape[0])]
+        stacks = [xp.stack(kernels) for kernels in zip(*profiles, strict=True)]
+        sides.append(side.joined(stacks, DIVISIBLE))
     return sides
 
 
@@ -477,7 +483,7 @@ class _CompleteGrid:
             if self.setting is Setting.C:
                 left = left.T
                 right = right.T
-            first, second = (namespace(each).reshape(each, (1, -1)) for each in (left, right))
+            first, second = (namespace(part).reshape(part, (1, -1)) for part in (left, right))
             more = self.operator.slopes(first, second, inner(left, right))
             kernels = [one + other for one, other in zip(slopes.kernels, more.kernels, strict=True)]
             slopes = Slopes(kernels, slopes.shares + more.shares, slopes.lam + more.lam)

@@ -156,7 +156,7 @@ class Mixture:
             if log is None:
                 continue
             exponent = float(np.exp(accepted[number]))
-            is_known = free or any(gram is each for each in known)
+            is_known = free or any(gram is other for other in known)
             if (
                 not is_known
                 and exponent < math.ceil(exponent)
@@ -384,10 +384,11 @@ class Parameters:
         checked: list[Sequence[Array]] = (
             [()] * len(sides) if known is None else [side.grams for side in known]
         )
-        given = zip(sides, self.exponents, checked, strict=True)
-        return replace(
-            self, exponents=[side.accepted(exponents, grams) for side, exponents, grams in given]
-        )
+        accepted = [
+            side.accepted(exponents, grams)
+            for side, exponents, grams in zip(sides, self.exponents, checked, strict=True)
+        ]
+        return replace(self, exponents=accepted)
 
     @property
     def lam(self) -> float:

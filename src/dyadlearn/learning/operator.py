@@ -46,8 +46,12 @@ class PairOperator(CellOperator):
     @classmethod
     def of(cls, sides: Sides, parameters: Parameters, cells: CellSet) -> PairOperator:
         """Return the operator of some parameters."""
-        given = zip(sides, parameters.weights, parameters.exponents, strict=True)
-        mixed = [side.mixed(*values) for side, *values in given]
+        mixed = [
+            side.mixed(weights, exponents)
+            for side, weights, exponents in zip(
+                sides, parameters.weights, parameters.exponents, strict=True
+            )
+        ]
         return cls(
             [side.kernel for side in mixed], parameters.pair_shares, cells, parameters, mixed
         )

@@ -8,10 +8,9 @@ the fitted grid and by :math:`1 - f` for the residual:
 =================  =============================================================  ==================================
 model              :math:`\varphi_{ij}`                                           :math:`1 - f_{ij}`
 =================  =============================================================  ==================================
-independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks
-:math:`1-f_d(\sigma_i)` two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`
-:math:`\rho_i + f_i\rho'_j` pair kernels       :math:`1/(S_{ij} + \lambda)`
-:math:`\lambda/(S_{ij}+\lambda)`
+independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks          :math:`1-f_d(\sigma_i)`
+two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`                    :math:`\rho_i + f_i\rho'_j`
+pair kernels       :math:`1/(S_{ij} + \lambda)`                                    :math:`\lambda/(S_{ij}+\lambda)`
 =================  =============================================================  ==================================
 
 with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
@@ -21,12 +20,12 @@ labels) and `coefficients`. All else is in other classes and modules:
 
 ==============================  ==================================================================================
 `Pairing`                       the model: sides, regularisation, coefficients and predictions
-`Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for
-two sides `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost,
-jackknife, weights of labels `dyadlearn.pairing.incomplete`  functions for missing or weighted
-labels: completion, hold-out `dyadlearn.pairing.weighing`    weights of labels in a prediction, for
-all forms of labels `dyadlearn.pairing.new_labels`     predictions for new rows from a few of their
-labels `dyadlearn.pairing.dense`       the reference implementation
+`Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
+`dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost, jackknife, weights of labels
+`dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out
+`dyadlearn.pairing.weighing`    weights of labels in a prediction, for all forms of labels
+`dyadlearn.pairing.new_labels`  predictions for new rows from a few of their labels
+`dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 
 These functions are `functools.singledispatch` functions of a model. Their defaults only need grid

@@ -316,11 +316,13 @@ class CellsProcess(GaussianProcess):
         factor = second.described(slice(0, second.size)).factor
         tasks = self.model.task_spectrum
         every = np.arange(tasks.n_rows)
-        own = float(rows.prior[0])
-        columns = (own * self.model.shares[0] + first.share) * tasks.block(
+        prior = float(rows.prior[0])
+        columns = (prior * self.model.shares[0] + first.share) * tasks.block(
             tasks.values, every, known
         )
-        columns += own * second.share * as_array_of(every[:, None] == known, columns, columns.dtype)
+        columns += (
+            prior * second.share * as_array_of(every[:, None] == known, columns, columns.dtype)
+        )
         columns -= factor @ (square @ take_rows(factor, known).T)
         gap = self._gap(factor, total)
         columns += gap.T @ self._fixed.covariance(take_rows(gap.T, known).T)
@@ -353,7 +355,9 @@ class CellsProcess(GaussianProcess):
         # What the restricted likelihood subtracts from Q is the product of these.
         along = self._fixed.along if integrated else zeros((self.n_labels, 0), inverse)
         of_labels = self._fixed.of_labels if integrated else along.T
-        own = xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)
+        diagonal = (
+            xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)
+        )
         sums = [0.0, 0.0, 0.0]
         for here, terms in self.model.term_blocks(*self.labels.places):
             growth = (
@@ -362,7 +366,7 @@ class CellsProcess(GaussianProcess):
             for place, term in enumerate(terms):
                 if term is not None:
                     sums[place] += float(xp.sum(growth * term))
-        slopes = {"alpha": float(xp.sum(self._ridges * own))}
+        slopes = {"alpha": float(xp.sum(self._ridges * diagonal))}
         for name, factor, total in zip(
             ("product", "per_task", "per_instance"), self.model.shares, sums, strict=True
         ):
@@ -540,5 +544,5 @@ class _Crossing:
         if not self.second.has_own:
             return values
         xp = namespace(values)
-        own = take_rows(self.second.share * rows.kernel[place, :], at)
-        return xp.reshape(xp.stack([values, own], axis=1), (-1,))
+        separate = take_rows(self.second.share * rows.kernel[place, :], at)
+        return xp.reshape(xp.stack([values, separate], axis=1), (-1,))

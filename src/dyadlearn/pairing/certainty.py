@@ -96,7 +96,7 @@ def side_jackknife(side: Smoother, targets: Array, members: Members) -> Jackknif
         if members is None:
             changes = weights[:, None, :] * -row_major(left.T)[None, :, :]
         else:
-            pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in members]
+            pieces = [-(take_rows(weights.T, at).T @ take_rows(left, at)) for at in members]
             changes = namespace(left).stack(pieces, axis=2)
         changes += (weights @ targets)[:, :, None]
         return changes

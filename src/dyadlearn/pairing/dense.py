@@ -11,7 +11,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, singledispatch
+from functools import cached_property, singledispatch
+from typing import NamedTuple
 
 import numpy as np
 
@@ -257,7 +258,7 @@ def fitted_without(
     """
     U, V = vectors
     if Y.size > _DENSE_CELLS:
-        return partial(_fitted_by_products, U, V, values, ridge, Y, free_mean)
+        return _FitByProducts(U, V, values, ridge, Y, free_mean).predict
     basis = np.kron(U, V)
     kernel = (basis * values.ravel()) @ basis.T
 
@@ -269,59 +270,64 @@ def fitted_without(
     return predict
 
 
-def _fitted_by_products(
-    U: np.ndarray,
-    V: np.ndarray,
-    values: np.ndarray,
-    ridge: float,
-    Y: np.ndarray,
-    free_mean: bool,
-    hidden: np.ndarray,
-) -> np.ndarray:
-    """Return the predictions of `fitted_without` by conjugate gradients, for kernels that are too large to store.
+class _FitByProducts(NamedTuple):
+    """The predictions of `fitted_without` by conjugate gradients, for kernels that are too large to store.
 
     The inverse for the complete grid is the preconditioner: n hidden cells take at most about n
-    steps.
+    steps. Attributes are those of `fitted_without`.
     """
-    from scipy.sparse.linalg import LinearOperator, cg
 
-    observed = ~hidden
+    U: np.ndarray
+    V: np.ndarray
+    values: np.ndarray
+    ridge: float
+    Y: np.ndarray
+    free_mean: bool
 
-    def spread(weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+    def predict(self, hidden: np.ndarray) -> np.ndarray:
+        """Return the predictions of hidden cells (m, q) by a fit on the other ones."""
+        observed = ~hidden
+        dual = self._solved(self.Y[observed], observed)
+        mean = 0.0
+        if self.free_mean:
+            ones = self._solved(np.ones(dual.size), observed)
+            mean = dual.sum() / ones.sum()
+            dual = dual - mean * ones
+        return np.asarray(self._spread(self.values, dual, observed)[hidden] + mean)
+
+    def _spread(self, weights: np.ndarray, dual: np.ndarray, observed: np.ndarray) -> np.ndarray:
         """Return the matrix with eigenvalues `weights` between all cells and the observed ones, times a vector."""
-        grid = np.zeros(Y.shape)
+        grid = np.zeros(self.Y.shape)
         grid[observed] = dual
-        return np.asarray(U @ (weights * (U.T @ grid @ V)) @ V.T)
+        return np.asarray(self.U @ (weights * (self.U.T @ grid @ self.V)) @ self.V.T)
 
-    def product(dual: np.ndarray) -> np.ndarray:
-        return np.asarray(spread(values, dual)[observed] + ridge * dual)
+    def _solved(self, labels: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        """Return the dual coefficients of labels (n,) of the observed cells."""
+        from scipy.sparse.linalg import LinearOperator, cg
 
-    inverse, shape = ratio(1.0, values + ridge), (int(observed.sum()),) * 2
-    system = LinearOperator(shape, product, dtype=float)
-    preconditioner = LinearOperator(
-        shape, lambda labels: spread(inverse, labels)[observed], dtype=float
-    )
+        inverse = ratio(1.0, self.values + self.ridge)
 
-    def solved(labels: np.ndarray) -> np.ndarray:
+        def product(dual: np.ndarray) -> np.ndarray:
+            kernel = self._spread(self.values, dual, observed)[observed]
+            return np.asarray(kernel + self.ridge * dual)
+
+        def precondition(dual: np.ndarray) -> np.ndarray:
+            return np.asarray(self._spread(inverse, dual, observed)[observed])
+
+        shape = (labels.size, labels.size)
+        system = LinearOperator(shape, product, dtype=float)
+        preconditioner = LinearOperator(shape, precondition, dtype=float)
         dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
         if steps:
             rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
+            n_hidden = observed.size - labels.size
             warnings.warn(
-                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a "
-                f"relative "
+                f"Refitting without {n_hidden} cell(s) stopped after {steps} steps at a relative "
                 f"residual of {rest:.1e}: the comparison is not more accurate than that.",
                 RuntimeWarning,
                 stacklevel=4,
             )
         return np.asarray(dual)
-
-    dual = solved(Y[observed])
-    mean = 0.0
-    if free_mean:
-        ones = solved(np.ones(shape[0]))
-        mean = dual.sum() / ones.sum()
-        dual = dual - mean * ones
-    return np.asarray(spread(values, dual)[hidden] + mean)
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:

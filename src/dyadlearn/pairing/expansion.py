@@ -18,11 +18,9 @@ are large: an error of
 :math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side absorbed and the other left out,
 
 ==============  ===========================================================================================
-coefficients    :math:`\mathbf{P} =
-\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}` new tasks
-:math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top` training tasks
-:math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) =
-s\,\varphi(s)`
+coefficients    :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
+new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
+training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
 ==============  ===========================================================================================
 
 (or its mirror image), both factors have the size of predictions. Their errors are
@@ -261,7 +259,7 @@ class Expansion:
 
     @property
     def to_training(self) -> Array | None:
-        """Matrix that maps rows to predictions for the training tasks; None if predictions need more than a product."""
+        """Matrix that maps rows to predictions for the training tasks; None if a mean is added or a grid is needed."""
         return self._finished(self.values)
 
     @property
@@ -535,7 +533,7 @@ class PairExpansion(Expansion):
 
     @property
     def _spares_grid(self) -> bool:
-        """False: predictions for training rows need more than their features."""
+        """Return False: training rows of a pair kernel have functions of their own, so the grid is computed."""
         return False
 
     @property
@@ -562,7 +560,7 @@ class PairExpansion(Expansion):
 
     @property
     def dual(self) -> Array | None:
-        """None: the coefficients are not the dual coefficients, but a multiple or a part of them."""
+        """Return None: the coefficients are a multiple or a part of the dual coefficients."""
         return None
 
     def _finished(self, product: Array) -> Array:
@@ -728,9 +726,13 @@ def weights_of_observed(
     observed = ~namespace(Y).isnan(Y)
     none = xp.zeros_like(completed_weights)
     tight = 100 * epsilon(Y)
-    given = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
-    if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
-        return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
+    weights_of_all = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
+    if suit_directions(
+        operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(weights_of_all)
+    ):
+        return _weights_by_directions(
+            operators, completed_weights, to_numpy(observed), weights_of_all
+        )
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.hat_is_identity:
         right = xp.where(observed, none, completed_weights)
@@ -758,6 +760,6 @@ def _weights_by_directions(
     flat = np.flatnonzero(observed)
     root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
     fit = CellsFit(operators, rows, columns, xp.zeros_like(root), root)
-    found = fit.label_weights(operators.rotated(completed_weights))
-    placed_weights = placed([found], [flat], observed.size)
+    observed_weights = fit.label_weights(operators.rotated(completed_weights))
+    placed_weights = placed([observed_weights], [flat], observed.size)
     return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)

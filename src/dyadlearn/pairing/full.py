@@ -168,8 +168,8 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     if isinstance(row, int) and isinstance(column, int):
         weights[row, column] = 1.0
         return operators.hat(weights)  # a row of the hat matrix, which is symmetric
-    asked = [None if isinstance(each, int) else each for each in sides]
-    place, task_place = (each if isinstance(each, int) else 0 for each in sides)
+    asked = [None if isinstance(side, int) else side for side in sides]
+    place, task_place = (side if isinstance(side, int) else 0 for side in sides)
     for i, j in np.ndindex(*weights.shape):
         unit = namespace(weights).zeros_like(weights)
         unit[i, j] = 1.0

@@ -76,8 +76,10 @@ class Independent(Pairing):
 
     def groups(self) -> list[tuple[np.ndarray, Self]]:
         """Return the tasks of each regularisation, and the model that they share."""
-        each = self.alphas["alpha"]
-        return [(np.flatnonzero(each == alpha), self.at(float(alpha))) for alpha in np.unique(each)]
+        alphas = self.alphas["alpha"]
+        return [
+            (np.flatnonzero(alphas == alpha), self.at(float(alpha))) for alpha in np.unique(alphas)
+        ]
 
     def by_task(self, solve: Callable[..., Array], *grids: Array | None) -> Array:
         """Return the result of `solve` for a smoother and grids (m, q), one call for each regularisation."""

@@ -6,8 +6,7 @@ route        for                                                  cost of the in
 "features"   fewer products of features than labels               :math:`n p^2` for p products
 "cells"      few labels, with any weights                         :math:`n^3`
 "spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
-"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k
-eigenvectors; less
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors; less
                                                                   for single rows and columns, see
                                                                   `dyadlearn.solve.nearly_complete`
 ===========  ===================================================  ================================================
@@ -168,8 +167,8 @@ def _by_cells(
     is_even = labels.weights is None or operators.interpolates
     is_many = n_alphas >= _MANY_ALPHAS and setting is Setting.A and is_even and is_kernel
     if operators.interpolates or is_many:
-        each = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
-        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", each, 3.0 * numbers)
+        work = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
+        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", work, 3.0 * numbers)
     return Route("cells", words, work + solving, numbers)
 
 

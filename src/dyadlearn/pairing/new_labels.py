@@ -127,13 +127,21 @@ def predict_with_labels(
     for place, is_known in enumerate(known_labels):
         if is_known.any():
             row = rows.take(slice(place, place + 1))
-            own = None if diagonal is None else diagonal[place : place + 1]
+            prior = None if diagonal is None else diagonal[place : place + 1]
             if posterior is None:
-                given = (labels.dense(), row, own, few[place, :], weight)
-                result[place, :] = _solved_again(operators_of(model), *given, **options)
+                result[place, :] = _solved_again(
+                    operators_of(model),
+                    labels.dense(),
+                    row,
+                    prior,
+                    few[place, :],
+                    weight,
+                    **options,
+                )
             else:
-                found = posterior(row, own, predictions[place, :], np.flatnonzero(is_known))
-                result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), ridge)
+                known = np.flatnonzero(is_known)
+                mean, columns = posterior(row, prior, predictions[place, :], known)
+                result[place, :] = _updated(mean, columns, few[place, :], known, ridge)
     return result
 
 
@@ -148,7 +156,10 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
     """Return the mean and the covariance of the labels of each of n new rows as a function; None without a formula."""
     if isinstance(model, PairKernel) and _has_process(model, labels, n_rows):
         process, _ = process_of(model, labels)
-        return lambda row, own, predicted, known: (predicted, process.covariance(row, own, known))
+        return lambda row, prior, predicted, known: (
+            predicted,
+            process.covariance(row, prior, known),
+        )
     has_formula = isinstance(model, TwoStep) and model.rows.alpha > 0 and model.rows.filter.refits
     if not has_formula or not labels.is_full:
         return None
@@ -158,11 +169,11 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
     vectors = model.columns.spectrum.vectors
 
     def by_leverage(
-        row: NewRows, own: Array | None, predicted: Array, known: np.ndarray
+        row: NewRows, prior: Array | None, predicted: Array, known: np.ndarray
     ) -> tuple[Array, Array]:
-        found, _ = novelty.raw(replace(row, prior=lambda _: own))
-        assert found is not None
-        growth = found[0] - 1.0
+        increase, _ = novelty.raw(replace(row, prior=lambda _: prior))
+        assert increase is not None
+        growth = increase[0] - 1.0
         scale = 1.0 + growth * side.remainder
         columns = (vectors * (growth * side.shrinkage / scale)) @ take_rows(vectors, known).T
         return vectors @ ((vectors.T @ predicted) / scale), columns
@@ -190,13 +201,13 @@ def _solved_again(
     model: Coupled,
     labels: Labels,
     row: NewRows,
-    own: Array | None,
+    prior: Array | None,
     few: Array,
     weight: float,
     **options: Any,
 ) -> Array:
     """Solve the grid with one new row; return the fitted labels (q,) of the row."""
-    spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own)
+    spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), prior)
     xp = namespace(few)
     if isinstance(model, TwoStep):
         model = TwoStep(spectrum.smoother(model.rows.filter, model.rows.alpha), model.columns)
@@ -213,10 +224,10 @@ def _solved_again(
     return operators_of(model).hat(completed)[-1, :]
 
 
-def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
+def _with_row(spectrum: Spectrum, block: Array, prior: Array | None) -> Spectrum:
     """Return the spectrum of a kernel with one more row, given as the block (1, n or d) that multiplies coefficients.
 
-    `own` is the kernel of the row with itself, shape (1,); None in the primal.
+    `prior` is the kernel of the row with itself, shape (1,); None in the primal.
     """
     xp = namespace(spectrum.values)
     along = spectrum.project(block)
@@ -228,18 +239,20 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
         values = values[:-1]
         vectors = vectors[:, :-1]
     if spectrum.components is None:
-        assert own is not None
+        assert prior is not None
         cross = along @ vectors.T
         gram = xp.concat([(vectors * values) @ vectors.T, cross])
-        gram = xp.concat([gram, xp.concat([cross[0, :], own + spectrum.identity])[:, None]], axis=1)
-        found = Spectrum.from_gram(gram, constant=constant)
+        gram = xp.concat(
+            [gram, xp.concat([cross[0, :], prior + spectrum.identity])[:, None]], axis=1
+        )
+        bordered = Spectrum.from_gram(gram, constant=constant)
     else:
         # Coordinates of the rows in the span of the training rows, and the distance from it.
         inside = ratio(along, values**0.5)
         outside = outside_span(spectrum, block, xp.sum(inside**2, axis=1)) ** 0.5
         inside = xp.concat([vectors * values**0.5, inside])
         distances = xp.concat([zeros((spectrum.n_rows,), values), outside])
-        found = Spectrum.from_features(
+        bordered = Spectrum.from_features(
             xp.concat([inside, distances[:, None]], axis=1), constant=constant
         )
-    return replace(found, constant=spectrum.constant, level=spectrum.level)
+    return replace(bordered, constant=spectrum.constant, level=spectrum.level)

@@ -326,9 +326,8 @@ class PairKernel(Coupled):
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         grams = []
         for spectrum, rows, others in zip(self.grid_spectra, first, second, strict=True):
-            (distinct, at), (other_distinct, other_at) = (
-                np.unique(each, return_inverse=True) for each in (rows, others)
-            )
+            distinct, at = np.unique(rows, return_inverse=True)
+            other_distinct, other_at = np.unique(others, return_inverse=True)
             block = spectrum.block(spectrum.values, distinct, other_distinct)
             grams.append(take_block(block, at, other_at))
         left, right = grams
@@ -520,12 +519,9 @@ class Kronecker(PairKernel):
 
 def knows_rows(model: Pairing) -> bool:
     """Return whether training rows have functions of their own, in addition to the shared function."""
-    shares = (
-        model.shares[1:]
-        if isinstance(model, PairKernel)
-        else [spectrum.identity for spectrum in model.spectra]
-    )
-    return any(shares)
+    if isinstance(model, PairKernel):
+        return any(model.shares[1:])
+    return any(spectrum.identity for spectrum in model.spectra)
 
 
 @mean_eigenvalues.register(PairKernel)

@@ -3,8 +3,7 @@ r"""Weights of labels in a prediction of a pair kernel, from one system of the o
 ==========  ============================================================================================
 system      weights of the observed labels
 ==========  ============================================================================================
-features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for
-few
+features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for few
             products of features z of the asked pair, and Z of the observed ones
 cells       a row of the inverse over the observed pairs, or of a factor of their system
 crossed     few features and functions of single rows (`dyadlearn.solve.crossed`)
@@ -75,9 +74,9 @@ def _label_weigher(
     problem: object = None,
 ) -> Weigher:
     """Return the weights of labels, by a system of the observed pairs where that takes less work than the grid."""
-    found = weigher_of_observed(model, labels, n_pairs, tol, max_iter, problem)
-    if found is not None:
-        return found
+    weigher = weigher_of_observed(model, labels, n_pairs, tol, max_iter, problem)
+    if weigher is not None:
+        return weigher
     default = label_weigher.dispatch(Pairing)
     return default(model, labels, n_pairs, tol=tol, max_iter=max_iter, problem=problem)
 
@@ -148,12 +147,11 @@ def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | 
         if route.name not in ("features", "cells"):
             continue
         # A few solutions need a factor instead of the inverse of the cells.
+        route_work = route.work
         if route.name == "cells":
-            own = float(n) ** 3 / 3.0 + n_pairs * float(n) ** 2
-        else:
-            own = route.work
-        if own < work and fits_in_memory(bytes_of(route, labels), labels.values):
-            work = own
+            route_work = float(n) ** 3 / 3.0 + n_pairs * float(n) ** 2
+        if route_work < work and fits_in_memory(bytes_of(route, labels), labels.values):
+            work = route_work
             cheapest = route
     return cheapest, work
 
@@ -188,10 +186,10 @@ def _by_inverse(
 
     def weights(row: Asked, column: Asked) -> Array:
         if name == "features":
-            found = inverse().label_weights(_features(model, row, column))
+            label_weights = inverse().label_weights(_features(model, row, column))
         else:
-            found = inverse().label_weights(model.kernel_of(row, column, labels.places))
-        return labels.shaped(found, 0.0)
+            label_weights = inverse().label_weights(model.kernel_of(row, column, labels.places))
+        return labels.shaped(label_weights, 0.0)
 
     return weights
 
@@ -218,9 +216,9 @@ def _by_crossed(
 
     def weights(row: Asked, column: Asked) -> Array:
         rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
-        found, solution = system().label_weights(rotated, accuracy, max_iter)
+        label_weights, solution = system().label_weights(rotated, accuracy, max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels")
-        return labels.shaped(found, 0.0)
+        return labels.shaped(label_weights, 0.0)
 
     return weights
 

@@ -16,11 +16,9 @@ kernels, :math:`k` and :math:`g` for k(x, x) and g(t, t), and squares entry by e
 of the latent function, in units of :math:`\tau^2`, is
 
 =====================  =======================================================================================
-known instance, task   :math:`\lambda\,\mathbf{U}^{\circ
-2}(\mathbf{S}\oslash\mathbf{L})(\mathbf{V}^{\circ 2})^\top` new instance
-:math:`k\,(a\,G_{jj} + b) + c\,G_{jj} -
-                       \mathbf{P}_*^{\circ 2}\bigl((as+b)^2\oslash\mathbf{L}\bigr)(\mathbf{V}^{\circ
-                       2})^\top`
+known instance, task   :math:`\lambda\,\mathbf{U}^{\circ 2}(\mathbf{S}\oslash\mathbf{L})(\mathbf{V}^{\circ 2})^\top`
+new instance           :math:`k\,(a\,G_{jj} + b) + c\,G_{jj} -
+                       \mathbf{P}_*^{\circ 2}\bigl((as+b)^2\oslash\mathbf{L}\bigr)(\mathbf{V}^{\circ 2})^\top`
 both new               :math:`k\,(a\,g + b) + c\,g -
                        \mathbf{P}_*^{\circ 2}(a^2\oslash\mathbf{L})(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
@@ -41,10 +39,8 @@ is :math:`k = \sum_i P_i^2/\sigma_i + \rho`, :math:`\rho = \|\boldsymbol\varphi_
 new instance           :math:`\rho\,(a\,G_{jj} + b) + c\,G_{jj} +
                        \mathbf{P}_*^{\circ 2}\bigl((as+b)(cs+\lambda)\oslash\sigma\mathbf{L}\bigr)
                        (\mathbf{V}^{\circ 2})^\top`
-both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + \mathbf{P}_*^{\circ
-2}
-                       \bigl(a(b\sigma+cs+\lambda)\oslash\sigma
-                       s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
+both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + \mathbf{P}_*^{\circ 2}
+                       \bigl(a(b\sigma+cs+\lambda)\oslash\sigma s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
 
 are sums of nonnegative terms, and are accurate however small they are.
@@ -432,15 +428,15 @@ class Process(GaussianProcess):
         for here in slices:
             projected, prior, rest = asked.project(here)
             part = projected**2 @ weights @ squares.T
-            given = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[None, :] + (
-                c * task_prior
-            )[None, :]
+            prior_variance = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[
+                None, :
+            ] + (c * task_prior)[None, :]
             if is_sum:
-                part += given
+                part += prior_variance
                 if task_rest is not None:
                     part += (prior - rest)[:, None] * (a * task_rest + b)[None, :]
             else:
-                part, n_here = clipped_variance(given - part, given)
+                part, n_here = clipped_variance(prior_variance - part, prior_variance)
                 n_negative += n_here
             if self.model.free_mean:
                 mean = self.model.mean

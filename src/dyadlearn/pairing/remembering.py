@@ -64,9 +64,9 @@ class LastInverse:
         like : array
             An array on its device.
         """
-        found = self.known(problem, name)
-        if found is not None:
-            return found[1]
+        entry = self.known(problem, name)
+        if entry is not None:
+            return entry[1]
         self.forget()
         inverse = compute()
         if fits_in_memory(n_bytes, like):

@@ -172,7 +172,7 @@ class TwoStepSweep(Sweep):
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many at a time as memory allows."""
         if self._is_wide:
-            mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
+            mirrored = self.transposed.walk([asked.transposed for asked in settings], per_stack)
             for rows, columns, setting, stack in mirrored:
                 yield (
                     columns,
@@ -265,7 +265,7 @@ class TwoStepSweep(Sweep):
         """Return mean squared errors of B, C and D without computing predictions."""
         if self._is_wide:
             mirrored = self.transposed.squared_errors(
-                [each.transposed for each in settings], per_stack
+                [asked.transposed for asked in settings], per_stack
             )
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
         # Errors do not depend on a constant that is added to all labels, but the accuracy of their
@@ -411,7 +411,7 @@ class TwoStep(Coupled):
 
     rows: Smoother
     columns: Smoother
-    #: Products with the smaller of hat and residual of each side, if models share them.
+    #: For each side: multiplication by H or by I − H, whichever is smaller, if models share it.
     shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
     # --- sides and regularisation ---------------------------------------------------------------------
@@ -481,7 +481,7 @@ class TwoStep(Coupled):
 
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
-        """Products with the smaller of hat and residual of each side."""
+        """For each side: multiplication by H or by I − H, whichever is smaller."""
         if self.shared is not None and not self.hat_is_identity:
             return self.shared
         rows, columns = self.scaled
@@ -865,7 +865,7 @@ def _reach(side: Smoother) -> float:
 
 
 def _smaller(side: Smoother) -> SideProduct:
-    """Return products with the smaller of hat and residual of a side."""
+    """Return the multiplication by H or by I − H of a side, whichever is smaller."""
     return SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
 
 

@@ -80,12 +80,14 @@ def label_weigher(
         return labels.dense()
 
     def weights(row: Asked, column: Asked) -> Array:
-        found = closed_weights(model, row, column)
+        pair_weights = closed_weights(model, row, column)
         if not is_complete:
             dense = grid()
             scales = dense.weights if is_weighted else None
-            found = weights_of_observed(operators, found, dense.values, scales, tol, max_iter)
-        return labels.of(found)
+            pair_weights = weights_of_observed(
+                operators, pair_weights, dense.values, scales, tol, max_iter
+            )
+        return labels.of(pair_weights)
 
     numbers = labels.dense_numbers
     if not is_complete:

@@ -14,9 +14,9 @@ grid. So each route of `dyadlearn.pairing.inverses` has models of its own form:
 =====================  ==============================================================================================
 route                  models
 =====================  ==============================================================================================
-"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed
-first "features"             coefficients of the features of both sides "missing"
-coefficients of both sides, from completed labels
+"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed first
+"features"             coefficients of the features of both sides
+"missing"              coefficients of both sides, from completed labels
 =====================  ==============================================================================================
 
 For a new instance x, with the shares a and b of a pair kernel (the share c belongs to training
@@ -177,8 +177,8 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     xp = namespace(duals)
     means = fixed_values(operators, listed, left.changed, duals) + left.shift
     if operators.shares is not None:
-        own = _Duals(operators, listed, duals, means)
-        return Jackknife(left.grid, left.members, own.n_values, own.predict)
+        of_kernel = _Duals(operators, listed, duals, means)
+        return Jackknife(left.grid, left.members, of_kernel.n_values, of_kernel.predict)
     flat = listed.places[0] * listed.shape[1] + listed.places[1]
     models = []
     for unit in range(left.n_units):

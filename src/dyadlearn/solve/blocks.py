@@ -96,8 +96,8 @@ class Blocks(ABC):
         if self.is_hat:
             rows = -rows
             xp = namespace(rows)
-            own = as_array_of(at[:, None] == np.arange(self.n_labels)[None, :], rows)
-            rows = xp.where(own, 1.0 + rows, rows)
+            is_diagonal = as_array_of(at[:, None] == np.arange(self.n_labels)[None, :], rows)
+            rows = xp.where(is_diagonal, 1.0 + rows, rows)
         return rows
 
     def whole(self) -> Array | None:

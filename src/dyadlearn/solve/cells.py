@@ -174,9 +174,9 @@ def are_few(n_cells: int, shape: tuple[int, int], like: Array) -> bool:
 
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
     """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
-    each = range(stacked.shape[0])
+    grids = range(stacked.shape[0])
     products = [
-        product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each
+        product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in grids
     ]
     # A stack would be another copy.
     if len(products) == 1:
@@ -422,7 +422,7 @@ class CellSystem:
             xp.take(u[..., 0], at_rows, axis=-1),
             xp.take(v[..., 0], at_columns, axis=-1),
         )
-        k, g, r, t = (_mean_diagonal(each) for each in (K, G, rows, columns))
+        k, g, r, t = (_mean_diagonal(kernel) for kernel in (K, G, rows, columns))
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
         others = xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)

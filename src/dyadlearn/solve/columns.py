@@ -35,8 +35,7 @@ With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi =
 observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
                 :math:`\mathbf{f} = \boldsymbol\Xi_{\cdot o}\mathbf{a}`
 missing rows    :math:`\mathbf{R}_{mm}\mathbf{f}_m = -\mathbf{R}_{mo}\mathbf{y}_o`, without weights
-directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) +
-\mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
+directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
                 = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
 ==============  ==========================================================================================
 
@@ -788,8 +787,8 @@ def _fitted(side: Smoother, system: LeastSquares, column: _Column) -> Array:
 def _complete_accurately(side: Smoother, column: _Column) -> Array:
     """Return completed columns by least squares."""
     fitted = _fitted(side, _least_squares(side, column), column)
-    own = take_rows(fitted, column.rows)
-    completed = own + column.scale * (column.labels - own)
+    observed = take_rows(fitted, column.rows)
+    completed = observed + column.scale * (column.labels - observed)
     return column.join(completed, take_rows(fitted, column.missing))
 
 

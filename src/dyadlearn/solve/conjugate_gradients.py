@@ -372,10 +372,12 @@ class Deflation:
         m, q = weights.shape
         over_instances = _gram_work(m, q, row_of, column_of)[1]
         order = np.lexsort((column_of, row_of) if over_instances else (row_of, column_of))
-        given = (self.left, self.right, row_of[order], column_of[order], weights)
+        row_order = row_of[order]
+        column_order = column_of[order]
         if over_instances:
-            given = (self.right, self.left, column_of[order], row_of[order], weights.T)
-        gram = _weighted_gram(*given)
+            gram = _weighted_gram(self.right, self.left, column_order, row_order, weights.T)
+        else:
+            gram = _weighted_gram(self.left, self.right, row_order, column_order, weights)
         flat = xp.reshape(gram, (-1,))
         flat[:: len(leading) + 1] += as_array_of(diagonal[order], weights, weights.dtype)
         self._solve = positive_solver(xp.reshape(flat, gram.shape))

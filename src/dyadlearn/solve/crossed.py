@@ -89,9 +89,11 @@ class CrossedSystem:
             self._scatter.times(self.weights, _squares(self.left), transposed=True), (q, r, r)
         )
         eye, task_eye = (ridge * as_array_of(np.eye(n), like, like.dtype) for n in (r, s))
-        own = gram * self._task_scale
-        self._task_inverse = xp.linalg.inv(own * self._task_scale[:, None] + eye)
-        rest = xp.reshape(gram - own @ self._task_inverse @ xp.matrix_transpose(own), (q, r * r))
+        coupling = gram * self._task_scale
+        self._task_inverse = xp.linalg.inv(coupling * self._task_scale[:, None] + eye)
+        rest = xp.reshape(
+            gram - coupling @ self._task_inverse @ xp.matrix_transpose(coupling), (q, r * r)
+        )
         shared = xp.permute_dims(
             xp.reshape(rest.T @ _squares(self.right), (r, r, s, s)), (0, 2, 1, 3)
         )
@@ -129,15 +131,15 @@ class CrossedSystem:
             vector of a new row is zero, because it has no function of its own.
         tol, max_iter : float and int
         """
-        (row, unit), (column, task_unit) = (
-            of_row(*each) for of_row, each in zip(self._of_rows, rotated, strict=True)
-        )
-        own = unit[:, None] * (self._instance_scale * column)
+        of_row, of_column = self._of_rows
+        row, unit = of_row(*rotated[0])
+        column, task_unit = of_column(*rotated[1])
+        separate = unit[:, None] * (self._instance_scale * column)
         shared = self._scale * row[:, None] * column
         first = self._at_pairs(
             self.left, self._of_tasks(task_unit[:, None] * (self._task_scale * row))
         )
-        right = namespace(row).concat([own, shared]) - self._gathered(first)
+        right = namespace(row).concat([separate, shared]) - self._gathered(first)
         solution = conjugate_gradients(
             self._product, right, precondition=self._improve, tol=tol, max_iter=max_iter
         )
@@ -173,10 +175,10 @@ class CrossedSystem:
     def _improve(self, rest: Array) -> Array:
         xp = namespace(rest)
         m = self.left.shape[0]
-        own = (self._instance_inverse @ rest[:m, :, None])[:, :, 0]
+        separate = (self._instance_inverse @ rest[:m, :, None])[:, :, 0]
         return xp.concat(
             [
-                own,
+                separate,
                 xp.reshape(self._solve_shared(xp.reshape(rest[m:, :], (-1,))), (-1, rest.shape[1])),
             ]
         )

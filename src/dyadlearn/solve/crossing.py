@@ -170,9 +170,8 @@ def _small_sets(first: np.ndarray, second: np.ndarray) -> dict[tuple[int, int], 
 
     The labels that both units share are the first.
     """
-    members, task_members = (
-        {int(units[at[0]]): at for at in members_of(units)} for units in (first, second)
-    )
+    members = {int(first[at[0]]): at for at in members_of(first)}
+    task_members = {int(second[at[0]]): at for at in members_of(second)}
     sets: dict[tuple[int, int], list[np.ndarray]] = {}
     for shared in members_of(pair_numbers(first, second, int(second.max()) + 1)):
         unit = first[shared[0]]

@@ -168,7 +168,7 @@ class FactorInverse(Inverse):
     ) -> Array:
         if not self.is_hat or members.shape[1] <= self.weights.shape[0]:
             return super()._left_out(members, units, labels, image)
-        pieces = [self._left_out_of_many(each, labels) for each in members]
+        pieces = [self._left_out_of_many(at, labels) for at in members]
         return namespace(labels).concat(pieces, axis=0)
 
     def _left_out_of_many(self, at: np.ndarray, labels: Array) -> Array:

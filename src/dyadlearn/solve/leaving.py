@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -130,21 +130,16 @@ def leave_out(
         weights, is_hat = (side.remainder, 0.0)
     else:
         weights, is_hat = (side.shrinkage, 1.0)
-    filters = (weights[:, None], zeros((1,), weights) + is_hat)
-    given = (
-        labels[:, None, :],
-        side.product(labels)[:, None, :],
-        members,
-        side.level(labels)[None, :],
-    )
-    remainders = None if side.spectrum.is_truncated else side.remainder[:, None]
-    held_out = _leave_groups_out(
+    filters = _Filters(
         side.spectrum,
-        filters,
-        *given,
+        weights[:, None],
+        zeros((1,), weights) + is_hat,
+        None if side.spectrum.is_truncated else side.remainder[:, None],
         side.slack_floor,
-        graded=side.is_graded,
-        remainders=remainders,
+        side.is_graded,
+    )
+    held_out = filters.leave_groups_out(
+        labels[:, None, :], side.product(labels)[:, None, :], members, side.level(labels)[None, :]
     )
     return held_out[:, 0, :]
 
@@ -256,11 +251,9 @@ def leave_out_columns(
     n = width // c if c else 0
     if n > 1:
         labels = xp.reshape(xp.broadcast_to(columns[:, None, :], (m, n, c)), (m, width))
-    else:
-        labels = columns
-    if n > 1:
         spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :]
     else:
+        labels = columns
         spread = weights * rotated
     product = spectrum.vectors @ xp.reshape(spread, (k, width))
     # a kernel of zeros has no direction
@@ -270,13 +263,12 @@ def leave_out_columns(
         tops = xp.zeros_like(direct)
     level = xp.reshape(rounding_level(columns, xp.reshape(tops, (n, c))), (width,))
     if members is not None:
-        graded = is_graded(
-            xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated
-        )
-        given = (labels[:, :, None], product[:, :, None], members, level[:, None], floor)
-        beside = None if residuals is None else residuals[:, :, None]
-        solutions = _leave_groups_out(
-            spectrum, (weights, direct), *given, graded=graded, beside=beside
+        remainders = xp.abs(weights - direct[None, :])
+        graded = is_graded(remainders, spectrum.n_rows, spectrum.is_truncated)
+        filters = _Filters(spectrum, weights, direct, None, floor, graded)
+        others = None if residuals is None else residuals[:, :, None]
+        solutions = filters.leave_groups_out(
+            labels[:, :, None], product[:, :, None], members, level[:, None], others
         )
         return solutions[:, :, 0], None if residuals is None else solutions[:, :, 1]
     diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
@@ -287,82 +279,98 @@ def leave_out_columns(
     return held_out, None if residuals is None else residuals / slack
 
 
-def _leave_groups_out(
-    spectrum: Spectrum,
-    filters: tuple[Array, Array],
-    labels: Array,
-    product: Array,
-    members: list[np.ndarray],
-    level: Array,
-    floor: float,
-    *,
-    graded: bool,
-    remainders: Array | None = None,
-    beside: Array | None = None,
-) -> Array:
-    """Return the hold-out predictions of groups by one small solve for each group and filter.
+class _Filters(NamedTuple):
+    """Operators B of f columns, of which groups of rows are left out.
 
-    Parameters
+    Attributes
     ----------
     spectrum : Spectrum
         Spectrum of m rows, with k eigenvalues.
-    filters : (array of shape (k, f), array of shape (f,))
-        Weights of f operators B, and 1.0 for hat matrices.
-    labels, product : arrays of shape (m, f, r)
-        Labels under each filter, and B times these.
-    members : list of integer arrays
-    level : array of shape (f, r)
-        Rounding error of a difference that is zero.
+    weights : array of shape (k, f)
+        Weights of the operators.
+    direct : array of shape (f,)
+        1.0 for hat matrices, 0.0 for residual operators.
+    remainders : array of shape (k, f) or None
+        Residual filters, if their blocks do not follow from those of B.
     floor : float
         Lower bound of the slack 1 − h, below which the leverage counts as 1.
     graded : bool
         Whether a block may be singular, see `dyadlearn._rounding.is_graded`.
-    remainders : array of shape (k, f), default=None
-        Residual filters, if their blocks do not follow from those of B.
-    beside : array of shape (m, f, s), default=None
-        Further right-hand sides.
-
-    Returns
-    -------
-    array of shape (m, f, r + s)
     """
-    xp = namespace(labels)
-    weights, direct = filters
-    n_filters = filters[0].shape[1]
-    pieces = []
 
-    def inner(vectors: Array, weights: Array) -> Array:
-        """Return the block of each operator between some rows, shape (f, n, n)."""
-        return (vectors[None, :, :] * weights.T[:, None, :]) @ vectors.T
+    spectrum: Spectrum
+    weights: Array
+    direct: Array
+    remainders: Array | None
+    floor: float
+    graded: bool
 
-    for rows in members:
-        vectors = take_rows(spectrum.vectors, rows)
-        group_labels, group_product = (
-            xp.permute_dims(take_rows(grid, rows), (1, 0, 2)) for grid in (labels, product)
-        )
-        if beside is None:
-            other = None
-        else:
-            other = xp.permute_dims(take_rows(beside, rows), (1, 0, 2))
+    def leave_groups_out(
+        self,
+        labels: Array,
+        product: Array,
+        members: list[np.ndarray],
+        level: Array,
+        others: Array | None = None,
+    ) -> Array:
+        """Return the hold-out predictions of groups by one small solve for each group and filter.
+
+        Parameters
+        ----------
+        labels, product : arrays of shape (m, f, r)
+            Labels under each filter, and B times these.
+        members : list of integer arrays
+        level : array of shape (f, r)
+            Rounding error of a difference that is zero.
+        others : array of shape (m, f, s), default=None
+            Further right-hand sides.
+
+        Returns
+        -------
+        array of shape (m, f, r + s)
+        """
+        xp = namespace(labels)
+        pieces = []
+        for rows in members:
+            group_labels = xp.permute_dims(take_rows(labels, rows), (1, 0, 2))
+            group_product = xp.permute_dims(take_rows(product, rows), (1, 0, 2))
+            right = None
+            if others is not None:
+                right = xp.permute_dims(take_rows(others, rows), (1, 0, 2))
+            solved = self._solve_group(rows, group_labels, group_product, level, right)
+            pieces.append(xp.permute_dims(solved, (1, 0, 2)))
+        return in_order(pieces, members)
+
+    def _solve_group(
+        self, rows: np.ndarray, labels: Array, product: Array, level: Array, others: Array | None
+    ) -> Array:
+        """Return the solutions (f, n, r + s) of one group; arguments are those of the group, with filters first."""
+        xp = namespace(labels)
+        vectors = take_rows(self.spectrum.vectors, rows)
+        n_filters = self.weights.shape[1]
         eye = xp.eye(rows.size, dtype=labels.dtype, device=labels.device)
-        refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
+        refusal = partial(leverage_error, rows, self.spectrum.n_rows, _GROUP)
         step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * max(1, vectors.shape[1])))
         solved = []
         for start in range(0, max(1, n_filters), step):  # a task side may have no direction at all
             here = slice(start, min(start + step, n_filters))
-            block = inner(vectors, weights[:, here])
-            is_hat = direct[here][:, None, None]
-            right = block @ group_labels[here, ...] - group_product[here, ...]
+            block = _blocks(vectors, self.weights[:, here])
+            is_hat = self.direct[here][:, None, None]
+            right = block @ labels[here, ...] - product[here, ...]
             right = xp.where(xp.abs(right) <= level[here, None, :], 0.0, right)
-            if remainders is None:
+            if self.remainders is None:
                 block = block - is_hat * eye
             else:
-                block = (1.0 - 2.0 * is_hat) * inner(vectors, remainders[:, here])
-            if other is not None:
-                right = xp.concat([right, other[here, ...]], axis=2)
-            solved.append(solve_block(block, right, floor, graded, refusal))
-        pieces.append(xp.permute_dims(xp.concat(solved, axis=0), (1, 0, 2)))
-    return in_order(pieces, members)
+                block = (1.0 - 2.0 * is_hat) * _blocks(vectors, self.remainders[:, here])
+            if others is not None:
+                right = xp.concat([right, others[here, ...]], axis=2)
+            solved.append(solve_block(block, right, self.floor, self.graded, refusal))
+        return xp.concat(solved, axis=0)
+
+
+def _blocks(vectors: Array, weights: Array) -> Array:
+    """Return the block (f, n, n) of each operator with weights (k, f) between rows of eigenvectors (n, k)."""
+    return (vectors[None, :, :] * weights.T[:, None, :]) @ vectors.T
 
 
 def in_order(pieces: Sequence[Array], places: Sequence[np.ndarray]) -> Array:

@@ -110,8 +110,10 @@ class MissingInverse(Inverse):
         if axes is None or (len(axes) == 2 and self._leaves_nothing):
             return None
         ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
-        given = (self._shape, ranks, self.missing[0].size)
-        if lines_work(*given, axes) > blocks_work(*given, [unit_sizes(codes) for codes in units]):
+        n_missing = self.missing[0].size
+        sizes = [unit_sizes(codes) for codes in units]
+        by_blocks = blocks_work(self._shape, ranks, n_missing, sizes)
+        if lines_work(self._shape, ranks, n_missing, axes) > by_blocks:
             return None
         grid = self._grid(labels)
         if len(axes) == 2:
@@ -129,11 +131,10 @@ class MissingInverse(Inverse):
     @property
     def _leaves_nothing(self) -> bool:
         """Whether all labels are in the row or the column of one cell."""
-        counts = [
-            np.bincount(side, minlength=n)
-            for side, n in zip(self.observed, self._shape, strict=True)
-        ]
-        crossed = counts[0][:, None] + counts[1]
+        m, q = self._shape
+        row_counts = np.bincount(self.observed[0], minlength=m)
+        column_counts = np.bincount(self.observed[1], minlength=q)
+        crossed = row_counts[:, None] + column_counts
         np.subtract.at(crossed, self.observed, 1)
         return bool((crossed == self.n_labels).any())
 
@@ -244,10 +245,10 @@ class MissingInverse(Inverse):
             lower = solve_lower(self.factor, identity(self.factor))
             filled = self._sign * (lower.T @ filled)
         for unit in range(n_units):
-            own = members.get(unit, observed[:0])
-            kept = np.delete(np.arange(observed.size), own)
-            pieces = [take_rows(held_out, own), take_rows(labels, kept), filled[:, unit]]
-            places = [observed[own], observed[kept], missing]
+            left_out = members.get(unit, observed[:0])
+            kept = np.delete(np.arange(observed.size), left_out)
+            pieces = [take_rows(held_out, left_out), take_rows(labels, kept), filled[:, unit]]
+            places = [observed[left_out], observed[kept], missing]
             yield xp.reshape(placed(pieces, places, math.prod(shape)), shape)
 
     def parts(self, members: np.ndarray) -> Array:

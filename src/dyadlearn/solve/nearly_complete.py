@@ -116,8 +116,8 @@ def blocks_work(
     k, r = ranks
     u = float(n_missing)
     n = float(sizes[0].sum())
-    squares = [float(np.sum(each.astype(float) ** 2)) for each in sizes]
-    cubes = [float(np.sum(each.astype(float) ** 3)) for each in sizes]
+    squares = [float(np.sum(counts.astype(float) ** 2)) for counts in sizes]
+    cubes = [float(np.sum(counts.astype(float) ** 3)) for counts in sizes]
     work = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
     if len(sizes) == 1:
         return work + squares[0] * (max(k, r) + u) + cubes[0]
@@ -156,11 +156,9 @@ def lines_left_out(
         or any((codes == codes[0]).all() for codes in units)
     ):
         return None
-    axes = (
-        (0, 1)
-        if len(units) == 2
-        else tuple(axis for axis in (0, 1) if is_same_partition(units[0], observed[axis]))
-    )
+    axes: tuple[int, ...] = (0, 1)
+    if len(units) == 1:
+        axes = tuple(axis for axis in axes if is_same_partition(units[0], observed[axis]))
     if len(units) == 1:
         return axes[:1] or None
     if operators.shares is None or not all(map(is_same_partition, units, observed)):
@@ -257,7 +255,7 @@ class NearlyComplete:
             the row itself.
         """
         xp = namespace(labels)
-        given = _Given.of(self, labels)
+        products = _Given.of(self, labels)
         m = self.shape[0]
         u = self.block.shape[0]
         r = self.right.shape[1]
@@ -268,9 +266,9 @@ class NearlyComplete:
         for here in row_blocks(m, row_bytes, _BLOCK):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
-            own, of_missing = given.of_rows(here, border)
+            of_labels, of_missing = products.of_rows(here, border)
             slack = self.slack[here, :, None]
-            right = of_missing - border @ (own / slack)
+            right = of_missing - border @ (of_labels / slack)
             solved = right
             if u:
                 try:
@@ -279,8 +277,8 @@ class NearlyComplete:
                     raise leverage_error(
                         rows, m, "rows are left out with missing cells and"
                     ) from None
-            rest = own - xp.matrix_transpose(border) @ solved
-            rest = settle(rest, given.level) / -slack
+            rest = of_labels - xp.matrix_transpose(border) @ solved
+            rest = settle(rest, products.level) / -slack
             pieces.append(_times(self.right, rest))
             is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
             missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
@@ -308,12 +306,8 @@ class NearlyComplete:
             border = xp.concat(
                 [border, (take_rows(self.constant, rows) @ self.right)[:, None, :]], axis=1
             )
-        own = list(
-            zip(
-                *(index.tolist() for index in np.nonzero(rows[:, None] == at[None, :])), strict=True
-            )
-        )
-        for line, cell in own:
+        left_out = np.argwhere(rows[:, None] == at[None, :]).tolist()
+        for line, cell in left_out:
             border[line, cell, :] = 0.0
         # Without interpolation, every slack is positive. The product with its own transpose is
         # computed once.
@@ -321,7 +315,7 @@ class NearlyComplete:
         system = half @ xp.matrix_transpose(half)
         system *= -1.0
         system += self.block
-        for line, cell in own:
+        for line, cell in left_out:
             system[line, cell, :] = 0.0
             system[line, :, cell] = 0.0
             system[line, cell, cell] = 1.0
@@ -363,16 +357,16 @@ class NearlyComplete:
         )
         sums = settle(sums + _times(of_cells.T, filled), self.level(labels))
         if self.constant is not None:
-            own = self.constant[row, :] @ right
+            of_row = self.constant[row, :] @ right
             constant = take_rows(self.constant, others)
             at_cells = take_rows(
                 xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1]
             )
             total = xp.sum(constant[:, :, None] * labels, axis=(0, 1))
             total = total + xp.sum(constant.T[:, :, None] * change, axis=1) + (at_cells @ filled)
-            precision = self.block[-1, -1] - own @ (own / slack)
-            mean = (total - (own / slack) @ sums) / precision
-            sums = sums - own[:, None] * mean[:, None, :]
+            precision = self.block[-1, -1] - of_row @ (of_row / slack)
+            mean = (total - (of_row / slack) @ sums) / precision
+            sums = sums - of_row[:, None] * mean[:, None, :]
         return -xp.sum(right[:, :, None] * sums / slack[:, None], axis=1)
 
     def level(self, labels: Array) -> Array:
@@ -395,7 +389,7 @@ class _Given:
         The operator times the labels, in the directions of the columns.
     at_missing : array of shape (u, p)
         The same at the missing cells, and the border of a free mean times the labels.
-    own : array of shape (m, r)
+    diagonal : array of shape (m, r)
         The operator between the cells of one row, for each direction of the columns.
     sign : float
     level : array of shape (p,)
@@ -407,7 +401,7 @@ class _Given:
     labels: Array
     image: Array
     at_missing: Array
-    own: Array
+    diagonal: Array
     sign: float
     level: Array
     border_level: Array
@@ -435,14 +429,19 @@ class _Given:
             at_missing = xp.concat([at_missing, constant @ flat], axis=0)
             border_level = rounding_level(flat, largest(xp.abs(constant)))
             levels = xp.concat([levels, border_level[None, :]], axis=0)
-        own = grid.slack if grid.sign > 0 else -((grid.left * grid.left) @ grid.weights)
-        return cls(rotated, image, at_missing, own, grid.sign, level, levels)
+        if grid.sign > 0:
+            diagonal = grid.slack
+        else:
+            diagonal = -((grid.left * grid.left) @ grid.weights)
+        return cls(rotated, image, at_missing, diagonal, grid.sign, level, levels)
 
     def of_rows(self, here: slice, border: Array) -> tuple[Array, Array]:
         """Return right-hand sides of some rows (b, r, p) and of missing cells (b, u, p), without the rows' labels."""
         labels = self.labels[here, ...]
-        own = settle(self.image[here, ...] - self.own[here, :, None] * labels, self.level)
-        return own, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
+        of_labels = settle(
+            self.image[here, ...] - self.diagonal[here, :, None] * labels, self.level
+        )
+        return of_labels, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
 
 
 def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) -> Array:

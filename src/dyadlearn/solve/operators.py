@@ -568,19 +568,19 @@ def _least_penalty(side: Smoother, rows: np.ndarray, hidden: np.ndarray, labels:
     if (
         spectrum.is_truncated
     ):  # the null space has a remainder of one, and its own orthonormal directions
-        own = remainder.shape[0] - spectrum.has_free_constant
+        n_penalised = remainder.shape[0] - spectrum.has_free_constant
         null = zeros((spectrum.n_rows - remainder.shape[0],), remainder) + 1.0
-        remainder = xp.concat([remainder[:own], null, remainder[own:]])
+        remainder = xp.concat([remainder[:n_penalised], null, remainder[n_penalised:]])
         spectrum = spectrum.completed()
     root = remainder[:, None] ** 0.5
     matrix = root * take_rows(spectrum.vectors, hidden).T
     right = -root * (take_rows(spectrum.vectors, rows).T @ labels)
-    found, error = sorted_least_squares(matrix, right)
+    solution, error = sorted_least_squares(matrix, right)
     size = largest(xp.abs(labels))
     if not math.isfinite(error):
         raise leverage_error(hidden, side.spectrum.n_rows, "rows are missing and")
     warn_of_rounding(error / size if size else 0.0)
-    return found
+    return solution
 
 
 def check_hidden(side: Smoother, hidden: np.ndarray) -> None:
