@@ -255,7 +255,7 @@ class TwoStepRegressor(Predictor, stored=False):
         held_out = self._plan(setting, groups, task_groups, cells, cv).held_out()
         without = (np.isnan(held_out) & self._data.labels.observed).any(axis=0)
         warn_of_unlabelled(without, 2, "are left without a label to learn from", _REMEDY)
-        return form.restore(held_out)
+        return form.restore(held_out.astype(self._precision))
 
     def predict_interval(
         self,
