@@ -82,14 +82,13 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "/ (1.0 + self._distances[0])[:, None] ** 0.5",
-        "/ (1.001 + self._distances[0])[:, None] ** 0.5",
+        "widths = (1.0 + self._distances[0])[:, None] ** 0.5",
+        "widths = (1.001 + self._distances[0])[:, None] ** 0.5",
     ),
     Fault(
         "holdout",
-        "return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
-        "return completion, 1.001 * take_rows(namespace(predicted).reshape(predicted, (-1,)), "
-        "fold.test)",
+        "return completion, take_rows(flat, fold.test)",
+        "return completion, 1.001 * take_rows(flat, fold.test)",
     ),
     Fault(
         "holdout",

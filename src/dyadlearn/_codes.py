@@ -306,16 +306,16 @@ def is_same_partition(codes: np.ndarray, others: np.ndarray) -> bool:
     >>> is_same_partition(np.array([7, 7, 8]), np.array([1, 1, 0]))
     True
     """
-    determined = []
-    for first, second in ((codes, others), (others, codes)):
+    for first, second in ((others, codes), (codes, others)):
         if _are_small(first):
             numbers = first
         else:
             numbers = np.unique(first, return_inverse=True)[1]
         value_of = np.zeros(int(numbers.max(initial=0)) + 1, dtype=second.dtype)
         value_of[numbers] = second
-        determined.append(bool((value_of[numbers] == second).all()))
-    return all(determined)
+        if not (value_of[numbers] == second).all():
+            return False
+    return True
 
 
 def _are_small(codes: np.ndarray) -> bool:

@@ -347,14 +347,14 @@ class Labels(Stored):
         weights = None if self.weights is None else self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
-    def restored(self, values: Array, form: Table | None = None) -> Any:
-        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix.
+    def restored(self, values: Array, table: Table | None = None) -> Any:
+        """Return values of the shape of `values` as a table like that of the input; for a list as a sparse matrix.
 
-        Without `form`, values of a grid are returned as they are.
+        Without `table`, values of a grid are returned as they are.
         """
         if self.cells is not None:
             return self.to_sparse(values)
-        return values if form is None else form.restore(values)
+        return values if table is None else table.restore(values)
 
     def permuted(self, *orders: np.ndarray) -> Self:
         """Return the labels with row i taken from row ``orders[0][i]``, and columns by ``orders[1]``."""
@@ -460,14 +460,14 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
     return replace(table, values=values, is_vector=is_vector)
 
 
-def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Table]:
+def symmetric_labels(labels: Labels, table: Table, sign: int) -> tuple[Labels, Table]:
     """Return the labels of a network with columns in the order of the rows; raise if they are not symmetric.
 
     Parameters
     ----------
     labels : Labels
         A grid of m nodes × the same m nodes.
-    form : Table
+    table : Table
         Table with the ids of rows and columns.
     sign : int
         +1 for symmetric labels, −1 for antisymmetric ones.
@@ -475,8 +475,8 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
     m, q = labels.shape
     if m != q:
         raise ValueError(f"The labels of a network form a square grid, found {m} × {q}.")
-    grid = replace(form, values=labels.values).columns_as(
-        form.row_ids, "the columns of Y", "the rows of Y"
+    grid = replace(table, values=labels.values).columns_as(
+        table.row_ids, "the columns of Y", "the rows of Y"
     )
     values = grid.values
     xp = namespace(grid.values)
@@ -496,9 +496,9 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
             f"to {largest:.3g}. "
             f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
         )
-    return Labels.of_grid(values), form if form.column_ids is None else replace(
-        form, column_ids=form.row_ids
-    )
+    if table.column_ids is not None:
+        table = replace(table, column_ids=table.row_ids)
+    return Labels.of_grid(values), table
 
 
 def distinct_labels(Y: Any) -> np.ndarray:
@@ -630,22 +630,22 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, Y: Any) -> Any:
-        """Return the scores of labels, in the form of `Y`."""
+        """Return the scores of labels, as a table like `Y`."""
         check_is_fitted(self)
         return _interpolated(Y, self.labels_, self.scores_)
 
     def inverse_transform(self, Y: Any) -> Any:
-        """Return the labels of scores, in the form of `Y`."""
+        """Return the labels of scores, as a table like `Y`."""
         check_is_fitted(self)
         return _interpolated(Y, self.scores_, self.labels_)
 
 
 def _interpolated(Y: Any, known: np.ndarray, values: np.ndarray) -> Any:
     grid = read_labels(Y)
-    given = to_numpy(grid.values)
+    points = to_numpy(grid.values)
     # With a single point, np.interp returns its value for NaN too.
-    found = np.where(np.isnan(given), np.nan, np.interp(given, known, values))
-    return grid.restore(as_array_of(found, grid.values, dtype=grid.values.dtype))
+    values = np.where(np.isnan(points), np.nan, np.interp(points, known, values))
+    return grid.restore(as_array_of(values, grid.values, dtype=grid.values.dtype))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -834,18 +834,10 @@ def averaged_pairs(
             f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite "
             f"values."
         )
-    if weights is None:
-        given = np.ones(n_rows)
-    else:
-        given = read_numbers(weights, weights_name, n_rows)
-    if not (np.isfinite(given) & (given >= 0)).all():
-        row = int(np.argmin(np.isfinite(given) & (given >= 0)))
-        raise ValueError(
-            f"{weights_name} must be finite and at least 0, found {given[row]} in row {row}."
-        )
+    of_rows = _weights_of_rows(weights, weights_name, n_rows)
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
-    no_weight = (given == 0) & ~no_id & ~no_value
+    no_weight = (of_rows == 0) & ~no_id & ~no_value
     kept = ~(no_id | no_value | no_weight)
     if not kept.any():
         raise ValueError(
@@ -854,22 +846,15 @@ def averaged_pairs(
         )
     if not kept.all():
         first, second = (
-            [*compress(c, kept)] if isinstance(c, list) else c[kept] for c in (first, second)
+            list(compress(ids, kept)) if isinstance(ids, list) else ids[kept]
+            for ids in (first, second)
         )
         values = values[kept]
-        given = given[kept]
+        of_rows = of_rows[kept]
     rows, instance_ids = _numbered(first, instances, "instances")
     columns, task_ids = _numbered(second, tasks, "tasks")
     numbers, cells = np.unique(pair_numbers(rows, columns, len(task_ids)), return_inverse=True)
-    size = numbers.size
-    count = np.bincount(cells, minlength=size)
-    total = np.bincount(cells, given, minlength=size)
-    # The mean is one value of the pair plus the mean difference from it, so that equal values are
-    # not rounded.
-    one = np.empty(size)
-    one[cells] = values
-    gap = values - one[cells]
-    averaged = one + np.bincount(cells, given * gap, minlength=size) / total
+    averaged, total, n_contradicting = _averages(cells, values, of_rows)
     return LongPairs(
         rows=numbers // len(task_ids),
         columns=numbers % len(task_ids),
@@ -881,9 +866,44 @@ def averaged_pairs(
         n_missing_ids=int(no_id.sum()),
         n_missing_values=int(no_value.sum()),
         n_zero_weight=int(no_weight.sum()),
-        n_repeated=int((count > 1).sum()),
-        n_contradicting=int(np.count_nonzero(np.bincount(cells, gap != 0))),
+        n_repeated=int((np.bincount(cells) > 1).sum()),
+        n_contradicting=n_contradicting,
     )
+
+
+def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
+    """Return the weight of each row of a long table, 1 without weights; raise if one is negative or infinite."""
+    if weights is None:
+        return np.ones(n_rows)
+    of_rows = read_numbers(weights, name, n_rows)
+    is_valid = np.isfinite(of_rows) & (of_rows >= 0)
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
+        raise ValueError(
+            f"{name} must be finite and at least 0, found {of_rows[row]} in row {row}."
+        )
+    return of_rows
+
+
+def _averages(
+    cells: np.ndarray, values: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the mean value and the total weight of each pair, and the number of pairs with different values.
+
+    Parameters
+    ----------
+    cells : integer array of shape (r,)
+        Number of the pair of each row, from 0 without a gap.
+    values, weights : arrays of shape (r,)
+    """
+    total = np.bincount(cells, weights)
+    # The mean is one value of the pair plus the mean difference from it, so that equal values are
+    # not rounded.
+    one = np.empty(total.size)
+    one[cells] = values
+    gap = values - one[cells]
+    means = one + np.bincount(cells, weights * gap) / total
+    return means, total, int(np.count_nonzero(np.bincount(cells, gap != 0)))
 
 
 def read_numbers(values: Any, name: str, n_rows: int) -> np.ndarray:

@@ -152,15 +152,15 @@ def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
         settings = list(settings) if is_letters else [settings]
     if not isinstance(settings, Iterable):
         raise TypeError(f"setting must be {_EXPECTED}, found {settings!r}.")
-    found = [as_setting(each) for each in settings]
-    if not found:
+    wanted = [as_setting(name) for name in settings]
+    if not wanted:
         raise ValueError(f"setting names no setting: expected {_EXPECTED}.")
-    repeated = [each.value for each in dict.fromkeys(found) if found.count(each) > 1]
+    repeated = [name.value for name in dict.fromkeys(wanted) if wanted.count(name) > 1]
     if repeated:
         raise ValueError(
             f"setting must name each setting once, found {', '.join(repeated)} more than once."
         )
-    return found
+    return wanted
 
 
 def check_groups(setting: Setting, groups: Groups, cells: Any = None) -> None:

@@ -138,11 +138,11 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     if sides is None:
         return SideNames("node", "node") if network else SideNames()
     if isinstance(sides, Sequence) and not isinstance(sides, str):
-        given = tuple(sides)
+        pair = tuple(sides)
     else:
-        given = ()
-    words = [word.strip() for word in given if isinstance(word, str)]
-    if len(given) != 2 or len(words) != 2 or not all(words):
+        pair = ()
+    words = [word.strip() for word in pair if isinstance(word, str)]
+    if len(pair) != 2 or len(words) != 2 or not all(words):
         raise _refusal(
             'words, for one instance and for one task, such as ("host", "parasite")', _cut(sides)
         )

@@ -269,6 +269,40 @@ def test_every_pair_is_tested_once_and_never_trained_on():
                 assert_array_equal(rows, np.arange(11))
 
 
+@over(
+    every(
+        model=["two-step", "two-step + 1", "kronecker", "kronecker + 1"],
+        setting=list("ABCD"),
+        lacks_lines=[False, True],
+    )
+)
+def test_a_list_that_lacks_no_pair_has_the_closed_form_of_its_grid(model, setting, lacks_lines):
+    given = Given(model, (8, 6), KINDS["thin"])
+    Y = np.random.default_rng(1).normal(size=(8, 6))
+    if lacks_lines:
+        Y[2] = np.nan
+        Y[:, 3] = np.nan
+    grid = Problem(given.pairing, Labels.of_grid(Y), tol=1e-13)
+    listed = Problem(given.pairing, grid.labels.listed(), tol=1e-13)
+    observed = grid.labels.observed
+    how = plan(listed, Setting(setting))
+    assert (how.method, how.reason) == (
+        plan(grid, Setting(setting)).method,
+        plan(grid, Setting(setting)).reason,
+    )
+    close(how.held_out(), plan(grid, Setting(setting)).held_out()[observed], 1e-10)
+    groups = {name: given.groups[name] for name in GROUPED[setting] if name != "cells"}
+    close(
+        holdout(listed, Setting(setting), **groups),
+        holdout(grid, Setting(setting), **groups)[observed],
+        1e-8,
+    )
+    if setting == "A":
+        cells = np.random.default_rng(2).integers(0, 4, Y.shape)
+        expected = holdout(grid, Setting.A, cells=cells)[observed]
+        close(holdout(listed, Setting.A, cells=cells[observed]), expected, 1e-8)
+
+
 def test_folds_that_nothing_is_left_of_are_refused():
     given = Given("kronecker", (9, 7), KINDS["thin"])
     message = "^No label remains to learn from"

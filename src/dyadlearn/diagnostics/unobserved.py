@@ -68,9 +68,10 @@ def unused_predictions(
         If a list of pairs is held out, of which each has a label.
     """
     labels = fitted.labels
-    is_list = labels.grid is None and not labels.is_full
-    if is_list and setting is not Setting.A and not has_zeros:
-        m, q = labels.shape
+    m, q = labels.shape
+    # Hold-out predicts the pairs that have an entry among the labels: of a list, the observed ones.
+    predicts_all = labels.observed.size == m * q
+    if not predicts_all and setting is not Setting.A and not has_zeros:
         raise ValueError(
             f"setting={setting.value!r} predicts each pair without labels of its rows, but "
             f"hold-out of a list predicts "

@@ -169,7 +169,8 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     array([[0.83333333]])
     """
     left_out = LeftOut(model, Phi, Y, setting)
-    blocks = [found for _, _, found in left_out.walk(([model.alpha], [model.task_alpha]))]
+    alphas = ([model.alpha], [model.task_alpha])
+    blocks = [predictions for _, _, predictions in left_out.walk(alphas)]
     return namespace(blocks[0]).concat(blocks, axis=0) + left_out.level
 
 
@@ -228,7 +229,7 @@ class LeftOut:
     def _check_labels(self, observed: np.ndarray) -> None:
         """Raise if the missing labels differ from those in training, as far as the groups show."""
         known = self.statistics
-        first = np.array([own[0] for own in known.members])
+        first = np.array([tasks[0] for tasks in known.members])
         same = (observed == observed[:, first[known.group_of]]).all(axis=1)
         many = (observed.sum(axis=0) > known.counts).any()
         if many or not same.all():
@@ -277,10 +278,11 @@ class LeftOut:
         phi = np.stack(
             [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in alphas[1]], axis=1
         )
-        own = (squares * norms) @ phi**2
+        square = (squares * norms) @ phi**2
         cross = crosses @ phi
         count = self.Y.shape[0] * self.Y.shape[1]
-        return (own - 2.0 * cross + total) / count, (own + 2.0 * np.abs(cross) + total) / count
+        errors = (square - 2.0 * cross + total) / count
+        return errors, (square + 2.0 * np.abs(cross) + total) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
         """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
@@ -288,14 +290,9 @@ class LeftOut:
         width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
         for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
             labels = dense(double(self.Y[rows, :])) - self.level
-            yield (
-                rows,
-                labels,
-                [
-                    _projected(self.Phi[rows, :], group.mean, group.eigen.vectors)
-                    for group in groups
-                ],
-            )
+            Phi = self.Phi[rows, :]
+            projected = [_projected(Phi, group.mean, group.eigen.vectors) for group in groups]
+            yield rows, labels, projected
 
     def walk(self, alphas: Sequence[Values]) -> Iterator[tuple[tuple[int, int], Array, Array]]:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
@@ -325,16 +322,16 @@ class LeftOut:
         label of a task is left out, its prediction is NaN with a constant and 0 without.
         """
         members = self.statistics.members
-        parts = [
-            self._of_group(number, rows, take_rows(labels.T, own).T, projected[number], alpha)
-            for number, own in enumerate(members)
-        ]
-        fitted, left_out, smoothers = zip(*parts, strict=True)
-        both = (
-            in_places(members, [part.T for part in predictions]).T
-            for predictions in (fitted, left_out)
-        )
-        return *both, smoothers[0]
+        fitted = []
+        left_out = []
+        smoothers = []
+        for number, tasks in enumerate(members):
+            labels_of_group = take_rows(labels.T, tasks).T
+            parts = self._of_group(number, rows, labels_of_group, projected[number], alpha)
+            fitted.append(parts[0].T)
+            left_out.append(parts[1].T)
+            smoothers.append(parts[2])
+        return in_places(members, fitted).T, in_places(members, left_out).T, smoothers[0]
 
     def _of_group(
         self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
@@ -352,7 +349,7 @@ class LeftOut:
         if not inside.size:
             return fitted, fitted, None
         about_means, labels, projected = (
-            take_rows(each, inside) for each in (about_means, labels, projected)
+            take_rows(part, inside) for part in (about_means, labels, projected)
         )
         side = side_of_rows(projected, group.eigen.values, group.n_rows, group.mean is not None)
         check_learnt(side, inside + rows.start)
@@ -485,15 +482,17 @@ class LeftOut:
             raise nothing_left()
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
-        own = take_rows(half, gone)
-        right = xp.concat([(take_rows(predictions, gone) - inner @ own)[:, None], across], axis=1)
+        of_gone = take_rows(half, gone)
+        right = xp.concat(
+            [(take_rows(predictions, gone) - inner @ of_gone)[:, None], across], axis=1
+        )
         try:
             solved = solve(plus_diagonal(-inner, 1.0), right)
         except np.linalg.LinAlgError:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
         exchanged = solved[:, 0]
         inverse = solved[:, 1:]
-        without = predictions + (exchanged - own) @ across
+        without = predictions + (exchanged - of_gone) @ across
         if 1 in self.setting.new:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             without = self._without_tasks(without, half, hat, 1.0 - hat, side.slack_floor, ~is_only)

@@ -30,9 +30,9 @@ class AdditiveFit:
 
     def at(self, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the fit of some cells, and whether a chain of observed cells leads from the row to the column."""
-        return self.effects[0][rows] + self.effects[1][columns], self.parts[0][rows] == self.parts[
-            1
-        ][columns]
+        fitted = self.effects[0][rows] + self.effects[1][columns]
+        is_connected = self.parts[0][rows] == self.parts[1][columns]
+        return fitted, is_connected
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +107,16 @@ class Effects:
 
     def product(self, effects: np.ndarray) -> np.ndarray:
         """Return the matrix of the system times effects, without the term of rank one."""
-        own = np.where(self.has_label, self.sums[1] * effects, 0.0)
-        return np.asarray(own - self.W.T @ ((self.W @ effects) / self.sums[0]))
+        diagonal = np.where(self.has_label, self.sums[1] * effects, 0.0)
+        return np.asarray(diagonal - self.W.T @ ((self.W @ effects) / self.sums[0]))
 
     def iterate(self, right: np.ndarray) -> np.ndarray:
         """Return a solution of the system by conjugate gradients."""
         # Sums over a connected part are zero up to rounding, which the iterations must not amplify.
-        own = self.sums[1]
+        weights = self.sums[1]
         part = self.parts[1]
-        right = right - own * np.bincount(part, right)[part] / np.bincount(part, own)[part]
+        sums = np.bincount(part, right)[part]
+        right = right - weights * sums / np.bincount(part, weights)[part]
         most = 10 * self.lengths[1]
         solved = conjugate_gradients(
             self.product, right, precondition=self._scaled, tol=_TOL, max_iter=most
@@ -150,12 +151,12 @@ class Effects:
                 system -= self.W[here].toarray().T @ self.shares(here)
         else:
             system -= (self.W.T @ self.P).toarray()
-        own = self.sums[1]
+        weights = self.sums[1]
         part = self.parts[1]
-        system[np.diag_indices(q)] += np.where(self.has_label, own, 0.0)
-        scale = own / np.bincount(part, own)[part]
+        system[np.diag_indices(q)] += np.where(self.has_label, weights, 0.0)
+        scale = weights / np.bincount(part, weights)[part]
         for members in members_of(part):
-            system[np.ix_(members, members)] += np.outer(own[members], scale[members])
+            system[np.ix_(members, members)] += np.outer(weights[members], scale[members])
         return np.asarray(positive_inverse(system))
 
     def solver(self, inverse: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -177,10 +178,10 @@ class Effects:
         )
         right = small - self.W.T @ (large / self.sums[0])
         effects = solve(right)
-        found = (centre + (large - self.W @ effects) / self.sums[0], effects)
+        larger = centre + (large - self.W @ effects) / self.sums[0]
         if self.shape[0] < self.shape[1]:
-            return AdditiveFit((found[1], found[0]), (self.parts[1], self.parts[0]))
-        return AdditiveFit(found, self.parts)
+            return AdditiveFit((effects, larger), self.parts[::-1])
+        return AdditiveFit((larger, effects), self.parts)
 
     def slack(self, inverse: np.ndarray, *, is_network: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return 1 − h of each cell, and in a network the entry of the hat between it and its other direction.
@@ -214,10 +215,9 @@ class Effects:
                 both = P @ image.T
                 between[some] = both[small[some], large[some] - here.start]
         weights = self.sums[0]
-        own = np.bincount(large, self.w / weights[large] * along, minlength=weights.size)
-        alone = 1.0 - self.w * (
-            (own + 1.0 / weights)[large] - 2.0 * along + np.diag(inverse)[small]
-        )
+        mean = np.bincount(large, self.w / weights[large] * along, minlength=weights.size)
+        resistance = (mean + 1.0 / weights)[large] - 2.0 * along + np.diag(inverse)[small]
+        alone = 1.0 - self.w * resistance
         if not is_network:
             return alone, np.zeros(())
         reverse = self.w * (between - middle[large] - middle[small] + inverse[large, small])

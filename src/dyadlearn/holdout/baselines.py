@@ -65,6 +65,9 @@ _FIT_GRIDS = 24.0
 _LEAST_FIT = 1e8
 _FIT_OF_LABEL = 400.0
 
+# Names of the means of each side.
+_SIDE_MEANS = ("instance_means", "task_means")
+
 _Means = dict[str, np.ndarray]
 
 
@@ -137,8 +140,8 @@ def baselines(
         else:
             means = _without_rows(grid, setting, units)
     shared = {
-        id(each): as_array_of(each.reshape(values.shape), like, like.dtype)
-        for each in means.values()
+        id(mean): as_array_of(mean.reshape(values.shape), like, like.dtype)
+        for mean in means.values()
     }
     return {name: shared[id(means[name])] for name in BASELINES}
 
@@ -207,42 +210,45 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     if grid.symmetry:  # nodes have one grouping
         rows = columns = columns if units.sides[0] is None else rows
     if setting is Setting.D:
-        blocks = [_summed(_summed(each, rows).T, columns).T for each in grid.sums]
+        blocks = [_summed(_summed(total, rows).T, columns).T for total in grid.sums]
         if grid.symmetry:
-            rest = [_without_two(each) for each in blocks]
+            rest = [_without_two(block) for block in blocks]
         else:
-            rest = [grid.others(grid.others(each, 0), 1) for each in blocks]
+            rest = [grid.others(grid.others(block, 0), 1) for block in blocks]
         grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
         return dict.fromkeys(BASELINES, grand)
-    sums = grid.sums
-    codes = rows
-    known = "task_means"
-    new = "instance_means"
-    if setting is Setting.C:
-        sums, codes, known, new = (sums[0].T, sums[1].T), columns, new, known
-    parts = [_summed(each, codes) for each in sums]
+    (axis,) = setting.new
+    sums = grid.sums if axis == 0 else tuple(total.T for total in grid.sums)
+    codes = (rows, columns)[axis]
+    parts = [_summed(total, codes) for total in sums]
     if grid.symmetry:
-        both = [_summed(each.T, codes) for each in parts]
-        totals = [np.diag(grid.others(grid.others(each, 0), 1)) for each in both]
+        both = [_summed(part.T, codes) for part in parts]
+        totals = [np.diag(grid.others(grid.others(total, 0), 1)) for total in both]
     else:
-        totals = [grid.others(each.sum(axis=1), 0) for each in parts]
+        totals = [grid.others(part.sum(axis=1), 0) for part in parts]
     grand = _mean(totals[0], totals[1])[:, None]
     means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
     if grid.symmetry:  # a node is left out of the columns too
         means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
     grand = np.broadcast_to(grand[codes], sums[0].shape)
     means = means[codes]
-    if setting is Setting.C:
+    if axis == 1:
         grand = grand.T
         means = means.T
-    return {"grand_mean": grand, new: grand, known: means, "additive": means}
+    return _of_one_side(axis, grand, means)
 
 
-def _codes(given: np.ndarray | None, size: int) -> np.ndarray:
+def _of_one_side(axis: int, grand: np.ndarray, means: np.ndarray) -> _Means:
+    """Return the baselines of pairs with one new side, from the grand mean and the means of the known side."""
+    known = _SIDE_MEANS[1 - axis]
+    return {"grand_mean": grand, _SIDE_MEANS[axis]: grand, known: means, "additive": means}
+
+
+def _codes(units: np.ndarray | None, size: int) -> np.ndarray:
     """Return the number of the unit of each row, counted from 0 without a gap."""
-    if given is None:
+    if units is None:
         return np.arange(size)
-    return np.unique(given, return_inverse=True)[1].reshape(size)
+    return np.unique(units, return_inverse=True)[1].reshape(size)
 
 
 def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -335,14 +341,14 @@ class _Cells:
     ) -> np.ndarray:
         """Return for each cell the mean over the cells of the same place in other units, which are cells if None."""
         if units is None:
-            rest = [_of_others(each, places, self.subtracts) for each in self.sums]
+            rest = [_of_others(total, places, self.subtracts) for total in self.sums]
             return _mean(rest[0], rest[1], otherwise)
         codes = pair_numbers(places, units, int(units.max()) + 1)
         starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
-        rest = [
-            _of_others(np.bincount(blocks, each), places[starts], self.subtracts)[blocks]
-            for each in self.sums
-        ]
+        rest = []
+        for total in self.sums:
+            of_blocks = np.bincount(blocks, total)
+            rest.append(_of_others(of_blocks, places[starts], self.subtracts)[blocks])
         return _mean(rest[0], rest[1], otherwise)
 
     @property
@@ -356,8 +362,8 @@ class _Cells:
         starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
         first, second = (_codes(codes_of_side[starts], starts.size) for codes_of_side in units)
         rest = []
-        for each in self.sums:
-            sums = np.bincount(blocks, each)
+        for total in self.sums:
+            sums = np.bincount(blocks, total)
             columns = np.bincount(second, sums)
             outside = _outside(columns, first, second, self.subtracts)
             # The sum over the columns of a row's own blocks, each without the row.
@@ -411,14 +417,10 @@ def _without_units(cells: _Cells, setting: Setting, units: Units) -> _Means:
     codes = units.of_labels(cells.labels, setting)
     if setting is Setting.D:
         return dict.fromkeys(BASELINES, cells.mean_without_both(codes))
+    (axis,) = setting.new
     grand = cells.mean_of_others(cells.together, codes[0])
-    places = cells.columns
-    known = "task_means"
-    new = "instance_means"
-    if setting is Setting.C:
-        places, known, new = cells.rows, new, known
-    means = cells.mean_of_others(places, codes[0], grand)
-    return {"grand_mean": grand, new: grand, known: means, "additive": means}
+    means = cells.mean_of_others(cells.places[1 - axis], codes[0], grand)
+    return _of_one_side(axis, grand, means)
 
 
 def _without_cells(cells: _Cells, units: Units) -> _Means:
@@ -437,9 +439,7 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
         high = np.maximum(cells.rows, cells.columns)
         codes = pair_numbers(low, high, cells.labels.shape[1])
     grand = cells.mean_of_others(cells.together, codes)
-    rows, columns = (
-        cells.mean_of_others(each, codes, grand) for each in (cells.rows, cells.columns)
-    )
+    rows, columns = (cells.mean_of_others(places, codes, grand) for places in cells.places)
     additive = rows + columns - grand
     if _tells_effects(cells.w):
         if is_single and _is_affordable(cells):
@@ -503,8 +503,8 @@ def _fit_without_folds(cells: _Cells, codes: np.ndarray) -> tuple[np.ndarray, np
         effects = Effects(
             cells.rows[train], cells.columns[train], cells.w[train], cells.labels.shape
         )
-        found = effects.fit(cells.y[train], effects.iterate)
-        fitted[test], determined[test] = found.at(cells.rows[test], cells.columns[test])
+        fit = effects.fit(cells.y[train], effects.iterate)
+        fitted[test], determined[test] = fit.at(cells.rows[test], cells.columns[test])
     return fitted, determined
 
 

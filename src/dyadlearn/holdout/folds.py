@@ -93,21 +93,25 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        apart = self.apart = rows_leave_kernels(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem = problem
         self.setting = setting
         self.units = units
-        _check_work(problem, setting, units, apart)
-        self.folds = folds_of(problem.labels, setting, units)
-        if not all((problem.labels.observed & ~fold.left).any() for fold in self.folds):
+        labels = problem.labels
+        n_units = [np.unique(codes).size for codes in units.of_labels(labels, setting)]
+        _check_number(labels, setting, math.prod(n_units))
+        solver = _GridSolver if labels.grid is not None else _PairSolver
+        self._solver = solver(problem, setting)
+        self._solver.check_memory(n_units)
+        self.folds = folds_of(labels, setting, units)
+        if not all((labels.observed & ~fold.left).any() for fold in self.folds):
             raise nothing_left()
-        self._solved = self._completed
-        if problem.labels.grid is None:
-            self._solved = self._solved_apart if apart else self._solved_without
-        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
-        self._sides: dict[tuple[int, float, bytes], Any] = {}
         self.starts: list[Solved | None] = [None] * len(self.folds)
+
+    @property
+    def rows_leave(self) -> bool:
+        """Whether the rows and columns of a fold leave the kernels too."""
+        return self._solver.rows_leave
 
     @property
     def converged(self) -> bool:
@@ -176,7 +180,7 @@ class Folds:
         for number in numbers:
             fold = self.folds[number]
             start = self.starts[number]
-            self.starts[number], values = self._solved(pairing, fold, start, stopping)
+            self.starts[number], values = self._solver.solve(pairing, fold, start, stopping)
             predictions.append(values)
             watch()
         if unconverged := self._unconverged:
@@ -197,61 +201,127 @@ class Folds:
             solution for solution in solutions if solution is not None and not solution.converged
         ]
 
-    # Each of the next methods solves the model without a fold, and returns the solution and the
-    # test predictions.
 
-    def _completed(
+class _GridSolver:
+    """Completes a grid of labels without a fold.
+
+    Attributes
+    ----------
+    problem : Problem
+    setting : Setting
+    rows_leave : bool
+        Whether the rows and columns of a fold leave the kernels too.
+    """
+
+    def __init__(self, problem: Problem, setting: Setting) -> None:
+        self.problem = problem
+        self.setting = setting
+        self.rows_leave = rows_leave_kernels(problem.pairing, setting)
+        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
+        self._sides: dict[tuple[int, float, bytes], Any] = {}
+
+    def check_memory(self, n_units: Sequence[int]) -> None:
+        """Raise if the folds of so many units of each side do not fit into memory."""
+        labels = self.problem.labels
+        pairing = self.problem.pairing
+        ranks = pairing.ranks
+        total = math.prod(n_units)
+        # A mask for each fold, and its solution, from which the next solve starts.
+        of_fold = 0.125 + (2.0 if pairing.knows_tasks else 1.0)
+        need = total * of_fold * math.prod(labels.shape)
+        need += solve_numbers(
+            labels.shape,
+            ranks,
+            coupled=pairing.knows_tasks,
+            complete=False,
+            weighted=labels.weights is not None,
+        )
+        if self.rows_leave:  # each fold has its own eigenvectors and operators
+            for axis, n in zip(self.setting.new, n_units, strict=True):
+                need += 2.0 * n * labels.shape[axis] * ranks[axis]
+        refuse(need, labels.values, self.setting, f" in {total} folds")
+
+    def solve(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
     ) -> Predicted:
-        """Complete a grid without the labels of a fold."""
+        """Return the solution without a fold, and the predictions of its test labels."""
         labels = self.problem.labels.hide(fold.left)
-        inner = pairing
-        if self.apart:
-            # In setting D, folds share left-out rows or columns. Operators of a side are cached for
-            # all folds, and for the next regularisation if one of its two values is the same.
-            for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
-                del self._sides[key]
-            sides = self._sides if self.setting is Setting.D else None
+        part = pairing
+        if self.rows_leave:
             labels = labels.part(*fold.staying)
-            inner = part_of(pairing, fold.staying, self._spectra, sides)
-        with warnings.catch_warnings(
-            action="ignore", category=ConvergenceWarning
-        ):  # one for all folds follows
-            completion = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(
-                start
-            )
-        if self.apart:
-            predicted = predict_outside(pairing, fold.staying, completion.labels)
-        else:
-            predicted = completion.labels
-        return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
+            part = self._part(pairing, fold)
+        problem = replace(self.problem, pairing=part, labels=labels, **stopping)
+        # One warning for all folds follows.
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            completion = problem.complete(start)
+        predictions = completion.labels
+        if self.rows_leave:
+            predictions = predict_outside(pairing, fold.staying, completion.labels)
+        flat = namespace(predictions).reshape(predictions, (-1,))
+        return completion, take_rows(flat, fold.test)
 
-    @cached_property
-    def _system(self) -> ObservedSystem:
-        """Equations of a list of labels, with features rotated once for all folds."""
-        return self.problem.system()
+    def _part(self, pairing: Pairing, fold: Fold) -> Pairing:
+        """Return the model of the rows and columns that a fold does not leave out."""
+        if self.setting is not Setting.D:
+            return part_of(pairing, fold.staying, self._spectra)
+        # Folds share left-out rows or columns. Operators of a side are cached for all folds, and
+        # for the next regularisation if one of its two values is the same.
+        alphas = list(pairing.alphas.values())
+        self._sides = {key: side for key, side in self._sides.items() if key[1] in alphas}
+        return part_of(pairing, fold.staying, self._spectra, self._sides)
 
-    def _solved_without(
+
+class _PairSolver:
+    """Solves for a list of labels without a fold.
+
+    Attributes
+    ----------
+    problem, rows_leave : as in `_GridSolver`
+    """
+
+    def __init__(self, problem: Problem, setting: Setting) -> None:
+        self.problem = problem
+        self.rows_leave = rows_leave_kernels(problem.pairing, setting)
+        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
+
+    def check_memory(self, n_units: Sequence[int]) -> None:
+        """Raise if the folds of so many units of each side do not fit into memory."""
+        labels = self.problem.labels
+        total = math.prod(n_units)
+        # A mask of the pairs for each fold, and its solution.
+        of_fold = 0.125 * labels.size + math.prod(self.problem.pairing.ranks)
+        purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
+        remedy = "pass groups that are left out together, for example five"
+        check_memory(8 * (total * of_fold + labels.size), labels.values, purpose, remedy)
+
+    def solve(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
     ) -> Predicted:
-        """Solve for a list of labels without those of a fold; the kernels keep all rows."""
+        """Return the solution without a fold, and the predictions of its test labels."""
+        if self.rows_leave:
+            return self._solved_for_part(pairing, fold, start, stopping)
         labels = self.problem.labels
         training = labels.hide(fold.left)
         system = self._system.at(cast(Coupled, pairing)).among(training)
-        solution = solve_by_directions(system.operators, training) or system.solve(
-            start, **stopping
-        )
+        solution = solve_by_directions(system.operators, training)
+        if solution is None:
+            solution = system.solve(start, **stopping)
         test = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
         return solution, system.fitted(solution, test)
+
+    @cached_property
+    def _system(self) -> ObservedSystem:
+        """Equations of the labels, with features rotated once for all folds."""
+        return self.problem.system()
 
     @cached_property
     def _features(self) -> list[Array]:
         return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
 
-    def _solved_apart(
+    def _solved_for_part(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
     ) -> Predicted:
-        """Solve for a list of labels without the rows of a fold in the kernels, and predict these rows as new ones."""
+        """Solve without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
                 "Settings B, C and D of observed pairs fit the model again for each fold, which is "
@@ -259,29 +329,30 @@ class Folds:
                 "Tikhonov's filter: use setting A, or filter=None."
             )
         labels = self.problem.labels
-        features = []
-        for axis, (spectrum, staying) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
-            rows = self._features[axis]
-            key = (axis, staying.tobytes())
-            rows = rows[:, :-1] if spectrum.has_free_constant else rows
-            if key not in self._spectra:
-                self._spectra[key] = Spectrum.from_features(
-                    take_rows(rows, staying), constant=spectrum.constant
-                )
-            if spectrum.has_free_constant:
-                rows = with_ones(rows - namespace(rows).mean(take_rows(rows, staying), axis=0))
-            features.append(rows)
+        left, right = (self._features_beside(axis, pairing, fold) for axis in (0, 1))
         part = cast(Coupled, part_of(pairing, fold.staying, self._spectra))
         training = labels.hide(fold.left).part(*fold.staying)
         solution = solve_by_directions(part, training)
         if solution is None:
             solution = ObservedSystem.of(part, training).solve(start, **stopping)
-        coefficients = part.expansion(
-            part.coefficients_of(solution.spectral, solution.mean)
-        ).absorbed
-        return solution, sandwich_at(
-            features[0], coefficients, features[1], *labels.take(fold.test).places
-        )
+        coefficients = part.coefficients_of(solution.spectral, solution.mean)
+        absorbed = part.expansion(coefficients).absorbed
+        return solution, sandwich_at(left, absorbed, right, *labels.take(fold.test).places)
+
+    def _features_beside(self, axis: int, pairing: Pairing, fold: Fold) -> Array:
+        """Return the features of all rows of a side, centred on the rows that stay; store the spectrum of those."""
+        spectrum = pairing.spectra[axis]
+        staying = fold.staying[axis]
+        rows = self._features[axis]
+        if spectrum.has_free_constant:
+            rows = rows[:, :-1]
+        known = take_rows(rows, staying)
+        key = (axis, staying.tobytes())
+        if key not in self._spectra:
+            self._spectra[key] = Spectrum.from_features(known, constant=spectrum.constant)
+        if not spectrum.has_free_constant:
+            return rows
+        return with_ones(rows - namespace(rows).mean(known, axis=0))
 
 
 def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
@@ -296,61 +367,27 @@ def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
     folds = []
     for test in np.split(order, np.flatnonzero(np.diff(fold_of[order])) + 1):
         numbers = [int(codes[test[0]]) for codes in unit_of]
-        left = np.logical_or.reduce(
-            [codes == number for codes, number in zip(unit_of, numbers, strict=True)]
-        )
-        left = left.reshape(labels.observed.shape)
-        staying, leaving = ([np.arange(length) for length in labels.shape] for _ in range(2))
+        hidden = [codes == number for codes, number in zip(unit_of, numbers, strict=True)]
+        left = np.logical_or.reduce(hidden).reshape(labels.observed.shape)
+        staying = [np.arange(length) for length in labels.shape]
+        leaving = [np.arange(length) for length in labels.shape]
         for (axis, codes), number in zip(sides, numbers, strict=False):
-            staying[axis], leaving[axis] = (
-                np.flatnonzero(codes != number),
-                np.flatnonzero(codes == number),
-            )
+            staying[axis] = np.flatnonzero(codes != number)
+            leaving[axis] = np.flatnonzero(codes == number)
         folds.append(Fold(left, test, (staying[0], staying[1]), (leaving[0], leaving[1])))
     return folds
 
 
-def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -> None:
-    """Raise if there are too many units to solve again for each, or too little memory."""
-    labels = problem.labels
-    pairing = problem.pairing
-    n_units = [np.unique(codes).size for codes in units.of_labels(labels, setting)]
-    total = math.prod(n_units)
-    if total > _MOST_FOLDS:
+def _check_number(labels: Labels, setting: Setting, n_folds: int) -> None:
+    """Raise if there are too many folds to solve again for each."""
+    if n_folds > _MOST_FOLDS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
             f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, "
             f"would be solved again "
-            f"{total} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for "
+            f"{n_folds} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for "
             f"example five."
         )
-    m, q = labels.shape
-    ranks = pairing.ranks
-    if labels.grid is None:
-        # A mask of the pairs for each fold, and its solution.
-        numbers = total * (0.125 * labels.size + math.prod(ranks)) + labels.size
-        purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
-        check_memory(
-            8 * numbers,
-            labels.values,
-            purpose,
-            "pass groups that are left out together, for example five",
-        )
-        return
-    # A mask for each fold, and its solution, from which the next solve starts.
-    need = total * (0.125 + (2.0 if pairing.knows_tasks else 1.0)) * m * q
-    options = {
-        "coupled": pairing.knows_tasks,
-        "complete": False,
-        "weighted": labels.weights is not None,
-    }
-    need += solve_numbers((m, q), ranks, **options)
-    if apart:  # each fold has its own eigenvectors and operators
-        need += sum(
-            2.0 * n * labels.shape[axis] * ranks[axis]
-            for axis, n in zip(setting.new, n_units, strict=True)
-        )
-    refuse(need, labels.grid, setting, f" in {total} folds")
 
 
 def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups: Units) -> str:

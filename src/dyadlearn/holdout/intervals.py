@@ -218,17 +218,14 @@ class Intervals:
         if problem.labels.is_full:
             if problem.labels.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
                 raise nothing_left()
-            return jackknife(
-                problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups")
-            )
+            members = group_members(codes, problem.labels.shape[0], "groups")
+            return jackknife(problem.pairing, problem.Y, members)
         return jackknife_of(problem, codes)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
-        return (
-            namespace(held_out).abs(self._labels - held_out)
-            / (1.0 + self._distances[0])[:, None] ** 0.5
-        )
+        widths = (1.0 + self._distances[0])[:, None] ** 0.5
+        return namespace(held_out).abs(self._labels - held_out) / widths
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
@@ -267,9 +264,10 @@ class Intervals:
         self, rows: NewRows, columns: NewRows, predicted: Array, coverage: float
     ) -> Bounds:
         """Return bounds for new instances with new tasks; arguments as in `new_rows`."""
-        own, across = self._distances
-        widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
-        (novelty, _), (task_novelty, _) = self._local(rows), self._local(columns, 1)
+        of_rows, of_columns = self._distances
+        widths = (1.0 + (of_rows[:, None] + of_columns[None, :]) / 2) ** 0.5
+        novelty, _ = self._local(rows)
+        task_novelty, _ = self._local(columns, 1)
         reach = self._reach(self.held_out(Setting.D), widths, coverage)
         reach = reach * (1.0 + (novelty[:, None] + task_novelty[None, :]) / 2) ** 0.5
         return predicted - reach, predicted + reach
@@ -293,15 +291,14 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        sides = [
-            Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)
-        ]
+        spectra_and_ridges = zip(pairing.spectra, side_ridges(pairing), strict=True)
+        sides = [Novelty.of(spectrum, ridge) for spectrum, ridge in spectra_and_ridges]
         return sides * 2 if pairing.symmetry else sides
 
     @cached_property
     def _distances(self) -> list[Array]:
         """Novelty of each row, and of each column, relative to the median of its side."""
-        return [each.left_out / each.typical for each in self._novelty]
+        return [side.left_out / side.typical for side in self._novelty]
 
     def _local(self, rows: NewRows, side: int = 0) -> tuple[Array, Array | None]:
         """Return the relative novelty (a,) of new rows, and its increase (a, n) if a training row is left out."""
@@ -434,15 +431,13 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, math.inf, values), axis=2)
     # Ranks below 1 and above the number of values mean infinite bounds.
-    names, each = np.unique(counts, return_inverse=True)
-    places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
-    flat = take_rows(
-        xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1)
-    )
+    distinct, number_of = np.unique(counts, return_inverse=True)
+    places = np.array([ranks(int(n), coverage)[end] for n in distinct])[number_of]
+    at = np.arange(a * q) * m + np.clip(places - 1, 0, m - 1)
+    flat = take_rows(xp.reshape(ordered, (-1,)), at)
     none = np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0))
-    return xp.reshape(
-        xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q)
-    )
+    infinite = as_array_of(none, flat, flat.dtype)
+    return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, infinite), (a, q))
 
 
 def upper_scores(scores: Array, coverage: float) -> Array:

@@ -98,9 +98,11 @@ def _by_formula(how: Formula) -> Jackknife:
     """Return the models of a formula that `_has_models` accepts."""
     if not isinstance(how.way, Route):
         return _by_labelled_part(how, _units(how))
-    found = how.inverted()
-    left = UnitsLeftOut(how.problem.labels, found.centred, found.held_out, found.shift, _units(how))
-    return models_by_inverse(how.problem.pairing, found.inverse, left)
+    inverted = how.inverted()
+    left = UnitsLeftOut(
+        how.problem.labels, inverted.centred, inverted.held_out, inverted.shift, _units(how)
+    )
+    return models_by_inverse(how.problem.pairing, inverted.inverse, left)
 
 
 def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
@@ -131,6 +133,6 @@ def _by_folds(how: Plan) -> Jackknife:
     models = []
     for fold, solved in zip(folds.folds, folds.starts, strict=True):
         assert isinstance(solved, Completion)
-        staying = fold.staying if folds.apart else None
+        staying = fold.staying if folds.rows_leave else None
         models.append(expansion_of_fold(how.problem.pairing, staying, solved.labels))
     return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)

@@ -1,16 +1,15 @@
 r"""The one place that decides how to hold out: `plan` for problems, and `plan_fits` for estimators to fit again.
 
-=============  ======================================================================================================
+=============  ===================================================================================
 outcome        when
-=============  ======================================================================================================
-`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and
-columns are missing,
-               for independent tasks, and from an inverse over the observed or the missing pairs, if
-               that is affordable
+=============  ===================================================================================
+`Formula`      one fit gives all held-out predictions: of complete labels, where whole rows and
+               columns are missing, for independent tasks, and from an inverse over the observed or
+               the missing pairs, if that is affordable
 `SolveAgain`   the labels of each fold are hidden, and the model is solved again
 `FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each
-fold
-=============  ======================================================================================================
+               fold
+=============  ===================================================================================
 
 A plan describes its method, its reason and its cost in time and memory before anything is computed.
 """
@@ -480,10 +479,9 @@ def plan(
         splitter = default_splitter(labels, setting, together)
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
-    if labels.grid is None and setting is Setting.A:
-        words += (
-            " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
-        )
+    if units.cells is not None and units.cells.size < math.prod(labels.shape):
+        # These are other folds than those of a grid, whose missing pairs are in folds too.
+        words += " of pairs"
     reason = "folds were asked for" if method == "folds" else _reason(problem, setting)
     return SolveAgain(
         problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None
@@ -583,16 +581,14 @@ def _way(
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
     codes = _codes_of_labels(problem, setting, units)
-    offered = [
-        each
-        for each in routes(pairing, labels, setting, codes, n_alphas)
-        if _is_possible(each, labels)
-    ]
-    affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
-    chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
-    if chosen is None and labels.is_full:
-        return "folds of cells"
-    return chosen
+    offered = []
+    for route in routes(pairing, labels, setting, codes, n_alphas):
+        is_cheap = is_forced or is_affordable(route.work, labels, n_alphas)
+        if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
+            offered.append(route)
+    if offered:
+        return min(offered, key=lambda route: route.work)
+    return "folds of cells" if labels.is_full else None
 
 
 def most_work(labels: Labels) -> float:
@@ -609,10 +605,6 @@ def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
     """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
     most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
     return work <= most_work(labels) and work * n_alphas <= most_of_search
-
-
-def _is_possible(route: Route, labels: Labels) -> bool:
-    return fits_in_memory(bytes_of(route, labels), labels.values)
 
 
 def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:
@@ -685,8 +677,8 @@ def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
     # With a regularisation for each task, the smoother has none.
     errors = [
         side.rounding_of_left_out()
-        for side, own in sides
-        if setting.value in own and not math.isnan(side.alpha)
+        for side, letters in sides
+        if setting.value in letters and not math.isnan(side.alpha)
     ]
     warn_of_rounding(max(errors, default=0.0))
 
@@ -799,7 +791,7 @@ def _inverted(
 
 def _leaves_nothing(codes: list[np.ndarray]) -> bool:
     """Return whether all labels are in one unit of a side, given the unit of each label."""
-    return any((each == each[0]).all() for each in codes)
+    return any((of_side == of_side[0]).all() for of_side in codes)
 
 
 def _by_inverse(
@@ -820,13 +812,14 @@ def _by_inverse(
     predictions = labels.shaped(inverted.held_out) + inverted.shift
     if not everywhere or not labels.has_missing:
         return predictions
+    unlabelled = Unlabelled(
+        operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
+    )
     if setting is Setting.A and units.cells is None:
-        elsewhere = problem.complete().labels
+        fitted = unlabelled.fitted()
+        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(
-            operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
-        )
         codes = together.of_labels(labels, setting)
         elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
     observed = as_array_of(labels.observed, predictions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -344,10 +344,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 if self.setting == Setting.D:
                     test = ((first == a) & (second == b)) | ((first == b) & (second == a))
                 else:
-                    if self.setting == Setting.B:
-                        new, known = (first, second)
-                    else:
-                        new, known = (second, first)
+                    is_b = self.setting == Setting.B
+                    new = first if is_b else second
+                    known = second if is_b else first
                     test = (new == a) & (known != a)
                 if test.any():
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
@@ -429,9 +428,7 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
         for column in (*known, *asked)
     ):
         return
-    wanted, others = (
-        {label for column in columns for label in _as_list(column)} for columns in (asked, known)
-    )
+    wanted, others = (set(chain.from_iterable(map(_as_list, ids))) for ids in (asked, known))
     alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(

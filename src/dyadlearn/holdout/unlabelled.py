@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
+from dyadlearn._rounding import settle
 from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import Inverse, MissingInverse
@@ -70,8 +71,8 @@ class Unlabelled:
         grid = zeros((observed.size,), self.centred) + float("nan")
         if float(self.labels.size) * missing.size > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
-        known = [each[observed] for each in codes]
-        asked = np.stack([each.reshape(-1)[missing] for each in codes])
+        known = [of_side[observed] for of_side in codes]
+        asked = np.stack([of_side.reshape(-1)[missing] for of_side in codes])
         wanted, unit_of = np.unique(asked, axis=1, return_inverse=True)
         unit_of = unit_of.reshape(-1)
         n = self.labels.size
@@ -90,6 +91,21 @@ class Unlabelled:
             pieces.extend(self._predictions(labels, missing, asked_of))
             places.extend(missing[at] for at in asked_of)
         grid = placed(pieces, places, observed.size)
+        return namespace(grid).reshape(grid, self.labels.shape)
+
+    def fitted(self) -> Array | None:
+        """Return a grid (m, q) with predictions of the missing labels by the model of all labels; NaN elsewhere.
+
+        Returns None if the inverse does not know them.
+        """
+        labels = self.centred[:, None]
+        filled = self.inverse.filled(labels)
+        if filled is None:
+            return None
+        # Predictions that are only rounding are exactly zero, so that they tie.
+        filled = settle(filled, self.inverse.prediction_level(labels))
+        observed = self.labels.observed
+        grid = placed([filled[:, 0]], [np.flatnonzero(~observed)], observed.size)
         return namespace(grid).reshape(grid, self.labels.shape)
 
     @property

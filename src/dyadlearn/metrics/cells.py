@@ -65,8 +65,10 @@ def as_average(average: str | None, setting: str | Setting | None) -> str:
             return "micro"
         return check_choice(average, "average", _AVERAGES)
     if average is not None:
-        found = f"found setting={as_setting(setting).value!r} and average={average!r}"
-        raise ValueError(f"Give average or setting, not both: a setting has its average, {found}.")
+        both = f"setting={as_setting(setting).value!r} and average={average!r}"
+        raise ValueError(
+            f"Give average or setting, not both: a setting has its average, found {both}."
+        )
     return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "micro")
 
 
@@ -422,32 +424,27 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
     name = metric.scoring.removeprefix("neg_")
     sign = 1 if name == metric.scoring else -1
     options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
-    given = signature(metric).parameters.values()
-    own = [each for each in given if each.kind is each.KEYWORD_ONLY and each.name not in options]
+    parameters = [Parameter(array, Parameter.POSITIONAL_OR_KEYWORD) for array in ("Y", "F")]
+    for parameter in signature(metric).parameters.values():
+        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.name not in options:
+            parameters.append(parameter.replace(kind=Parameter.POSITIONAL_OR_KEYWORD))
     if not metric.can_tie:
         del options["tie_tolerance"]
-    taken = Signature(
-        [
-            *(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("Y", "F")),
-            *(each.replace(kind=each.POSITIONAL_OR_KEYWORD) for each in own),
-            *(
-                Parameter(each, Parameter.KEYWORD_ONLY, default=default)
-                for each, default in options.items()
-            ),
-        ]
-    )
+    for option, default in options.items():
+        parameters.append(Parameter(option, Parameter.KEYWORD_ONLY, default=default))
+    taken = Signature(parameters)
 
     def score(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = taken.bind(*args, **kwargs).arguments
+            arguments = taken.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
-        Y = given.pop("Y")
-        F = given.pop("F")
-        returned = given.pop("return_undefined", False)
-        prepared = metric(Y, **given)
+        Y = arguments.pop("Y")
+        F = arguments.pop("F")
+        returns_undefined = arguments.pop("return_undefined", False)
+        prepared = metric(Y, **arguments)
         value = sign * prepared(F) + 0.0  # turns −0 into 0
-        return (value, prepared.n_undefined) if returned else value
+        return (value, prepared.n_undefined) if returns_undefined else value
 
     score.__doc__ = function_doc(metric, taken.parameters)
     score.__name__ = score.__qualname__ = name

@@ -53,8 +53,8 @@ def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = Fa
     flat = xp.reshape(rows, (-1,))
 
     def is_below(position: Array) -> Array:
-        found = xp.take(flat, position)
-        return xp.astype(found <= values if or_equal else found < values, xp.int64)
+        numbers = xp.take(flat, position)
+        return xp.astype(numbers <= values if or_equal else numbers < values, xp.int64)
 
     at = start
     length = rows.shape[-1]
@@ -125,12 +125,9 @@ class Ranked(Metric):
             # For one long row on an accelerator, the library's search is faster than looking for
             # ties.
             flat = rows[0, 0, :]
-            ends = ((lowest, "left"), (highest, "right"))
-            found = [
-                xp.reshape(xp.searchsorted(flat, value[0, :], side=side), (1, -1))
-                for value, side in ends
-            ]
-            return found[0], found[1]
+            below = xp.searchsorted(flat, lowest[0, :], side="left")
+            not_above = xp.searchsorted(flat, highest[0, :], side="right")
+            return xp.reshape(below, (1, -1)), xp.reshape(not_above, (1, -1))
         below = self._below(rows, lowest)
         flat = xp.reshape(rows, (-1,))
         n = rows.shape[-1]
@@ -484,7 +481,8 @@ class ConcordanceIndex(Ordered):
         place = self._cells.place
         self._ranks = place(order.ranks)
         self._highest = order.highest
-        self._excess, self._pairs = place(order.excess), place(order.pairs)
+        self._excess = place(order.excess)
+        self._pairs = place(order.pairs)
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
@@ -517,9 +515,9 @@ class Correlation(Ordered):
         xp = namespace(centred)
         length = xp.sqrt(xp.sum(centred * centred, axis=-1))
         product = xp.sum(centred * directions, axis=-1)
-        found = product / xp.where(length > 0, length, 1.0)
+        correlations = product / xp.where(length > 0, length, 1.0)
         # Rounding may exceed ±1 slightly.
-        return xp.clip(found, -1.0, 1.0)
+        return xp.clip(correlations, -1.0, 1.0)
 
 
 class Pearson(Correlation):

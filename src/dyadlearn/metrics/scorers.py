@@ -62,7 +62,8 @@ class Borrowed(Metric):
     can_tie = False
 
     def __init__(self, Y: Any, *, scorer: str | Callable[..., Any], **options: Any) -> None:
-        self._scorer, self._estimator = get_scorer(scorer), _Numbers()
+        self._scorer = get_scorer(scorer)
+        self._estimator = _Numbers()
         super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -89,14 +90,16 @@ class Borrowed(Metric):
         if np.isnan(stack[:, self._cells.observed]).any():
             refuse_nan()
         with config_context(skip_parameter_validation=True):  # they were validated before
-            scores = [
-                self._scorer(self._estimator, row[mask], truth[mask])
-                for rows in stack
-                for row, (truth, mask) in zip(rows, self._rows, strict=True)
-            ]
-        return self._cells.place(
-            np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows))
-        )
+            scores = [self._scores_of_grid(rows) for rows in stack]
+        shape = (len(stack), len(self._rows))
+        return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(shape))
+
+    def _scores_of_grid(self, rows: np.ndarray) -> list[float]:
+        """Return the score of each row of predictions."""
+        scores = []
+        for row, (truth, mask) in zip(rows, self._rows, strict=True):
+            scores.append(self._scorer(self._estimator, row[mask], truth[mask]))
+        return scores
 
 
 class PreparedScorer(Protocol):
@@ -197,8 +200,8 @@ class Scorer(Stored):
         average : {"micro", "instance", "task"}, default=None
         """
         chosen = as_average(average, setting)
-        own: str | None = self.options.get("average")
-        return chosen if own is None or average is not None else own
+        option: str | None = self.options.get("average")
+        return chosen if option is None or average is not None else option
 
     def prepare(
         self,
@@ -337,9 +340,9 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         raise TypeError(
             f"A scorer of scikit-learn takes no option but average here, found {which}."
         )
-    found = get_scorer(scoring)
-    function = getattr(found, "_score_func", None)
-    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
+    borrowed = get_scorer(scoring)
+    function = getattr(borrowed, "_score_func", None)
+    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(borrowed))
     # Other functions may have the name of one of scikit-learn's.
     if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
         name = None
@@ -349,7 +352,7 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     with warnings.catch_warnings(action="error"):
         # For example, that clusters are discrete, or that all classes are among the best two.
         try:
-            scores_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
+            scores_numbers = bool(np.isfinite(float(borrowed(_Numbers(), _PREDICTIONS, _LABELS))))
         except Exception as error:  # scorers of classifiers raise various errors
             scores_numbers = False
             cause = error
@@ -364,7 +367,7 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         return Scorer(name, Borrowed, {**options, "scorer": name})
     title = getattr(function, "__name__", repr(scoring))
     return Scorer(
-        f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title,
+        f"neg_{title}" if getattr(borrowed, "_sign", 1) < 0 else title,
         Borrowed,
         {**options, "scorer": scoring},
     )
@@ -399,85 +402,91 @@ def prepared_score(
     targets = labels.values if targets is None else targets
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if getattr(judge.metric, "is_of_rows", False) and judge.average_in(setting) == "micro":
+    if not getattr(judge.metric, "is_of_rows", False):
+        return _ScoreOfGrid(judge, labels, targets, setting)
+    if judge.average_in(setting) == "micro":
         return judge.prepare(targets, average="micro", tie_tolerance=None)
-    return _ListScore(judge, labels, targets, setting)
+    return _ScoreOfLines(judge, labels, targets, setting)
 
 
-class _ListScore:
-    """Score of a list of labels, which are arranged in matrices with NaN for cells without a label.
+class _ScoreOfGrid:
+    """Score of a list of labels by a metric of the whole grid, with NaN for cells without a label."""
 
-    A metric of the whole grid has one matrix, if that fits in memory. For a metric of each instance
-    or task, those with about the same number of labels share a matrix, so that all matrices need
-    little more memory than the list.
+    of_squared_errors = None
+    average = "micro"
+
+    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+        numbered = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
+        grid = numbered.dense().values
+        self._places = np.where(np.isnan(grid), labels.size, grid).astype(np.intp)
+        arranged = _arranged(targets, self._places, math.nan)
+        self._prepared = judge.prepare(arranged, setting=setting, tie_tolerance=None)
+        self.can_tie = getattr(judge.metric, "can_tie", False)
+        self.n_undefined = self._prepared.n_undefined
+
+    def __call__(self, F: Array) -> Any:
+        """Return the score of predictions (n,)."""
+        return self._prepared(_arranged(F, self._places, 0.0))
+
+
+class _ScoreOfLines:
+    """Score of a list of labels by a metric of each instance or task.
+
+    Instances or tasks with about the same number of labels share a matrix, with NaN behind the
+    labels of each, so that all matrices need little more memory than the list.
     """
 
     of_squared_errors = None
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        self._blocks: list[tuple[np.ndarray, Any]] = []
-        self._n_added = 0  # rows at the end of each block of which the score is not used
-        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), ValueError()
         self.can_tie = getattr(judge.metric, "can_tie", False)
-        self.average = judge.average_in(setting) if self._is_of_rows else "micro"
-        if self._is_of_rows:
-            axis = 0 if self.average == "instance" else 1
-            judge.prepare(
-                targets, average="micro", tie_tolerance=None
-            )  # raises for labels that the metric cannot use
-            places = _rows_of_a_length(labels.places[axis], labels.size)
-            how = {"average": "instance"}
-            if distinct_labels(targets).size == 2:
-                places = [_with_both_values(at, to_numpy(targets)) for at in places]
-                self._n_added = 1
-        else:
-            grid = (
-                replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
-                .dense()
-                .values
-            )
-            places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
-            how = {"setting": setting}
-        for at in places:
+        self.average = judge.average_in(setting)
+        axis = 0 if self.average == "instance" else 1
+        # This raises for labels that the metric cannot use.
+        judge.prepare(targets, average="micro", tie_tolerance=None)
+        matrices = _rows_of_a_length(labels.places[axis], labels.size)
+        self._n_added = 0  # rows at the end of each block of which the score is not used
+        if distinct_labels(targets).size == 2:
+            matrices = [_with_both_values(at, to_numpy(targets)) for at in matrices]
+            self._n_added = 1
+        self._blocks: list[tuple[np.ndarray, Any]] = []
+        refusal = ValueError()
+        for at in matrices:
+            arranged = _arranged(targets, at, math.nan)
             try:
-                prepared = judge.prepare(self._block(targets, at), tie_tolerance=None, **how)
+                prepared = judge.prepare(arranged, average="instance", tie_tolerance=None)
             except ValueError as error:  # no row of the block has a score
                 refusal = error
                 continue
-            if not self._is_of_rows or self._n_rows(at, prepared):
+            if self._n_rows(at, prepared):
                 self._blocks.append((at, prepared))
         if not self._blocks:
             raise refusal
-        if self._is_of_rows:
-            self.n_undefined = labels.shape[axis] - sum(
-                self._n_rows(at, metric) for at, metric in self._blocks
-            )
-        else:
-            self.n_undefined = self._blocks[0][1].n_undefined
+        n_scored = sum(self._n_rows(at, prepared) for at, prepared in self._blocks)
+        self.n_undefined = labels.shape[axis] - n_scored
 
-    def _n_rows(self, at: np.ndarray, metric: Any) -> int:
+    def _n_rows(self, at: np.ndarray, prepared: Any) -> int:
         """Return the number of rows of a block that have a score, without added rows."""
-        return int(np.count_nonzero(metric.rows < len(at) - self._n_added))
-
-    def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
-        """Return the values (n,) at some positions, and the value `outside` at position n."""
-        xp = namespace(values)
-        padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
-        return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
+        return int(np.count_nonzero(prepared.rows < len(at) - self._n_added))
 
     def __call__(self, F: Array) -> Any:
         """Return the score of predictions (n,)."""
-        # Metrics ignore predictions of cells without a label, but some raise if these are NaN.
-        blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
-        if not self._is_of_rows:
-            [(score, grid)] = blocks
-            return score(grid)
-        counts = [self._n_rows(at, metric) for at, metric in self._blocks]
-        scores = [
-            metric.each(values)[:count]
-            for count, (metric, values) in zip(counts, blocks, strict=True)
-        ]
-        return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
+        scores = []
+        for at, prepared in self._blocks:
+            of_rows = prepared.each(_arranged(F, at, 0.0))
+            scores.append(of_rows[: self._n_rows(at, prepared)])
+        combine = self._blocks[0][1].combined
+        return float(combine(namespace(scores[0]).concat(scores)))
+
+
+def _arranged(values: Array, at: np.ndarray, outside: float) -> Array:
+    """Return the values (n,) at some positions, and the value `outside` at position n.
+
+    Metrics ignore predictions of cells without a label, but some raise if these are NaN.
+    """
+    xp = namespace(values)
+    padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
+    return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
 
 
 def _with_both_values(at: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -545,7 +554,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         return _borrowed(name, options)
     if known not in METRICS:
         names = scorer_names()
-        numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
+        numbered = [f"{other.removesuffix('k')}10" for other in names if other.endswith("_at_k")]
         close = difflib.get_close_matches(name, [*names, *numbered], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         others = "a name or scorer of scikit-learn for regression, or a function"
@@ -561,12 +570,10 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         raise ValueError(
             f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}."
         )
-    given = inspect.signature(metric).parameters.values()
-    taken = {
-        "average",
-        "tie_tolerance",
-        *(each.name for each in given if each.kind is each.KEYWORD_ONLY),
-    } - {"setting"}
+    taken = {"average", "tie_tolerance"}
+    for parameter in inspect.signature(metric).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "setting":
+            taken.add(parameter.name)
     if unknown := options.keys() - taken:
         expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")

@@ -411,7 +411,7 @@ class IcIndex(Metric):
         most = max(1, block_bytes(like) // (CELL_BYTES * self._labels.shape[1]))
         rows = np.triu_indices(self._labels.shape[0], 1)
         for start in range(0, rows[0].size, most):
-            first, second = (each[start : start + most] for each in rows)
+            first, second = (ends[start : start + most] for ends in rows)
             yield first, second, LabelOrder(self._labels[first] - self._labels[second], self._width)
 
     def _score(self, F: Array) -> Array:
@@ -428,14 +428,14 @@ class IcIndex(Metric):
             other = place(second)
             ranks = place(order.ranks)[None, ...]
             for index, width in enumerate(widths):
-                rows = (
-                    xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0)
-                )[None, ...]
+                left = xp.take(F[index, ...], one, axis=0)
+                right = xp.take(F[index, ...], other, axis=0)
+                rows = (left - right)[None, ...]
                 places = xp.argsort(rows, axis=-1, stable=False)
                 rows = xp.sort(rows, axis=-1, stable=False)
                 tied = rows[..., 1:] - rows[..., :-1] <= width
-                found = twice_increasing(take_along_rows(ranks, places), tied, order.highest)
-                twice[index] += int(xp.sum(found)) - 2 * int(order.excess.sum())
+                concordant = twice_increasing(take_along_rows(ranks, places), tied, order.highest)
+                twice[index] += int(xp.sum(concordant)) - 2 * int(order.excess.sum())
         return place(np.asarray(twice, dtype=np.float64)[:, None] / (2 * self._n_pairs))
 
 

@@ -84,13 +84,10 @@ class Independent(Pairing):
         if self.each is None:
             return solve(self.rows, *grids)
         groups = self.groups()
-        pieces = [
-            solve(
-                model.rows,
-                *(None if grid is None else take_rows(grid.T, tasks).T for grid in grids),
-            ).T
-            for tasks, model in groups
-        ]
+        pieces = []
+        for tasks, model in groups:
+            parts = [None if values is None else take_rows(values.T, tasks).T for values in grids]
+            pieces.append(solve(model.rows, *parts).T)
         return in_order(pieces, [tasks for tasks, _ in groups]).T
 
     def coefficients(self, Y: Array) -> Array:
