@@ -314,6 +314,16 @@ ENTRIES: dict[str, Entry] = {
         forms=PLAIN,
         skip={"threads": "fit forgets before it learns"},
     ),
+    "OnlineTwoStepRidge with terms": Entry(
+        lambda: OnlineTwoStepRidge(0.5, 2.0, keep_labels=True, row_alpha=3.0),
+        # Terms of known rows are refitted in models/test_online_rows.py.
+        is_exact=False,
+        forms=PLAIN,
+        skip={
+            "threads": "fit forgets before it learns",
+            "vector": "terms need features of tasks",
+        },
+    ),
     "PairRegressor": Entry(
         lambda: GridOfPairs(KroneckerRidge(0.5)),
         forms=("missing", "weights"),

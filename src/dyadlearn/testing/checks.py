@@ -104,6 +104,19 @@ def check_refit(trial: Trial) -> None:
     trial.close(trial.hold_out(model, setting), trial.hold_out(fresh, setting), "refit")
 
 
+@_check("set_alpha", "full", "missing", "weights")
+def check_set_alpha(trial: Trial) -> None:
+    """Check that `set_alpha` gives the model that a fit with this regularisation gives."""
+    names = [name for name in ("alpha", "task_alpha") if name in trial.estimator.get_params()]
+    if not names or not hasattr(trial.estimator, "set_alpha"):
+        return
+    chosen = dict.fromkeys(names, 3.0)
+    model = trial.fit().set_alpha(**chosen)
+    expected = trial.answers(trial.fit(**chosen))
+    trial.same(model, trial.data, expected, "hold-out", "after set_alpha")
+    assert model.get_params()["alpha"] == 3.0, "set_alpha does not change the parameter"
+
+
 @_check("hold-out", *FORMS)
 def check_holdout(trial: Trial) -> None:
     """Check that held-out predictions equal those of models that are fitted without the left-out units."""
@@ -306,7 +319,15 @@ def check_frames(trial: Trial) -> None:
 
 
 # Answers about the rows of training.
-TRAINING = ("predictions of training rows", "hold-out A", "hold-out B", "hold-out C", "hold-out D")
+TRAINING = (
+    "predictions of training rows",
+    "completed labels",
+    "hold-out A",
+    "hold-out B",
+    "hold-out C",
+    "hold-out D",
+    "hold-out of groups",
+)
 
 
 @_check("pickle", *FORMS)

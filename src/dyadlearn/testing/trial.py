@@ -259,11 +259,18 @@ class Trial:
         tasks = data.tasks.new if self.knows_tasks and data.tasks is not None else None
         options = inspect.signature(model.predict).parameters
         found = {"predictions": self.predict(model, data)}
+        for setting in self.settings[:2]:
+            if self.grows:
+                held_out = model.holdout(data.X.known, data.y, setting)
+            else:
+                held_out = model.holdout(setting, **self.units(model, setting))
+            found[f"hold-out {setting}"] = held_out
         if not self.grows:
             found["predictions of training rows"] = model.predict()
-            for setting in self.settings[:2]:
-                units = self.units(model, setting)
-                found[f"hold-out {setting}"] = model.holdout(setting, **units)
+            if "B" in self.settings and not self.symmetry:
+                found["hold-out of groups"] = model.holdout("B", **self.groups("B"))
+        if hasattr(model, "completed_"):
+            found["completed labels"] = model.completed_
         if self.has_intervals:
             found["lower ends"], found["upper ends"] = model.predict_interval(X, coverage=0.3)
         if "return_std" in options:
