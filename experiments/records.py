@@ -40,10 +40,10 @@ from typing import Any
 import numpy as np
 from records_data import Data, davis, kiba, ratings, yamanishi
 from records_table import KEY, STEPS, fill, read_results, table
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn import LearnedKernelRidge
 from dyadlearn._array import to_numpy
+from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.kernels import Descriptions
 from dyadlearn.metrics import (
     average_precision,
@@ -366,7 +366,7 @@ def run(
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         # What was interrupted is no result.
-        warnings.filterwarnings("error", "Learning was interrupted", ConvergenceWarning)
+        warnings.filterwarnings("error", category=SearchStoppedWarning)
         model.fit(
             taken(drugs, split.rows), machine.array(split.Y), tasks=taken(targets, split.columns)
         )
@@ -451,7 +451,7 @@ def run_all(
             continue
         try:
             row = run(unit, *load(unit.data), machine)
-        except ConvergenceWarning as stopped:
+        except SearchStoppedWarning as stopped:
             raise KeyboardInterrupt from stopped
         except Exception as failure:  # the others may do
             yield unit, failure

@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "completion = Completion(solution.values, route, solution)",
-        "completion = Completion(1.001 * solution.values, route, solution)",
+        'completion = Completion(solution.values, "missing", solution)',
+        'completion = Completion(1.001 * solution.values, "missing", solution)',
     ),
     Fault(
         "observed",

@@ -105,7 +105,7 @@ SLOW = """
 import sys, time
 import dyadlearn._progress, dyadlearn.models.base
 from dyadlearn.selection.search import Search
-import dyadlearn.cli.models as models
+import dyadlearn.cli.models as models, dyadlearn.cli.tune as tune
 dyadlearn._progress._LOGGED = (0.2, 0.2)
 def slow(owner, name):
     own = getattr(owner, name)
@@ -116,9 +116,9 @@ def slow(owner, name):
 slow(dyadlearn.models.base, "fit_side")
 slow(Search, "_solve")
 slow(Search, "_keep_holdout")
-slow(models, "read_dyads")
+slow(tune, "read_dyads")
 slow(models, "write_model")
-slow(models, "_params")
+slow(tune, "_params")
 sys.argv = "dyadlearn tune y.csv --instances x.csv --tasks t.csv --alphas 1,10 -o m.dyad".split()
 from _dyadlearn_main import main
 main()

@@ -17,6 +17,7 @@ import array_api_compat
 import numpy as np
 from scipy import linalg, sparse
 
+from dyadlearn._messages import Message
 from dyadlearn._threads import for_each, n_workers
 
 # An array of any library; docstrings give the shapes. It is not plain Any, so that
@@ -144,8 +145,11 @@ def on_device(values: np.ndarray, device: str) -> Array:
     name = next((name for name in ("torch", "cupy") if find_spec(name) is not None), None)
     if name is None:
         raise ImportError(
-            f"device={device!r} needs torch or cupy, neither of which is installed: pip install "
-            f"torch"
+            Message(
+                "<device={device!r}> needs torch or cupy, neither of which is installed: pip "
+                "install torch",
+                device=device,
+            )
         )
     try:
         if name == "torch":
@@ -168,7 +172,14 @@ def on_device(values: np.ndarray, device: str) -> Array:
     ) as error:  # torch raises any of them
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
-        raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
+        raise ValueError(
+            Message(
+                "{name} cannot compute on <device={device!r}> here: {reason}.",
+                name=name,
+                device=device,
+                reason=reason,
+            )
+        ) from error
 
 
 def float_dtype(*arrays: Any) -> Any:

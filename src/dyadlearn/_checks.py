@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
+from dyadlearn._messages import Message
 
 #: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the
 #: paper.
@@ -47,13 +48,28 @@ def caller_level() -> int:
 def check_alpha(value: Any, name: str) -> float:
     """Return a regularisation parameter as a float; raise if it is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number of at least 0, found {value!r}.")
+        raise TypeError(
+            Message(
+                "<{name}> must be a number of at least 0, found {value!r}.", name=name, value=value
+            )
+        )
     number = float(value)
     if not (number >= 0 and math.isfinite(number)):
-        raise ValueError(f"{name} must be a finite number of at least 0, found {number}.")
+        raise ValueError(
+            Message(
+                "<{name}> must be a finite number of at least 0, found {number}.",
+                name=name,
+                number=number,
+            )
+        )
     if 0 < number < sys.float_info.min:
         raise ValueError(
-            f"{name} is too small to be computed with: use 0 or at least 1e-300, found {number}."
+            Message(
+                "<{name}> is too small to be computed with: use 0 or at least 1e-300, found "
+                "{number}.",
+                name=name,
+                number=number,
+            )
         )
     return number
 
@@ -67,17 +83,31 @@ def check_alphas(values: Any, name: str) -> list[float]:
     elif isinstance(values, Real):
         values = [values]
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a number or a sequence of numbers, found {values!r}.")
+        raise TypeError(
+            Message(
+                "<{name}> must be a number or a sequence of numbers, found {values!r}.",
+                name=name,
+                values=values,
+            )
+        )
     alphas = [check_alpha(value, name) for value in values]
     if not alphas:
-        raise ValueError(f"{name} is empty: give at least one value.")
+        raise ValueError(Message("<{name}> is empty: give at least one value.", name=name))
     return alphas
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, found {value!r}.")
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(
+            Message(
+                "<{name}> must be one of {listed}, found {value!r}.",
+                name=name,
+                listed=listed,
+                value=value,
+            )
+        )
     return str(value)
 
 
@@ -90,7 +120,13 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
     ):
         bound = "" if most == math.inf else f" and at most {most}"
         raise ValueError(
-            f"{name} must be a whole number of at least {least}{bound}, found {value!r}."
+            Message(
+                "<{name}> must be a whole number of at least {least}{bound}, found {value!r}.",
+                name=name,
+                least=least,
+                bound=bound,
+                value=value,
+            )
         )
     return int(value)
 
@@ -98,14 +134,22 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
 def check_flag(value: Any, name: str) -> bool:
     """Return a bool; raise if the value is not True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, found {value!r}.")
+        raise TypeError(
+            Message("<{name}> must be True or False, found {value!r}.", name=name, value=value)
+        )
     return bool(value)
 
 
 def check_share(value: Any, name: str) -> float:
     """Return a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, found {value!r}.")
+        raise ValueError(
+            Message(
+                "<{name}> must be a number between 0 and 1, found {value!r}.",
+                name=name,
+                value=value,
+            )
+        )
     return float(value)
 
 
@@ -159,6 +203,23 @@ def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: st
     )
 
 
+def _check_n_features(estimator: Any, rows: Array) -> None:
+    """Raise if a matrix has not the number of features of the training data, as scikit-learn does."""
+    expected = getattr(estimator, "n_features_in_", None)
+    count = rows.shape[1]
+    if expected is None or count == expected:
+        return
+    name = type(estimator).__name__
+    raise ValueError(
+        Message(
+            "<X> has {count} features, but {name} is expecting {expected} features as input.",
+            count=count,
+            name=name,
+            expected=expected,
+        )
+    )
+
+
 def _without_names(estimator: Any) -> Any:
     """Return an estimator with the same attributes, except the feature names."""
     bare = object.__new__(type(estimator))
@@ -181,6 +242,8 @@ def check_instances(
         estimator = _without_names(estimator)
     if is_foreign(table.values) or _is_clean(table.values):
         rows = check_matrix(table.values, "X")
+        if not reset:
+            _check_n_features(estimator, rows)
         validate_data(estimator, rows, reset=reset, skip_check_array=True)
         return rows
     # Columns of a kernel are ids and were aligned as such; they are no feature names.

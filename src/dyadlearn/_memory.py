@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from dyadlearn._array import Array, device_memory
+from dyadlearn._messages import Message
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 _ROOT = Path("/")
@@ -59,8 +60,13 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
         free = available_memory(like)
         assert free is not None
         raise NotEnoughMemoryError(
-            f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are "
-            f"free: {remedy}."
+            Message(
+                "{purpose} needs about {need} of memory, but only {free} are free: {remedy}.",
+                purpose=purpose,
+                need=in_bytes(need),
+                free=in_bytes(free),
+                remedy=remedy,
+            )
         )
 
 

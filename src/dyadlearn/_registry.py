@@ -1,4 +1,7 @@
-"""Table of all models, for the package, the command line, messages, docs and tests. It imports no other module."""
+"""Tables of all models and metrics, for the package, the command line, messages, docs and tests.
+
+It imports no other module.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +80,26 @@ MODELS = {
         needs_tasks=False,
     ),
 }
+
+
+#: Names of the metrics for `scoring`, which the help of the command line lists without numpy. A
+#: test compares them with the classes.
+SCORINGS = (
+    "average_precision",
+    "concordance_index",
+    "enrichment_factor",
+    "ic_index",
+    "ndcg_at_k",
+    "neg_mean_absolute_error",
+    "neg_mean_squared_error",
+    "neg_root_mean_squared_error",
+    "pearson",
+    "precision_at_k",
+    "r2",
+    "recall_at_k",
+    "roc_auc",
+    "spearman",
+)
 
 
 def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from dyadlearn._checks import (
 )
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids, Table, library_of, make_ids, read_table, text_ids, write_table
 
@@ -179,9 +180,15 @@ class Labels(Stored):
             return namespace(self.values).reshape(self.values, self.shape)
         m, q = self.shape
         raise ValueError(
-            f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list of "
-            f"{self.size} observed pairs: use evaluate(), holdout(), predict_interval() or "
-            "cross-validation of the pairs, or fit the model on a grid with NaN for missing labels."
+            Message(
+                "This method needs a grid of {m} × {q} labels, but the model was fitted on a list "
+                "of {n_pairs} observed pairs: use [evaluate(), holdout(), predict_interval() or "
+                "cross-validation of the pairs|dyadlearn evaluate], or fit the model on a grid "
+                "with NaN for missing labels.",
+                m=m,
+                q=q,
+                n_pairs=self.size,
+            )
         )
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from dyadlearn._messages import Message
 from dyadlearn._tables import free_name
 from dyadlearn.settings import Setting
 
@@ -144,7 +145,11 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     words = [word.strip() for word in pair if isinstance(word, str)]
     if len(pair) != 2 or len(words) != 2 or not all(words):
         raise _refusal(
-            'words, for one instance and for one task, such as ("host", "parasite")', _cut(sides)
+            Message(
+                'words, for one instance and for one task, such as [("host", '
+                '"parasite")|host,parasite]'
+            ),
+            _cut(sides),
         )
     for word in words:
         if len(word) > _LONGEST:
@@ -162,7 +167,9 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
 
 
 def _refusal(expected: str, found: str) -> ValueError:
-    return ValueError(f"sides must be two {expected}, found {found}.")
+    return ValueError(
+        Message("<sides> must be two {expected}, found {found}.", expected=expected, found=found)
+    )
 
 
 def _cut(value: Any) -> str:

@@ -32,8 +32,6 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
-    double,
-    eigh,
     epsilon,
     is_sparse,
     itemsize,
@@ -42,53 +40,29 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
-    row_major,
     take_rows,
     to_numpy,
     with_diagonal,
     zeros,
 )
-from dyadlearn._checks import check_range
-from dyadlearn._means import (
-    add_constant,
-    framed,
-    means_of,
-    moments,
-    reflected,
-    rest_of,
-    to_complement,
-    value,
-    with_constant,
-    with_ones,
-)
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
-from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen, gram_error, right_svd
-from dyadlearn._tables import shown
-from dyadlearn.exceptions import LeverageError, NothingLeftError
-from dyadlearn.filters import SpectralFilter, Tabulated
-from dyadlearn.kernels.repair import (
-    announced_repair,
-    rank_threshold,
-    symmetrized,
-    symmetry_tolerance,
+from dyadlearn.decomposing import (
+    GAP,
+    Decomposition,
+    decompose_features,
+    decompose_gram,
+    decompose_sparse,
+    with_constant_feature,
 )
+from dyadlearn.filters import SpectralFilter, Tabulated
+from dyadlearn.leverage import check_cells
 
-__all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "nothing_left", "slack_floor"]
+__all__ = ["Smoother", "Spectrum", "slack_floor"]
 
-# A kernel has a null space if some eigenvalues are noise and all others exceed this share of the
-# largest one. If eigenvalues decrease smoothly there is no such gap, and eigenvalues below the
-# noise are not set to zero.
-_GAP = 1e-8
 # Slack of a row below which its residual is computed by itself.
 _HIGH = 1e-2
-# Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of
-# their Gram matrix.
-_MOST_WORK = 2e10
-# Largest relative error of a combination of sparse features for which their Gram matrix is used in
-# any case.
-_ROUGH_GRAM = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,46 +142,8 @@ class Spectrum(Stored):
         ``repair="error"`` they raise `KernelError`. A matrix without positive eigenvalues always does. `name` is the
         name of the matrix in messages.
         """
-        symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
-        symmetric = double(symmetric)
-        xp = namespace(gram)
-        n = gram.shape[0]
-        beside = 0.0
-        if constant == "feature":
-            symmetric = symmetric + level
-        is_reflected = constant != "free" and _has_common_part(symmetric)
-        if is_reflected:
-            # A large common part of all entries is separated, so that the other directions keep
-            # their digits.
-            symmetric = reflected(symmetric)
-            symmetric = reflected(symmetric.T)
-        elif constant == "free":
-            beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
-            symmetric = to_complement(symmetric)
-            symmetric = to_complement(symmetric.T)
-        if symmetric.shape[0] == 0:  # a single row with a constant
-            one = zeros((1, 1), symmetric) + 1.0
-            return cls(zeros((1,), symmetric), 1, None, one, None, constant)
-        raw, vectors = eigh(symmetric)
-        del symmetric  # large
-        vectors = reflected(vectors) if is_reflected else vectors
-        size = largest(xp.abs(raw))
-        if size <= n * epsilon(raw) * beside:  # after centring only rounding errors remain
-            raw = xp.zeros_like(raw)
-            size = 0.0
-        # Eigenvalues as small as the rounding error of the largest one are divided by.
-        check_range(
-            size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}"
-        )
-        values = announced_repair(
-            raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0
-        )
-        noise = rank_threshold(values, max(n, 8))
-        values = _with_null_space(values, raw, noise)
-        if constant == "free":
-            values = xp.concat([values, zeros((1,), values)])
-            vectors = with_constant(vectors)
-        return cls(values, n, None, vectors, None, constant, noise, max(size, beside), level=level)
+        parts = decompose_gram(gram, repair, name, constant, level)
+        return cls.of(parts, gram.shape[0], constant, level)
 
     @classmethod
     def from_features(
@@ -228,143 +164,35 @@ class Spectrum(Stored):
         \bar{\boldsymbol\phi}, 1)` of dense features, and to :math:`(\boldsymbol\phi, 1)` of sparse
         ones, which are not centred.
         """
-        if is_sparse(features):
-            return cls._from_sparse(features, name, constant, level)
-        xp = namespace(features)
-        n, d = features.shape
-        # The largest absolute value, without a copy. Features of a part of a side may have no
-        # column.
-        extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
-        like = zeros((0,), features, xp.float64)
-        check_range(extreme, n * extreme * extreme, like, name)
-        if constant == "feature":
-            free = cls.from_features(features, name=name, constant="free")
-            return free.with_constant_feature(means_of(features), level)
-        is_free = constant == "free"
-        means = means_of(features) if is_free else None
-        rows = n - is_free
-        shift = None if means is None else _complement_shift(features, means)
-
-        def cut(places: slice, columns: slice) -> Array:
-            """Return a block in double precision: centred, and in coordinates orthogonal to the constant."""
-            block = double(features[places.start + is_free : places.stop + is_free, columns])
-            # Means and shift are subtracted one after the other, because their sum would be
-            # rounded.
-            if means is None or shift is None:
-                return block
-            return (block - means[columns]) - shift[columns]
-
-        k = min(rows, d)
-        if rows >= d:
-            vectors = zeros((n, k + is_free), like)
-            svd = economy_svd(
-                Blocks((rows, d), lambda here: cut(here, slice(0, d)), like),
-                vectors[n - rows :, :k],
-            )
-            roots = svd.roots
-            components = row_major(svd.right)
-            if is_free:
-                add_constant(vectors)
-        else:
-            svd = economy_svd(
-                Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like),
-                zeros((d, k), like),
-            )
-            roots = svd.roots
-            components = svd.left
-            vectors = row_major(svd.right)
-            vectors = with_constant(vectors) if is_free else vectors
-        doubt = svd.doubt(means if rows >= d else None)
-        seen = roots > doubt
-        noise = largest(xp.where(seen, 0.0, doubt)) ** 2
-        places = np.flatnonzero(to_numpy(seen))
-        if places.size < k:
-            roots = take_rows(roots, places)
-            components = take_rows(components.T, places).T
-            vectors = take_rows(vectors.T, np.append(places, k) if is_free else places).T
-        with np.errstate(under="ignore"):
-            values = roots**2
-        size = largest(values)
-        if is_free:
-            components = framed(components, xp.zeros_like(values))
-            values = xp.concat([values, zeros((1,), values)])
-        return cls(values, n, components, vectors, None, constant, noise, size)
-
-    def with_constant_feature(self, means: Array, level: float = 1.0) -> Spectrum:
-        r"""Return the spectrum of features with a constant column, from that of centred features with a free constant.
-
-        .. math:: [\boldsymbol\Phi, \sqrt a\,\mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
-                  \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
-                  \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt{na}\end{bmatrix}
-
-        The matrix on the right is small. Features far from zero are nearly multiples of the column
-        of ones, and a joint decomposition would lose their differences.
-
-        Parameters
-        ----------
-        means : array of shape (d,)
-            Means of the features.
-        level : float, default=1.0
-            Constant a > 0 that is added to the kernel.
-        """
-        assert self.components is not None
-        xp = namespace(self.values)
-        root = math.sqrt(self.n_rows)
-        right = self.components[:-1, :-1]
-        above = xp.concat(
-            [self._roots[:-1, None] * right.T, zeros((right.shape[1], 1), right)], axis=1
-        )
-        last = root * xp.concat([means, zeros((1,), means) + math.sqrt(level)])
-        left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
-        vectors = self.vectors
-        for here in row_blocks(
-            self.n_rows, 8 * vectors.shape[1]
-        ):  # in place, since this spectrum is not used again
-            vectors[here, : left.shape[1]] = vectors[here, :] @ left
-        values = roots**2
-        vectors = vectors[:, : left.shape[1]]
-        given = (
-            values,
-            self.n_rows,
-            row_major(rows.T),
-            vectors,
-            None,
-            "feature",
-            self.noise,
-            largest(values),
-        )
-        return Spectrum(*given, level=level)
+        n = features.shape[0]
+        if not is_sparse(features):
+            return cls.of(decompose_features(features, name, constant, level), n, constant, level)
+        features, parts = decompose_sparse(features, name, constant, level)
+        return replace(cls.of(parts, n, constant, level), _features=features)
 
     @classmethod
-    def _from_sparse(
-        cls, features: Array, name: str, constant: str | None, level: float
-    ) -> Spectrum:
-        n = features.shape[0]
-        features = double(features)
-        size = float(abs(features).max()) if features.nnz else 0.0
-        check_range(size, n * size * size, features, name)
-        if constant == "feature":
-            features = with_ones(features, math.sqrt(level))
-        if constant == "free":
-            means, gram = moments(features)
-        else:
-            means, gram = (None, matmul(features.T, features))
-        values, components, noise = _decomposed_sparse(features, means, gram)
-        if means is None:
-            return cls(
-                values, n, components, None, features, constant, noise, largest(values), level=level
-            )
-        components = framed(components, -(value(means) @ components))
-        return cls(
-            np.append(values, 0.0),
-            n,
-            components,
-            None,
-            with_ones(features),
-            constant,
-            noise,
-            largest(values),
+    def of(cls, parts: Decomposition, n_rows: int, constant: str | None, level: float) -> Spectrum:
+        """Return the spectrum of a decomposition of n rows."""
+        spectrum = cls(
+            parts.values,
+            n_rows,
+            parts.components,
+            parts.vectors,
+            constant=constant,
+            noise=parts.noise,
+            size=parts.size,
         )
+        return replace(spectrum, level=level) if constant == "feature" else spectrum
+
+    def with_constant_feature(self, means: Array, level: float = 1.0) -> Spectrum:
+        """Return the spectrum of features with a constant column, from that of centred features with a free constant.
+
+        The eigenvectors of this spectrum are overwritten. Arguments are those of
+        `dyadlearn.decomposing.with_constant_feature`.
+        """
+        centred = Decomposition(self.values, self.vectors, self.components, self.noise, self.size)
+        parts = with_constant_feature(centred, means, level)
+        return Spectrum.of(parts, self.n_rows, "feature", level)
 
     def resolved(self, ridge: float) -> Spectrum:
         """Return the spectrum for a ridge, with eigenvalues up to `floor(ridge)` set to zero."""
@@ -389,7 +217,7 @@ class Spectrum(Stored):
         above = values[values > level]
         if level <= self.noise or 0 in above.shape:
             return self.noise
-        has_gap = float(namespace(values).min(above)) > _GAP * largest(values)
+        has_gap = float(namespace(values).min(above)) > GAP * largest(values)
         return level if has_gap else self.noise
 
     @cached_property
@@ -1088,75 +916,6 @@ class Smoother:
         return product_like(self.spectrum.matrix(weights), labels)
 
 
-def _decomposed_sparse(
-    features: Any, means: Array | None, gram: Array
-) -> tuple[Array, Array, float]:
-    """Return eigenvalues, right singular vectors and noise of sparse features, about their means (2, d) if given.
-
-    They are those of the Gram matrix, unless it loses digits and a decomposition of the features is
-    affordable. The noise of a Gram matrix is zero if it hides nothing: that of its rank is relative
-    to each feature.
-    """
-    n, d = features.shape
-    offsets = np.zeros(d) if means is None else value(means)
-
-    def lengths_along(combinations: np.ndarray) -> np.ndarray:
-        """Return the lengths (p,) of the features along combinations (d, p)."""
-        squares = np.zeros(combinations.shape[1])
-        for rows in row_blocks(n, 8 * combinations.shape[1]):
-            squares += np.sum((features[rows] @ combinations - offsets @ combinations) ** 2, axis=0)
-        return np.asarray(squares**0.5)
-
-    error = gram_error(gram, n, lengths_along) if d <= n else 0.0
-    is_affordable = 2.0 * n * d * d <= max(_MOST_WORK, 20.0 * d**3)
-    if error > _ROUGH_GRAM and is_affordable:
-        blocks = Blocks((n, d), lambda rows: features[rows].toarray() - offsets, gram)
-        roots, components, noise = right_svd(blocks, offsets)
-        if 8.0 * epsilon(roots) * largest(roots) < error * -largest(-roots):
-            return roots**2, components, noise
-    values, components = gram_eigen(gram, n)
-    # Combinations that the Gram matrix hides have eigenvalues up to its rounding error.
-    return values, components, n * epsilon(values) * largest(values) if math.isinf(error) else 0.0
-
-
-def _has_common_part(kernel: Array) -> bool:
-    """Return whether the common part of all entries of a kernel (n, n) is much larger than the rest."""
-    xp = namespace(kernel)
-    common = float(xp.sum(kernel)) / kernel.shape[0]
-    return bool(kernel.shape[0] > 1 and common > 1e4 * (float(xp.linalg.trace(kernel)) - common))
-
-
-def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
-    """Return repaired eigenvalues: with zeros for a null space, or all positive if there is no null space.
-
-    `raw` are the eigenvalues before the repair. Those that are negative beyond rounding are always
-    set to zero.
-    """
-    xp = namespace(values)
-    size = largest(values)
-    null = values <= noise
-    if size == 0 or float(xp.min(values[~null])) > _GAP * size:
-        return xp.where(null, 0.0, values)
-    rounding = (values == 0) & (raw > -noise)
-    return xp.where(rounding, epsilon(values) ** 2 * size, values)
-
-
-def _complement_shift(features: Array, means: Array) -> Array:
-    r"""Return the row (d,) that `to_complement` subtracts from each row of centred features."""
-    root = math.sqrt(features.shape[0])
-    # Because means are rounded, centred features do not sum exactly to zero.
-    return (double(features[0, :]) - means + root * rest_of(features, means)) / (root + 1.0)
-
-
-def _length(vector: Array) -> float:
-    """Return the Euclidean norm of a vector (n,) whose squares may overflow or underflow."""
-    xp = namespace(vector)
-    size = largest(xp.abs(vector))
-    if 0 < size < math.inf:
-        return size * float(xp.linalg.vector_norm(vector / size))
-    return size
-
-
 def slack_floor(spectrum: Spectrum, condition: float) -> float:
     r"""Return the slack below which fewer than six digits are accurate, if some remainders are zero.
 
@@ -1171,46 +930,3 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     else:
         floor = 1e12 * (precision * condition) ** 2
     return min(floor, 1e-6)
-
-
-def nothing_left() -> NothingLeftError:
-    """Return the error for labels that are all left out at once."""
-    return NothingLeftError(
-        "No label remains to learn from, because all of them are left out at once, as those of 1 "
-        "sample are: give "
-        "labels of more instances and tasks, or use more folds or smaller groups."
-    )
-
-
-def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
-    """Return the error for rows, cells or pairs with leverage 1."""
-    if total == 1:
-        return nothing_left()  # no regularisation helps
-    return interpolation_error(positions, total, what)
-
-
-def interpolation_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
-    """Return the error for rows, cells or pairs with leverage 1 beside other labels."""
-    return LeverageError(
-        f"{len(positions)} of {total} {what} have leverage 1 (positions "
-        f"{shown(positions.tolist(), 10)}): the model "
-        "interpolates them, so that they cannot be predicted when they are left out. Use a larger "
-        "alpha."
-    )
-
-
-def check_cells(slack: Array, floor: float, what: str = "cells") -> None:
-    """Raise `LeverageError` if a cell, a row or a pair has leverage 1.
-
-    Parameters
-    ----------
-    slack : array of shape (m, q) or (m,)
-        Diagonal of the residual operator of a grid, or of a side.
-    floor : float
-        Lower bound of the slack.
-    what : {"cells", "rows", "pairs"}
-        What the entries are, for the message.
-    """
-    if float(namespace(slack).min(slack)) <= floor:
-        tight = to_numpy(slack) <= floor
-        raise leverage_error(np.flatnonzero(tight), tight.size, what)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from command_output import in_python
 from dyadlearn import cli
 
 # Made once: an app makes all commands anew each time that it is called.
@@ -50,7 +51,7 @@ class Ran:
 
 @pytest.fixture
 def run(capsys, monkeypatch) -> Callable[..., Ran]:
-    """Run a command within this process."""
+    """Run a command within this process; it must not print a parameter of Python."""
     monkeypatch.setenv("COLUMNS", "120")
 
     def call(*arguments: Any) -> Ran:
@@ -58,6 +59,7 @@ def run(capsys, monkeypatch) -> Callable[..., Ran]:
         with pytest.raises(SystemExit) as stop:
             COMMAND([str(argument) for argument in arguments], prog_name="dyadlearn")
         captured = capsys.readouterr()
+        assert in_python(captured.err) == [], captured.err
         return Ran(int(stop.value.code or 0), captured.out, captured.err)
 
     return call

@@ -182,7 +182,7 @@ def test_wrong_numbers_of_features_have_one_sentence(tables, stores, stored, run
     ran = run("predict", stored, "--instances", path)
     assert ran.code == 2
     assert ran.err.count("\n") == 1
-    assert "X has 5 features, but TwoStepRidgeCV is expecting 3 features" in ran.err
+    assert "--instances has 5 features, but TwoStepRidgeCV is expecting 3 features" in ran.err
     ran = run("predict", stored, "--instances", stores[0], "--tasks", path)
     assert "tasks has 5 columns, expected 2 features" in ran.err or "'unread'" in ran.err
 

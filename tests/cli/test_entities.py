@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn._messages import message_of
 from dyadlearn._tables import Ids
 from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.entities import (
@@ -151,7 +152,7 @@ def test_molecules(tmp_path):
         ValueError, match=r"Not valid: 1 of 2 molecules: 'b' \('CCO\('\)\. "
     ) as caught:
         side(path, smiles="structure")
-    assert "leave them out with --drop-invalid." in spoken(str(caught.value))
+    assert "leave them out with --drop-invalid." in spoken(message_of(caught.value))
     with pytest.raises(
         ValueError, match=r"Not valid: 1 of 2 .*: 'b' \('CCO\('\)\. Correct or remove them\.$"
     ):

@@ -11,7 +11,7 @@ import pytest
 
 from dyadlearn import LearnedKernelRidge, load
 from dyadlearn._interrupts import raise_interrupt
-from dyadlearn.cli import models
+from dyadlearn.cli import models, tune
 from dyadlearn.learning.error import FoldError
 from dyadlearn.models import base
 from dyadlearn.selection import search
@@ -75,7 +75,7 @@ def ends(ran, number, folder, before, *, kept, notes=()):
 
 PHASES = lines(
     "owner name call kept notes",
-    (models, "read_dyads", 0, False, ()),
+    (tune, "read_dyads", 0, False, ()),
     (base, "fit_side", 0, False, ()),
     (_PointScore, "__call__", 0, False, ()),
     (_PointScore, "__call__", 2, True, ("was interrupted: 2 of 9", "not compared with baselines")),
@@ -84,10 +84,10 @@ PHASES = lines(
     (Search, "_keep_holdout", 0, True, ("was interrupted: 9 of 9",)),
     (search, "baseline_scores", 0, True, ("not compared with baselines",)),
     (search, "baseline_scores", 1, True, ("not compared with baselines",)),
-    (models, "save_model", 0, True, ("Interrupt again to stop",)),
+    (tune, "save_model", 0, True, ("Interrupt again to stop",)),
     (models, "write_model", 0, True, ("Interrupt again to stop",)),
     (os, "replace", 0, True, ("Interrupt again to stop",)),
-    (models, "make_list", 0, True, ("Interrupt again to stop",)),
+    (tune, "make_list", 0, True, ("Interrupt again to stop",)),
 )
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
-import dyadlearn
+from command_output import in_python
+from dyadlearn import cli
+from dyadlearn._checks import check_whole
+from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._text import make_list, make_table, number
-from dyadlearn.cli.terminal import _PHRASES, Terminal, spoken
+from dyadlearn.cli.terminal import (
+    _OPTIONS_WITH_VALUE,
+    _OTHER_NAME,
+    _SAME_NAME,
+    Terminal,
+    option_of,
+    spoken,
+)
+from dyadlearn.kernels.descriptions import title_of
+from message_templates import messages
 from sweeps import lines, over
 
 
@@ -89,72 +100,86 @@ def test_numbers_for_people(value, text):
 
 @over(
     lines(
-        "sentence said",
+        "message text said",
+        (Message("give <tasks=>."), "give tasks=.", "give --tasks."),
+        (Message("leave <X> out."), "leave X out.", "leave --instances out."),
+        (Message('<setting="D"> is new.'), 'setting="D" is new.', "--setting D is new."),
+        (Message("use <zeros=True>"), "use zeros=True", "use --zeros"),
+        (Message("use <nested=False>"), "use nested=False", "use --no-nested"),
         (
-            "nothing is left; zeros=True takes zeros for it.",
-            "nothing is left; --zeros takes zeros for it.",
+            Message("with <fit_intercept=False>"),
+            "with fit_intercept=False",
+            "with --no-intercept",
         ),
-        ('leave them out with on_error="drop".', "leave them out with --drop-invalid."),
-        ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
-        ("by data_home= or by a variable.", "by --data-home or by a variable."),
-        ('setting="D" needs scoring="r2".', "--setting D needs --scoring r2."),
+        (Message("<n_bits> is odd"), "n_bits is odd", "n_bits is odd"),
+        (Message("with <alpha=0>"), "with alpha=0", "with --alphas 0"),
         (
-            "pass folds as groups= and task_groups=, for example five.",
-            "give --cv, a number of folds, for example five.",
+            Message('out with <on_error="drop">'),
+            'out with on_error="drop"',
+            "out with --drop-invalid",
         ),
-        ("9 folds need at least as many.", "9 folds (--cv) need at least as many."),
         (
-            "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.",
-            "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.",
+            Message("raise [max_iter or |]the regularisation."),
+            "raise max_iter or the regularisation.",
+            "raise the regularisation.",
         ),
-        ("alpha=0.1, cv=3.", "--alpha 0.1, --cv 3."),
-        ("the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
+        (
+            Message("no: {remedy}.", remedy=Message("tune it with <keep_labels=True>")),
+            "no: tune it with keep_labels=True.",
+            "no: tune it with --keep-labels.",
+        ),
+        (
+            Message("of {title}", title=title_of("ecfp", "X")),
+            "of X['ecfp']",
+            "of --instances 'ecfp'",
+        ),
+        ("cv=3/alpha=0.1/Y.csv", "cv=3/alpha=0.1/Y.csv", "cv=3/alpha=0.1/Y.csv"),
+        ("the file a\x1b[2J.csv", "the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
     )
 )
-def test_sentences(sentence, said):
-    assert spoken(sentence) == said
+def test_messages_name_parameters_in_python_and_options_on_the_command_line(message, text, said):
+    assert str(message) == text
+    assert spoken(message) == said
+    assert spoken(message_of(ValueError(message))) == said
 
 
-def texts_of(file):
-    """Return every text in a source, with a number, an id or the name of an argument in place of each value."""
-    found = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-        if isinstance(node, ast.JoinedStr):
-            for value in ("1", "X", "tasks"):
-                ids = {ord("r"): "'a'"}
-                parts = (
-                    part.value
-                    if isinstance(part, ast.Constant)
-                    else ids.get(part.conversion, value)
-                    for part in node.values
-                )
-                found.append("".join(parts))
-    return found
-
-
-def is_in(sources, parsed, phrase):
-    """Return whether a text of the sources has a phrase; sources with most of its words are parsed first."""
-    words = re.findall(r"[A-Za-z_]+", re.sub(r"\\[bd]", " ", phrase.pattern))
-    likely = sorted(
-        sources,
-        key=lambda file: (file not in parsed, -sum(word in sources[file] for word in words)),
+def test_errors_and_warnings_of_the_library_keep_the_parts_of_their_messages(capsys):
+    with pytest.raises(ValueError, match="cv must be a whole number") as caught:
+        check_whole(0, "cv")
+    assert spoken(message_of(caught.value)) == (
+        "--cv must be a whole number of at least 1, found 0."
     )
-    for file in likely:
-        parsed[file] = parsed.get(file) or texts_of(file)
-        if any(map(phrase.search, parsed[file])):
-            return True
-    return False
+    with Terminal():
+        warnings.warn(Message("Give <tasks=>."), UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "note: Give --tasks.\n"
 
 
-def test_phrases_that_are_replaced_are_those_of_the_library():
-    files = [
-        file for file in Path(dyadlearn.__file__).parent.rglob("*.py") if file.name != "terminal.py"
+def test_the_check_of_the_output_of_commands_sees_parameters_of_python():
+    for text in ("give tasks=.", "leave X out", 'Use method="folds"', "(cv=3)", "X: 5 features"):
+        assert in_python(text), text
+    for text in ("--tasks TASKS", "x/cv=3.csv", "a.h5::pool=mean", "'cv=3'", "X.csv", "x=X.csv"):
+        assert in_python(text) == [], text
+
+
+def test_every_parameter_in_a_message_is_an_option():
+    parameters = [
+        parameter
+        for command in get_command(cli.app).commands.values()
+        for parameter in command.params
     ]
-    sources = {file: file.read_text(encoding="utf-8") for file in files}
-    parsed = {}
-    assert [phrase.pattern for phrase, _ in _PHRASES if not is_in(sources, parsed, phrase)] == []
+    options = {
+        option
+        for parameter in parameters
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    written = set()
+    for _, message in messages():
+        written |= {part for part in message.parts if isinstance(part, Parameter)}
+    assert Parameter("zeros", "=True") in written
+    said = {option_of(parameter) for parameter in written if parameter.name.isidentifier()}
+    assert {option.partition(" ")[0] for option in said} <= options
+    assert {f"--{name.replace('_', '-')}" for name in _SAME_NAME} <= options
+    assert set(_OTHER_NAME.values()) | set(_OPTIONS_WITH_VALUE.values()) <= options
 
 
 def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch):

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 from dyadlearn import TwoStepRegressor, TwoStepRidge, cli, load, save
-from dyadlearn.cli import models
+from dyadlearn.cli import update
 
 
 @pytest.fixture
@@ -311,7 +311,7 @@ def test_other_models_do_not_learn_more(tables, model, parts, run):
 def test_a_file_that_another_process_changed_meanwhile_stays(
     tables, parts, online, run, monkeypatch
 ):
-    read = models.read_labels
+    read = update.read_labels
     words = ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
 
     def changed(*arguments):
@@ -320,7 +320,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
         return read(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(models, "read_labels", changed)
+        patch.setattr(update, "read_labels", changed)
         ran = run("update", online, *words)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn.datasets import make_dyads
+from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.metrics import mean_squared_error
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -384,7 +384,7 @@ def test_what_was_interrupted_is_no_result(script, benchmarks, tmp_path, monkeyp
     def interrupted(self, *args, **kwargs):
         script.warnings.warn(
             "Learning was interrupted: the model has what was best.",
-            ConvergenceWarning,
+            SearchStoppedWarning,
             stacklevel=2,
         )
         return self

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import embeddings_case as case
 from dyadlearn import read_features
 from dyadlearn._files import packed
-from dyadlearn._files.embeddings import gather, open_features
+from dyadlearn._files.embeddings import Blocks, open_features
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
 from sweeps import lines, over
@@ -68,7 +68,7 @@ def test_gather_reads_each_block_once_and_no_other(step, places, tmp_path):
 
     places = np.array(places)
     assert_array_equal(
-        gather(read, places, places // step, tmp_path / "x.npy", D, 0), VALUES[places]
+        Blocks(read, tmp_path / "x.npy", D, 0).gather(places, places // step), VALUES[places]
     )
     wanted = sorted({place // step for place in places})
     assert [first // step for first, _ in spans] == wanted

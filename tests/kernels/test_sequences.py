@@ -270,7 +270,7 @@ def test_spectrum_kernel():
         ({"k": 10**9}, "k must be at most 24, .*, found 1000000000"),
         ({"k": 10**9, "alphabet": "A", "unknown": ""}, "k must be at most 24"),
         ({"k": 2.0}, "k must be a whole number of at least 1, found 2.0"),
-        ({"k": 6}, r"20 letters make 20\^6 words, more than 16777216 can be counted"),
+        ({"k": 6}, r"20 letters make 20\^6 words, but at most 16777216 can be counted"),
         ({"alphabet": ""}, "must hold different letters"),
         ({"alphabet": "ACGA"}, "must hold different letters, found 'ACGA'"),
         (

@@ -464,7 +464,7 @@ def test_set_alpha_equals_refitting_without_a_decomposition(monkeypatch, kernel)
     def refuse(*args, **kwargs):
         raise AssertionError("a decomposition was computed")
 
-    monkeypatch.setattr("dyadlearn.spectrum.eigh", refuse)
+    monkeypatch.setattr("dyadlearn.decomposing.eigh", refuse)
     monkeypatch.setattr("dyadlearn._svd.svd", refuse)
     monkeypatch.setattr("dyadlearn._svd.eigh", refuse)
     for name in ("eigh", "eigvalsh", "svd", "svdvals", "inv", "pinv", "solve", "cholesky", "qr"):

@@ -11,7 +11,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker
 from dyadlearn.pairing.inverses import inverse_of
-from dyadlearn.solve import inverse as module
+from dyadlearn.solve import factor_inverse, inverse
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, bordered, close, holes
 from sweeps import covering, every, lines, over
@@ -79,9 +79,10 @@ def test_left_out_pairs_are_those_of_refitting(
     monkeypatch, model, shape, kinds, groups, orders, blocks
 ):
     if blocks:  # of two rows, or two groups
-        monkeypatch.setattr(
-            module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
-        )
+        for module in (inverse, factor_inverse):
+            monkeypatch.setattr(
+                module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
+            )
     given = holes(model, shape, "5%", kinds)
     if orders:
         weights = 10.0 ** np.random.default_rng(2).uniform(-orders / 2, orders / 2, shape)
@@ -133,13 +134,14 @@ def test_pairs_that_are_fitted_exactly_are_refused():
 
 def test_groups_of_one_size_come_together(monkeypatch):
     sizes = []
-    solve = module.solve_block
+    solve = inverse.solve_block
 
     def counted(block, *given, **more):
         sizes.append(block.shape)
         return solve(block, *given, **more)
 
-    monkeypatch.setattr(module, "solve_block", counted)
+    for module in (inverse, factor_inverse):
+        monkeypatch.setattr(module, "solve_block", counted)
     given = holes("kronecker", (6, 5), "none missing", KINDS["thin"])
     groups = np.array([0] * 2 + [1] * 2 + [2] * 3 + [3] * 23)
     leave_out(given.operators, labels_of(given), groups)

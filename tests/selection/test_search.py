@@ -135,7 +135,7 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     calls = []
     original = np.linalg.eigh
     monkeypatch.setattr(
-        "dyadlearn.spectrum.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix)
+        "dyadlearn.decomposing.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix)
     )
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": False}
     search_for(name, setting="B", **kernels).fit(X, Y, tasks=T)

@@ -494,7 +494,9 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     used = []
     solve_at_cells = missing._completed_by_cells
     monkeypatch.setattr(
-        missing, "_completed_by_cells", lambda *given: used.append(1) or solve_at_cells(*given)
+        missing,
+        "_completed_by_cells",
+        lambda *given, **more: used.append(1) or solve_at_cells(*given, **more),
     )
     found = complete(model, Y, tol=1e-10)
     assert used == [1]

@@ -10,8 +10,10 @@ from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import operators_of
+from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.fixed import FixedPart
-from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, MissingInverse
+from dyadlearn.solve.inverse import CellsInverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.spectrum import Spectrum
 
 SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
@@ -123,7 +125,7 @@ def test_leave_out_equals_refits(name, setting, largest, monkeypatch):
 
     In setting D all sets are solved as a whole, or some or none of them.
     """
-    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
+    monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
     for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
         case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha)
         inverse = case.inverse(name)
@@ -186,7 +188,7 @@ def test_weights_of_labels(name, weighted):
 @pytest.mark.parametrize("name", ["cells", "features"])
 def test_weighted_labels(name, setting, largest, monkeypatch):
     """Weights divide the ridge of their cells."""
-    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
+    monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
     for seed in range(4):
         case = Case(seed, {}, seed % 2 == 0, 0.3, weighted=True)
         codes, sets = case.left_out(setting, groups=False)
@@ -197,7 +199,7 @@ def test_weighted_labels(name, setting, largest, monkeypatch):
 @pytest.mark.parametrize("largest", [64, 7, 0])
 def test_many_columns_of_labels(largest, monkeypatch):
     """Several columns of labels are left out together."""
-    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
+    monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
     case = Case(3, {}, False, 0.5)
     labels = np.c_[case.y, case.y**2]
     for name in ("cells", "missing", "spectrum", "features"):

@@ -12,7 +12,8 @@ from dyadlearn._codes import is_same_partition, unit_sizes
 from dyadlearn.pairing.base import operators_of
 from dyadlearn.pairing.inverses import routes
 from dyadlearn.settings import Setting
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_work
 from sweeps import every, over
 
@@ -119,7 +120,7 @@ class Case:
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """Let closed forms be used whatever they cost, unless a test sets another cost."""
-    monkeypatch.setattr("dyadlearn.solve.inverse.blocks_work", lambda *given: np.inf)
+    monkeypatch.setattr("dyadlearn.solve.missing_inverse.blocks_work", lambda *given: np.inf)
 
 
 @pytest.mark.parametrize("setting", ["B", "C", "D"])
@@ -196,7 +197,7 @@ def test_closed_forms_equal_blocks(setting, alpha, monkeypatch):
     labels = np.c_[case.y, case.y**2] - case.shift
     leave = "leave_crossed_out" if setting == "D" else "leave_out"
     closed = getattr(case.inverse, leave)(labels, *case.units(setting))
-    monkeypatch.setattr("dyadlearn.solve.inverse.blocks_work", lambda *given: 0.0)
+    monkeypatch.setattr("dyadlearn.solve.missing_inverse.blocks_work", lambda *given: 0.0)
     assert case.inverse.grid_left_out(labels, *case.units(setting)) is None
     blocks = getattr(case.inverse, leave)(labels, *case.units(setting))
     digits = max(1e-8, 100 * np.finfo(float).eps * case.scale / alpha)

@@ -83,9 +83,9 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             os.fsync(file.fileno())
             with _held(target):
                 if unchanged is not None and not unchanged():
-                    remedy = "nothing was written, so run this again"
                     raise FileChangedError(
-                        f"{path} was changed by another process after it was read: {remedy}."
+                        f"{path} was changed by another process after it was read: nothing was "
+                        f"written, so run this again."
                     )
                 if target.exists():
                     shutil.copymode(target, temporary)
@@ -129,9 +129,8 @@ def _held(target: Path) -> Iterator[None]:
         while sys.platform != "win32":
             try:
                 # Network file systems lock only files that are open for writing.
-                descriptor = os.open(
-                    target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY
-                )
+                mode = os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY
+                descriptor = os.open(target, mode)
                 stack.callback(os.close, descriptor)
                 # If the file was replaced during the wait, the lock is on the old file: lock the
                 # new one.

@@ -25,6 +25,7 @@ from dyadlearn._files.atomic import ids_file
 from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn._text import quoted
 from dyadlearn.exceptions import DataFileError, IdError
@@ -95,8 +96,15 @@ class FeatureFile:
     @property
     def without_ids(self) -> IdError:
         """Error for a file that must have ids and has none."""
-        beside = f"write them into {ids_file(self.path).name} beside it, one a line in the order of its rows"
-        return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
+        return IdError(
+            Message(
+                "{path} has no ids: write them into {beside} beside it, one a line in the order "
+                "of its rows, or name them [by row_ids=|as {file}::row_ids=FILE].",
+                path=self.path,
+                beside=ids_file(self.path).name,
+                file=self.path.name,
+            )
+        )
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file limited to the rows of some ids, in this order; `of` is as in `places`."""
@@ -107,7 +115,8 @@ class FeatureFile:
     def take(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None means all. Values are not checked."""
         values = self.rows(np.arange(self.n) if places is None else places)
-        return Table(values, None if self.ids is None else self.ids.take(places), self.columns)
+        ids = None if self.ids is None else self.ids.take(places)
+        return Table(values, ids, self.columns)
 
     def read(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None means all. Raise if values are missing or infinite."""
@@ -119,7 +128,8 @@ class FeatureFile:
 def kept_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the dtype in which values are stored: single precision for floats of at most 32 bits, else double."""
     dtype = np.dtype(dtype)
-    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
+    is_short = dtype.kind == "f" and dtype.itemsize <= 4
+    return np.dtype(np.float32 if is_short else np.float64)
 
 
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
@@ -133,51 +143,61 @@ def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
         raise DataFileError(f"{whose} holds values of type {dtype}: expected numbers.")
 
 
-def gather(
-    read: Callable[[int, int], np.ndarray],
-    places: np.ndarray,
-    blocks: np.ndarray,
-    path: Path,
-    d: int,
-    held: int,
-    itemsize: int = 8,
-) -> np.ndarray:
-    """Return some rows (k, d) of a file that is read block by block, after checking that there is memory for them.
+@dataclass(frozen=True)
+class Blocks:
+    """A file of features that is read block by block.
 
-    Parameters
+    Attributes
     ----------
     read : callable
         Takes the first row and the one after the last, which are in one block, and returns those
         rows.
-    places : integer array of shape (k,)
-        Which rows, in this order.
-    blocks : integer array of shape (k,)
-        Block of each row. A block is read at most once, and only if a row of it is wanted.
     path : Path
         Path of the file, for messages.
     d : int
         Number of features.
-    held : int
+    n_bytes : int
         Bytes of a block while it is read.
     itemsize : int, default=8
         Bytes of a feature.
     """
-    order = np.argsort(blocks, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
-    # The result, the rows of a part in their order, and the block of the file.
-    need = itemsize * (len(places) + max(map(len, parts))) * d + held
-    packed.check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
-    values = np.empty((0, d))
-    for part in parts:
-        positions = places[part]
-        first = int(positions.min())
-        rows = read(first, int(positions.max()) + 1)
-        if not values.size:
-            values = np.empty((len(places), d), dtype=kept_dtype(rows.dtype))
-        if rows.shape[1] != d:
-            raise DataFileError(f"{path} has rows of {d} and of {rows.shape[1]} features.")
-        values[part] = rows[positions - first]
-    return values
+
+    read: Callable[[int, int], np.ndarray]
+    path: Path
+    d: int
+    n_bytes: int
+    itemsize: int = 8
+
+    def gather(self, places: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+        """Return some rows (k, d), after checking that there is memory for them.
+
+        Parameters
+        ----------
+        places : integer array of shape (k,)
+            Which rows, in this order.
+        blocks : integer array of shape (k,)
+            Block of each row. A block is read at most once, and only if a row of it is wanted.
+        """
+        order = np.argsort(blocks, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
+        longest = max(len(part) for part in parts)
+        # The result, the rows of a part in their order, and the block of the file.
+        need = self.itemsize * (len(places) + longest) * self.d + self.n_bytes
+        purpose = f"Reading {len(places)} × {self.d} features of {self.path}"
+        packed.check_decoded(self.path, need, purpose)
+        values = np.empty((0, self.d))
+        for part in parts:
+            positions = places[part]
+            first = int(positions.min())
+            rows = self.read(first, int(positions.max()) + 1)
+            if not values.size:
+                values = np.empty((len(places), self.d), dtype=kept_dtype(rows.dtype))
+            if rows.shape[1] != self.d:
+                raise DataFileError(
+                    f"{self.path} has rows of {self.d} and of {rows.shape[1]} features."
+                )
+            values[part] = rows[positions - first]
+        return values
 
 
 # Ids -----------------------------------------------------------------------------------------------
@@ -185,21 +205,15 @@ def gather(
 
 def listed(ids: Any, name: str) -> list[Any]:
     """Return the ids of a list, an array, an index or a series as a list; messages call them `name`."""
+    has_columns = hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1
+    is_one = isinstance(ids, str | bytes | Mapping)
     # Numbers of other libraries are converted to Python numbers.
-    plain = next(
-        (getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)),
-        None,
-    )
-    is_table = (
-        isinstance(ids, str | bytes | Mapping)
-        or hasattr(ids, "columns")
-        or getattr(ids, "ndim", 1) != 1
-    )
-    if is_table or (plain is None and not isinstance(ids, Iterable)):
+    methods = [method for method in ("tolist", "to_list", "to_pylist") if hasattr(ids, method)]
+    if has_columns or is_one or not (methods or isinstance(ids, Iterable)):
         raise TypeError(
             f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}."
         )
-    labels = list(ids) if plain is None else list(plain())
+    labels = list(getattr(ids, methods[0])()) if methods else list(ids)
     for label in labels:
         if not isinstance(label, Hashable):
             raise TypeError(
@@ -273,14 +287,16 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
         named = [ids_file(path)]
     else:
         named = [Path(row_ids), path.parent / row_ids]
-    # What is there and cannot be read, such as a pipe or a broken link, is an error and no missing
-    # file.
-    found = next((each for each in named if os.path.lexists(each) and not each.is_dir()), None)
-    if found is None and row_ids is not None:
+    for file in named:
+        # What is there and cannot be read, such as a pipe or a broken link, is an error and no
+        # missing file.
+        if os.path.lexists(file) and not file.is_dir():
+            return ids_of(read_ids(file), n, str(file))
+    if row_ids is not None:
         raise DataFileError(
             f"{named[0]} is neither a file of ids, one a line, nor a part of {path}."
         )
-    return None if found is None else ids_of(read_ids(found), n, str(found))
+    return None
 
 
 def open_npy(path: Path, row_ids: Any) -> FeatureFile:
@@ -289,31 +305,24 @@ def open_npy(path: Path, row_ids: Any) -> FeatureFile:
         shape, by_columns, dtype = packed.read_header(file, path.stat().st_size)
         _check_shape(shape, dtype, str(path))
         mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
-    return FeatureFile(
-        path,
-        shape[0],
-        ids_beside(path, row_ids, shape[0]),
-        None,
-        partial(_matrix_rows, mapped, path),
-    )
+    ids = ids_beside(path, row_ids, shape[0])
+    return FeatureFile(path, shape[0], ids, None, partial(_matrix_rows, mapped, path))
 
 
 def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
     """Return some rows of an array (n, d) that is in a file, reading the chunks that hold them."""
     n, d = array.shape
-    row = d * np.dtype(array.dtype).itemsize
+    n_bytes = d * np.dtype(array.dtype).itemsize  # of a row
     chunks = getattr(array, "chunks", None)
-    step = chunks[0] if chunks else max(1, _SPAN // row)
-    itemsize = kept_dtype(array.dtype).itemsize
-    return gather(
+    step = chunks[0] if chunks else max(1, _SPAN // n_bytes)
+    blocks = Blocks(
         lambda first, end: array[first:end],
-        places,
-        places // step,
         path,
         d,
-        row * min(n, step),
-        itemsize,
+        n_bytes * min(n, step),
+        kept_dtype(array.dtype).itemsize,
     )
+    return blocks.gather(places, places // step)
 
 
 @contextmanager
@@ -415,11 +424,16 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
             if not names:
                 raise DataFileError(f"{path} holds no features.")
             chosen = _chosen(node, names, bool(beside), pool)
-            if chosen is None and (beside or not _is_array(node[names[0]])):
-                raise DataFileError(
-                    f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}."
-                )
             if chosen is None:
+                if beside or not _is_array(node[names[0]]):
+                    raise DataFileError(
+                        Message(
+                            "{path} holds {n_names} arrays or groups, {choice}.",
+                            path=path,
+                            n_names=len(names),
+                            choice=_choose(path, names),
+                        )
+                    )
                 return _one_each(path, place, node, names, row_ids, pool)
             place = (*place, chosen)
             group = node
@@ -427,9 +441,13 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
         return _one_matrix(path, place, node, group, row_ids, pool)
 
 
-def _choose(path: Path, names: Sequence[str]) -> str:
+def _choose(path: Path, names: Sequence[str]) -> Message:
     """Return a hint for a message about a file with several parts."""
-    return f"{shown(names)}: say by key= (on the command line {path.name}::{names[0]}) which has the features"
+    return Message(
+        "{names}: say [by key= (on the command line {part})|as {part}] which has the features",
+        names=shown(names),
+        part=f"{path.name}::{names[0]}",
+    )
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
@@ -437,13 +455,14 @@ def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any
     names = tuple(part for part in (key or "").split("/") if part)
     if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
         names = (str(key),)
-    group = node = root
+    group = root
+    node = root
     for place, name in enumerate(names):
         group = node
-        node = node[name] if not _is_array(node) and name in node else None
-        if node is None:
+        if _is_array(group) or name not in group:
             has = "" if _is_array(group) else f": it has {shown(sorted(group))}"
             raise DataFileError(f"{path} has no {quoted('/'.join(names[: place + 1]))}{has}.")
+        node = group[name]
     return names, group, node
 
 
@@ -454,12 +473,14 @@ def _chosen(group: Any, names: list[str], has_ids: bool, pool: str | None) -> st
     # Very many arrays, or arrays to pool, are one for each id; they are not opened.
     if pool is not None or (len(names) > _FEW and not has_ids):
         return None
-    shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
-    matrices = [
-        name
-        for name, shape in shapes.items()
-        if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)
-    ]
+    matrices = []
+    for name in names:
+        item = group[name]
+        if not _is_array(item):
+            continue
+        shape = _shape(item)
+        if len(shape) == 2 and (shape[0] > 1 or len(names) == 1):
+            matrices.append(name)
     return matrices[0] if len(matrices) == 1 else None
 
 
@@ -471,16 +492,20 @@ def _one_matrix(
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
-        raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
-    wanted = IDS if row_ids is None else (row_ids,)
-    names = [
-        str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group
-    ]
-    own = _texts(group, names[0], path) if names and names[0] != place[-1] else None
-    if own is None:
-        ids = ids_beside(path, row_ids, shape[0])
+        raise DataFileError(
+            Message(
+                "{where} has one row for each id: [pool=|::pool=mean] is for files with several.",
+                where=where,
+            )
+        )
+    names = []
+    for name in IDS if row_ids is None else (row_ids,):
+        if isinstance(name, str | os.PathLike) and str(name) in group:
+            names.append(str(name))
+    if names and names[0] != place[-1]:
+        ids: Ids | None = ids_of(_texts(group, names[0], path), shape[0], str(path))
     else:
-        ids = ids_of(own, shape[0], str(path))
+        ids = ids_beside(path, row_ids, shape[0])
     columns = None
     if COLUMNS in group and place[-1] != COLUMNS:
         texts = [id_text(label) for label in _texts(group, COLUMNS, path)]
@@ -508,9 +533,8 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
             f"{path}: {quoted(name)} holds values of type {array.dtype}, which are no names."
         )
     if not dtype.hasobject:
-        packed.check_decoded(
-            path, array.shape[0] * dtype.itemsize, f"Reading {quoted(name)} of {path}"
-        )
+        n_bytes = array.shape[0] * dtype.itemsize
+        packed.check_decoded(path, n_bytes, f"Reading {quoted(name)} of {path}")
         return list(array[:].tolist())
     if not _has_any_length(dtype):
         check_numbers(dtype, f"{path}: {quoted(name)}")
@@ -537,7 +561,11 @@ def _one_each(
     """Return a file with one array for each id; only requested arrays are opened."""
     if row_ids is not None:
         raise DataFileError(
-            f"{path} has an array for each id, which it is named by: leave row_ids out."
+            Message(
+                "{path} has an array for each id, which it is named by: leave "
+                "[row_ids|::row_ids=] out.",
+                path=path,
+            )
         )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
     labels = _own_ids([group[name] for name in names], path) if is_numbered else names
@@ -546,9 +574,9 @@ def _one_each(
     def rows(places: np.ndarray) -> np.ndarray:
         vectors: list[np.ndarray] = []
         with _opened(path, place) as group:
-            for at in places:
-                whose = f"{path}: {quoted(ids.labels[at])}"
-                vector = _vector(group[names[at]], whose, path, pool)
+            for position in places:
+                whose = f"{path}: {quoted(ids.labels[position])}"
+                vector = _vector(group[names[position]], whose, path, pool)
                 if not vectors:  # memory for all vectors and for the result
                     purpose = f"Reading {len(places)} × {len(vector)} features of {path}"
                     packed.check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
@@ -571,24 +599,30 @@ def _own_ids(items: Sequence[Any], path: Path) -> list[Any]:
 
 
 def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
+    """Return the features of one id; raise if there are several rows and they are not pooled."""
     if not _is_array(array):
         raise DataFileError(f"{whose} is a group and no array.")
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
-        remedy = 'pool="mean" (on the command line FILE::pool=mean) takes their mean'
         raise DataFileError(
-            f"{whose} has an array of shape {shape}, several rows for one id: {remedy}."
+            Message(
+                "{whose} has an array of shape {shape}, several rows for one id: "
+                '[pool="mean" (on the command line FILE::pool=mean)|FILE::pool=mean] takes their '
+                "mean.",
+                whose=whose,
+                shape=shape,
+            )
         )
-    packed.check_decoded(
-        path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}"
-    )
+    n_bytes = math.prod(shape) * np.dtype(array.dtype).itemsize
+    packed.check_decoded(path, n_bytes, f"Reading {whose}")
     rows = np.asarray(array[:])
     vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
     return np.asarray(vector, dtype=kept_dtype(rows.dtype))
 
 
 def _is_array(node: Any) -> bool:
+    """Return whether a part of an archive is an array, not a group."""
     return hasattr(node, "shape")
 
 
@@ -602,7 +636,8 @@ def _check_shape(
 ) -> None:
     """Raise if an array is empty, or is no matrix of numbers; with `of_one`, a vector is allowed too."""
     check_numbers(dtype, whose)
-    if len(shape) not in (1 if of_one else 2, 2) or 0 in shape:
+    dimensions = (1, 2) if of_one else (2,)
+    if len(shape) not in dimensions or 0 in shape:
         expected = "a vector of features" if of_one else "a row of features for each id"
         raise DataFileError(f"{whose} has an array of shape {shape}: expected {expected}.")
 
@@ -630,8 +665,10 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
             id_column = row_ids or file.id_column
             if id_column is None:
-                expected = "expected in a column of text or the first column"
-                raise DataFileError(f"{path} has no ids, {expected}; found {shown([*kinds])}.")
+                raise DataFileError(
+                    f"{path} has no ids, expected in a column of text or the first column; found "
+                    f"{shown([*kinds])}."
+                )
             labels = file.lists([id_column])[id_column]
     # An index that is not used for ids, such as row numbers, is no feature.
     kinds = {name: kind for name, kind in kinds.items() if name not in (id_column, *index)}
@@ -648,9 +685,8 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         ids = ids_beside(path, row_ids, n)
     else:
         ids = ids_of(labels, n, str(path), title)
-    if kinds[names[0]] == "vectors":
-        columns = None
-    else:
+    columns = None
+    if kinds[names[0]] != "vectors":
         columns = make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, names))
 
@@ -664,7 +700,12 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
         raise DataFileError(
-            f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}."
+            Message(
+                "{path} has vectors in {n_vectors} columns, {choice}.",
+                path=path,
+                n_vectors=len(vectors),
+                choice=_choose(path, vectors),
+            )
         )
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
@@ -672,15 +713,14 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
 
 
 def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
+    """Return some rows of a parquet file, reading the row groups that hold them."""
     with open_parquet(path) as file:
         sizes = file.sizes(names)
-        blocks = np.searchsorted(file.starts, places, side="right")
         d = sum(count for count, _ in sizes) // file.n
         # A row group is in memory as arrow and as numpy arrays.
-        held = 2 * max(size for _, size in sizes)
-        return gather(
-            lambda first, end: file.rows(names, first, end), places, blocks, path, d, held
-        )
+        n_bytes = 2 * max(size for _, size in sizes)
+        blocks = Blocks(lambda first, end: file.rows(names, first, end), path, d, n_bytes)
+        return blocks.gather(places, np.searchsorted(file.starts, places, side="right"))
 
 
 #: Endings of files that features are read from, by their ids.
@@ -710,20 +750,30 @@ def open_features(
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         row_ids = listed(row_ids, "row_ids")
     if pool is not None and (pool != "mean" or ending not in CONTAINERS):
-        files = f"files with one array for each id ({', '.join(CONTAINERS)})"
-        raise ValueError(f"pool must be 'mean', and is for {files}; found {pool!r} for {path}.")
-    if ending == ".npz" and (matrix := _sparse_matrix(path)) is not None:
-        return FeatureFile.of_table(path, Table(matrix, ids_beside(path, row_ids, matrix.shape[0])))
+        raise ValueError(
+            f"pool must be 'mean', and is for files with one array for each id "
+            f"({', '.join(CONTAINERS)}); found {pool!r} for {path}."
+        )
+    matrix = _sparse_matrix(path) if ending == ".npz" else None
+    if matrix is not None:
+        ids = ids_beside(path, row_ids, matrix.shape[0])
+        return FeatureFile.of_table(path, Table(matrix, ids))
     if ending in CONTAINERS:
         return open_container(path, key, row_ids, pool)
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:
-        raise ValueError(f"{path} holds one table: leave key={key!r} out.")
+        raise ValueError(
+            Message("{path} holds one table: leave [key={key!r}|::{key}] out.", path=path, key=key)
+        )
     if ending == ".npy":
         return open_npy(path, row_ids)
     if row_ids is not None:
-        raise ValueError(f"{path} has its ids in its first column: leave row_ids out.")
+        raise ValueError(
+            Message(
+                "{path} has its ids in its first column: leave [row_ids|::row_ids=] out.", path=path
+            )
+        )
     return FeatureFile.of_table(path, read_cells(path).table())
 
 

@@ -65,18 +65,19 @@ def read_texts(
         "path": str(path.resolve()),
         "places": list(places),
         "attribute": attribute,
+        "seconds": seconds,
+        "bytes": bytes_to_read(path, n),
     }
-    request |= {"seconds": seconds, "bytes": bytes_to_read(path, n)}
     if not sys.executable or getattr(sys, "frozen", False):
         # A program that holds its own Python cannot start another one.
         return _texts_in(request)
     answer = _ask_child(request)
     header, _, content = answer.partition(b"\n")
-    found = json.loads(header)
-    if "error" in found:
-        raise ValueError(f"its texts cannot be read: {found['error']}")
+    about = json.loads(header)
+    if "error" in about:
+        raise ValueError(f"its texts cannot be read: {about['error']}")
     ends = [0]
-    for length in found["lengths"]:
+    for length in about["lengths"]:
         ends.append(ends[-1] + length)
     return [content[first:end] for first, end in pairwise(ends)]
 
@@ -144,6 +145,7 @@ def _limit(seconds: int, size: int) -> None:
 
 
 def _lower(kind: int, value: int) -> None:
+    """Lower a limit of this process; limits are never raised."""
     import resource
 
     soft, hard = resource.getrlimit(kind)
@@ -152,6 +154,7 @@ def _lower(kind: int, value: int) -> None:
 
 
 def _texts_in(request: dict[str, Any]) -> list[bytes]:
+    """Return the texts of a request; raise if they are longer than the file."""
     import h5py
 
     left = os.path.getsize(request["path"])
@@ -172,7 +175,9 @@ def _parts(item: Any, attribute: str | None) -> Iterator[list[bytes]]:
         value = item.attrs[attribute]
         if not isinstance(value, str | bytes):
             raise ValueError(f"the attribute {attribute!r} of {item.name!r} is no text")
-        yield [value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value]
+        if isinstance(value, str):
+            value = value.encode("utf-8", "surrogateescape")
+        yield [value]
         return
     for first in range(0, item.shape[0], _STEP):
         yield item[first : first + _STEP].tolist()

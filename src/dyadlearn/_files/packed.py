@@ -122,6 +122,7 @@ def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:
 
 
 def _limit() -> int:
+    """Return the maximum number of bytes that a packed file may unpack to."""
     free = available_memory(np.empty(0))
     return UNPACKED_LIMIT if free is None else min(UNPACKED_LIMIT, free // 4)
 
@@ -142,11 +143,11 @@ def open_archive(path: str | os.PathLike[str]) -> Iterator[dict[str, Member]]:
     """Open an npz archive; only the list of its arrays is read."""
     with ZipFile(path) as archive:
         members: dict[str, Member] = {}
-        for each in archive.infolist():
-            name = each.filename.removesuffix(".npy")
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
             if name in members:
                 raise ValueError(f"it has two arrays with the name {quoted(name)}")
-            members[name] = Member(archive, each)
+            members[name] = Member(archive, info)
         yield members
 
 
@@ -166,6 +167,7 @@ class Member:
 
     @cached_property
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+        """Shape, whether the array is in Fortran order, and its dtype."""
         with self._archive.open(self._info) as content:
             return read_header(content, self.length)
 
@@ -192,9 +194,9 @@ def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = 
     """Raise if a file unpacks to more bytes than a limit; None means the current limit for packed files."""
     limit = _limit() if limit is None else limit
     if size > limit:
-        size_limit = f"{limit / 2**30:.3g} GiB, the limit for packed files"
         raise DataFileError(
-            f"{path} unpacks to more than {size_limit}: if you trust it, give the plain file."
+            f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if "
+            f"you trust it, give the plain file."
         )
 
 
@@ -236,7 +238,7 @@ def make_sparse(
     """
     kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array}
     if kind not in kinds:
-        raise ValueError(f"sparse matrices are read in the forms {', '.join(kinds)}, found {kind}")
+        raise ValueError(f"sparse matrices are read as {' or '.join(kinds)}, found {kind}")
     if min(shape) < 0:
         raise ValueError(f"a matrix has no shape {shape}")
     if 8 * max(shape) > _limit():
@@ -251,14 +253,12 @@ def compressed_matrix(kind: Any, parts: Mapping[str, np.ndarray], shape: tuple[i
 
     Compiled code uses the indices without a check, and would read and write outside of the arrays.
     """
-    data, *places = (parts[name] for name in ("data", "indices", "indptr"))
-    if (
-        data.ndim != 1
-        or data.dtype.kind not in "biuf"
-        or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places)
-    ):
-        raise ValueError("a sparse matrix has numbers and whole places in data, indices, indptr")
-    matrix = kind((data, *places), shape=shape)
+    for name, kinds in (("data", "biuf"), ("indices", "iu"), ("indptr", "iu")):
+        if parts[name].ndim != 1 or parts[name].dtype.kind not in kinds:
+            raise ValueError(
+                "a sparse matrix has numbers and whole places in data, indices, indptr"
+            )
+    matrix = kind((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
     # scipy checks no pointer if the last is 0 or less, and its differences may overflow.
     if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
         raise ValueError("index pointer values must form a non-decreasing sequence")

@@ -87,16 +87,17 @@ class Parquet:
     def __init__(self, path: Path, file: Any) -> None:
         self._path = path
         self._file = file
-        self._groups = [
-            file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)
-        ]
+        metadata = file.metadata
+        self._groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         ends = np.cumsum([0, *(group.num_rows for group in self._groups)])
         self.n = int(ends[-1])
         self.starts = ends[:-1]
-        self.kinds = {field.name: _kind(field.type) for field in file.schema_arrow}
+        self.kinds: dict[str, str] = {field.name: _kind(field.type) for field in file.schema_arrow}
         about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", "{}"))
         # A RangeIndex is not stored as a column.
-        self.index = [name for name in about.get("index_columns", []) if isinstance(name, str)]
+        self.index: list[str] = [
+            name for name in about.get("index_columns", []) if isinstance(name, str)
+        ]
         if len(self.kinds) < len(file.schema_arrow):
             raise ValueError("two of its columns have the same name")
 
@@ -108,25 +109,24 @@ class Parquet:
         whole numbers. An unnamed index of numbers is ignored if a column holds text: it has only
         the row numbers of a larger table.
         """
-        kinds = self.kinds
         index = self.index
         if len(index) > 1:
-            levels = f"{len(index)} levels, {shown(index)}"
             raise DataFileError(
-                f"{self._path} has an index of {levels}: ids need one level, use set_index in "
-                f"pandas."
+                f"{self._path} has an index of {len(index)} levels, {shown(index)}: ids need one "
+                f"level, use set_index in pandas."
             )
-        texts = [name for name, kind in kinds.items() if kind == "text"]
-        if index and not (
-            texts and index[0].startswith("__index_level_") and index[0] not in texts
-        ):
-            return index[0]
-        whole = [
-            name
-            for place, name in enumerate(kinds)
-            if kinds[name] == "whole" and (name == PANDAS or place == 0)
-        ]
-        return next(iter([*texts, *whole[::-1]]), None)
+        texts = [name for name, kind in self.kinds.items() if kind == "text"]
+        if index:
+            is_unnamed = index[0].startswith("__index_level_")
+            has_other_texts = bool(texts) and index[0] not in texts
+            if not (is_unnamed and has_other_texts):
+                return index[0]
+        if texts:
+            return texts[0]
+        if self.kinds.get(PANDAS) == "whole":
+            return PANDAS
+        first = next(iter(self.kinds), None)
+        return first if first is not None and self.kinds[first] == "whole" else None
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
         """Return the number of values of some columns in each row group, and their bytes in memory."""
@@ -137,15 +137,13 @@ class Parquet:
             size = 0
             for place in range(group.num_columns):
                 column = group.column(place)
-                if column.path_in_schema.split(".")[0] in wanted:
-                    length = self._file.metadata.schema.column(place).length
-                    count += column.num_values
-                    size += column.num_values * _WIDTHS.get(column.physical_type, length)
-                    size += (
-                        column.total_uncompressed_size
-                        if column.physical_type == "BYTE_ARRAY"
-                        else 0
-                    )
+                if column.path_in_schema.split(".")[0] not in wanted:
+                    continue
+                length = self._file.metadata.schema.column(place).length
+                count += column.num_values
+                size += column.num_values * _WIDTHS.get(column.physical_type, length)
+                if column.physical_type == "BYTE_ARRAY":
+                    size += column.total_uncompressed_size
             sizes.append((count, size))
         return sizes
 
@@ -154,9 +152,12 @@ class Parquet:
         need = sum(_OBJECT * count + size for count, size in self.sizes(names))
         packed.check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
-        return {
-            name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names
-        }
+        lists: dict[str, list[Any]] = {}
+        for name in names:
+            lists[name] = []
+            for chunk in table[name].chunks:
+                lists[name] += _values(chunk)
+        return lists
 
     def rows(self, names: list[str], first: int, end: int) -> np.ndarray:
         """Return some rows of one row group, from columns of numbers or from one column of vectors."""
@@ -164,16 +165,16 @@ class Parquet:
         import pyarrow.compute as pc
 
         group = int(np.searchsorted(self.starts, first, side="right")) - 1
-        table = self._file.read_row_group(group, columns=names).slice(
-            first - self.starts[group], end - first
-        )
+        table = self._file.read_row_group(group, columns=names)
+        table = table.slice(first - self.starts[group], end - first)
         if self.kinds[names[0]] != "vectors":
-            # Other types than floats would become an array of objects if a value is missing.
-            floats = [
-                each if pa.types.is_floating(each.type) else each.cast(pa.float64())
-                for each in table.columns
-            ]
-            return np.column_stack([each.to_numpy() for each in floats])
+            arrays = []
+            for column in table.columns:
+                # Other types than floats would become an array of objects if a value is missing.
+                if not pa.types.is_floating(column.type):
+                    column = column.cast(pa.float64())
+                arrays.append(column.to_numpy())
+            return np.column_stack(arrays)
         column = table[names[0]].combine_chunks()
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
         if not (lengths == lengths[0]).all() or not lengths[0] > 0:
@@ -184,16 +185,17 @@ class Parquet:
         return values.reshape(len(lengths), int(lengths[0]))
 
 
-def _cells(chunk: Any) -> list[Any]:
+def _values(chunk: Any) -> list[Any]:
     """Return the values of an arrow array as a list; repeated texts share one object."""
     if not hasattr(chunk, "dictionary"):
-        cells: list[Any] = chunk.to_pylist()
-        return cells
+        values: list[Any] = chunk.to_pylist()
+        return values
     texts = chunk.dictionary.to_pylist()
     return [None if place is None else texts[place] for place in chunk.indices.to_pylist()]
 
 
 def _kind(kind: Any) -> str:
+    """Return "whole", "number", "vectors", "text" or "other" for a type of arrow."""
     import pyarrow as pa
 
     of = pa.types
@@ -224,15 +226,27 @@ _LINE = 160
 
 
 class TextColumnError(DataFileError):
-    """Error for a column that must hold numbers but holds only texts; `column` is its heading."""
+    """Error for a column that must hold numbers but holds only texts.
 
-    def __init__(self, message: str, column: str) -> None:
-        super().__init__(message)
+    Attributes
+    ----------
+    fault : str
+        What is wrong with the first text, without a full stop.
+    column : str
+        Heading of the column.
+    """
+
+    def __init__(self, fault: str, column: str) -> None:
+        super().__init__(f"{fault}.")
+        self.fault = fault
         self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TextColumnError, (self.fault, self.column)
 
 
 @dataclass(frozen=True)
-class Cells:
+class FileTable:
     """Table as in a file: a line of headings and lines of cells, which are texts or other values.
 
     Attributes
@@ -275,17 +289,14 @@ class Cells:
         """Return the ids in a column, which may be repeated; raise if one is empty."""
         labels = [id_text(line[place]) for line in self.lines]
         if "" in labels:
-            raise IdError(
-                f"{self.where(labels.index(''), place)}: the id is empty. Give it one, or remove "
-                f"the line."
-            )
+            where = self.where(labels.index(""), place)
+            raise IdError(f"{where}: the id is empty. Give it one, or remove the line.")
         return labels
 
     def ids(self) -> Ids:
         """Return the ids of the rows."""
-        return make_ids(
-            self.labels(self.id_place), self.headings[self.id_place] or None, str(self.path)
-        )
+        heading = self.headings[self.id_place] or None
+        return make_ids(self.labels(self.id_place), heading, str(self.path))
 
     def table(self) -> Table:
         """Return the cells as numbers, with the ids of their rows and columns."""
@@ -300,9 +311,8 @@ class Cells:
             raise IdError(
                 f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one."
             )
-        columns = make_ids(
-            [self.headings[place] for place in places], None, f"The first line of {self.path}"
-        )
+        headings = [self.headings[place] for place in places]
+        columns = make_ids(headings, None, f"The first line of {self.path}")
         return Table(self.as_numbers(places), self.ids(), columns)
 
     def as_numbers(self, places: Sequence[int]) -> np.ndarray:
@@ -322,11 +332,11 @@ class Cells:
 
     def _refusal(self, row: int, place: int) -> DataFileError:
         """Return the error for a cell that is not a number."""
-        message = f"{self.fault(row, place)}."
+        fault = str(self.fault(row, place))
         cells = [line[place] for line in self.lines if not is_blank(line[place])]
         if all(as_number(cell) is None and not _remedy(cell) for cell in cells):
-            return TextColumnError(message, self.headings[place])
-        return DataFileError(message)
+            return TextColumnError(fault, self.headings[place])
+        return DataFileError(f"{fault}.")
 
     def fault(self, row: int, place: int) -> str | None:
         """Return a message about a cell that is neither a number nor missing, without a full stop; None if it is."""
@@ -344,7 +354,9 @@ def _remedy(cell: Any) -> str:
     """Return a hint for a misspelled number; an empty text for other cells."""
     if re.fullmatch(r"[-+]?\d*,\d+(e[-+]?\d+)?", str(cell).strip(), re.IGNORECASE):
         return ", write decimals with a point"
-    return ", write it without underscores" if "_" in str(cell) else ""
+    if "_" in str(cell):
+        return ", write it without underscores"
+    return ""
 
 
 def suffix_of(path: Path) -> str:
@@ -369,36 +381,72 @@ def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill 
     """Raise if a value is missing or infinite; the message names the first, and the `rule` about missing values."""
     if is_sparse(table.values) or np.isfinite(table.values).all():
         return
-    places = np.argwhere(~np.isfinite(table.values))[0]
-    where = [
-        f"{word} {place + 1}" if ids is None else f"{word} {quoted(ids.labels[place])}"
-        for word, ids, place in zip(
-            ("row", "column"), (table.row_ids, table.column_ids), places, strict=True
-        )
-    ]
-    if np.isnan(table.values[tuple(places)]):
+    row, column = np.argwhere(~np.isfinite(table.values))[0]
+    where = f"{_called('row', table.row_ids, row)}, {_called('column', table.column_ids, column)}"
+    if np.isnan(table.values[row, column]):
         fault = f"the value is missing; {rule}"
     else:
         fault = "infinity is not valid"
-    raise DataFileError(f"{path}, {', '.join(where)}: {fault}.")
+    raise DataFileError(f"{path}, {where}: {fault}.")
 
 
-def read_cells(path: Path) -> Cells:
+def _called(word: str, ids: Ids | None, place: int) -> str:
+    """Return the name of a row or column for messages: its id, or its number from 1 on."""
+    if ids is None:
+        return f"{word} {place + 1}"
+    return f"{word} {quoted(ids.labels[place])}"
+
+
+def read_cells(path: Path) -> FileTable:
     """Read the cells of a text table or a parquet file."""
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
     text = packed.read_text(path, "table")
-    # The delimiter is the candidate that is most frequent in the first line, outside of quotes.
-    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
-    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
-    delimiter = max(DELIMITERS, key=first.count)
-    need = _cells_memory(text, delimiter)
+    delimiter = _delimiter(text)
     check_memory(
-        need,
+        _cells_memory(text, delimiter),
         np.empty(0),
         f"Reading the cells of {path}",
         "write them as npz or parquet, or fewer of them",
     )
+    lines, numbers = _read_lines(path, text, delimiter)
+    headings = [cell.strip() for cell in lines.pop(0)]
+    del numbers[0]
+    if len(lines[0]) == len(headings) + 1:
+        if all(not line[-1].strip() for line in lines):
+            raise DataFileError(
+                f"{path} has an empty cell at the end of its lines: remove the delimiter before "
+                f"it, or put a heading over the ids."
+            )
+        # R writes no heading above the ids.
+        headings = ["", *headings]
+    for line, number in zip(lines, numbers, strict=True):
+        if len(line) != len(headings):
+            hint = ""
+            if delimiter == "," and len(line) > len(headings):
+                hint = ". If numbers have a decimal comma, write decimals with a point"
+            raise DataFileError(
+                f"{path}, line {number}: expected {len(headings)} cells, as in the first line, "
+                f"found {len(line)}{hint}."
+            )
+    # Spreadsheets may write columns that have neither a heading nor a value.
+    while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
+        headings = headings[:-1]
+        lines = [line[:-1] for line in lines]
+    return FileTable(path, headings, list(lines), numbers)
+
+
+def _delimiter(text: str) -> str:
+    """Return the delimiter of a table: the most frequent one in its first line, outside of quotes."""
+    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
+    for line in io.StringIO(bare, newline=None):
+        if line.strip():
+            return max(DELIMITERS, key=line.count)
+    return DELIMITERS[0]
+
+
+def _read_lines(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """Return the lines of a table that are not blank, and their numbers; raise if there are fewer than two."""
     lines = []
     numbers = []
     with packed.reading(path, "table"):
@@ -408,32 +456,12 @@ def read_cells(path: Path) -> Cells:
                 lines.append(line)
                 numbers.append(reader.line_num)
     if len(lines) < 2:
-        expected = "expected a line of headings and lines of values below it"
+        in_words = "only headings" if lines else "no line"
         raise DataFileError(
-            f"{path} holds no table: {expected}, found {'only headings' if lines else 'no line'}."
+            f"{path} holds no table: expected a line of headings and lines of values below it, "
+            f"found {in_words}."
         )
-    headings = [cell.strip() for cell in lines.pop(0)]
-    del numbers[0]
-    if len(lines[0]) == len(headings) + 1:
-        if all(not line[-1].strip() for line in lines):
-            fault = "an empty cell at the end of its lines: remove the delimiter before it"
-            raise DataFileError(f"{path} has {fault}, or put a heading over the ids.")
-        # R writes no heading above the ids.
-        headings = ["", *headings]
-    for line, place in zip(lines, numbers, strict=True):
-        if len(line) != len(headings):
-            cells = f"expected {len(headings)} cells, as in the first line, found {len(line)}"
-            has_more = delimiter == "," and len(line) > len(headings)
-            if has_more:
-                hint = ". If numbers have a decimal comma, write decimals with a point"
-            else:
-                hint = ""
-            raise DataFileError(f"{path}, line {place}: {cells}{hint}.")
-    # Spreadsheets may write columns that have neither a heading nor a value.
-    while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
-        headings = headings[:-1]
-        lines = [line[:-1] for line in lines]
-    return Cells(path, headings, list(lines), numbers)
+    return lines, numbers
 
 
 def _cells_memory(text: str, delimiter: str) -> float:
@@ -441,14 +469,14 @@ def _cells_memory(text: str, delimiter: str) -> float:
     n_lines = text.count("\n") + text.count("\r") + 1
     n_cells = text.count(delimiter) + n_lines
     n_longer = min(n_cells, max(0, len(text) - n_cells) // 2)
-    of_cells = (
-        n_longer * (_ASCII_CELL if text.isascii() else _CELL) + n_cells * _PLACE + n_lines * _LINE
-    )
+    of_text = _ASCII_CELL if text.isascii() else _CELL
+    of_cells = n_longer * of_text + n_cells * _PLACE + n_lines * _LINE
     # The copy for the reader has four bytes for each character.
     return 1.05 * (4 * len(text) + 2 * sys.getsizeof(text) + of_cells)
 
 
-def _read_parquet(path: Path) -> Cells:
+def _read_parquet(path: Path) -> FileTable:
+    """Read all columns of a parquet file."""
     with open_parquet(path) as file:
         columns = file.lists([*file.kinds])
         if not columns or not file.n:
@@ -457,7 +485,8 @@ def _read_parquet(path: Path) -> Cells:
         # An index of row numbers that is not used for ids is no column of values.
         headings = [name for name in columns if name == id_column or name not in file.index]
     lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
-    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(id_column))
+    numbers = list(range(1, len(lines) + 1))
+    return FileTable(path, headings, lines, numbers, headings.index(id_column))
 
 
 # Writing -------------------------------------------------------------------------------------------
@@ -497,14 +526,13 @@ def write_grid(
     headings = [str(label) for label in columns.labels]
     labels = iter(rows.labels)
     corner = free_name(corner, headings)
-    tables = (
-        {
-            corner: [next(labels) for _ in block],
-            **dict(zip(headings, block.T.tolist(), strict=True)),
-        }
-        for block in blocks
-    )
-    write_blocks(path, tables)
+
+    def tables() -> Iterator[Columns]:
+        for block in blocks:
+            ids = [next(labels) for _ in block]
+            yield {corner: ids, **dict(zip(headings, block.T.tolist(), strict=True))}
+
+    write_blocks(path, tables())
 
 
 def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
@@ -519,47 +547,63 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     if path is None:
         _write_lines(sys.stdout, first, blocks, ",")
         return
-    if suffix_of(path) in TEXTS:
-        pq = None
-    else:
-        pq = packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
-    with writing(path), replacing(path) as file, ExitStack() as stack:
-        if pq is None:
-            is_gzip = path.suffix == ".gz"
-            target = (
-                stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-                if is_gzip
-                else file
-            )
-            text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
-            _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
-            text.detach()  # flushes the text and leaves the file open
-            return
-        import pyarrow as pa
+    is_text = suffix_of(path) in TEXTS
+    if not is_text:
+        packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
+    with writing(path), replacing(path) as file:
+        if is_text:
+            _write_text(path, file, first, blocks)
+        else:
+            _write_parquet(file, first, blocks)
 
-        # A parquet column has one type: ids of mixed types become text.
-        texts = {
-            name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)
-        }
-        writer = None
+
+def _write_text(path: Path, file: IO[bytes], headings: Columns, blocks: Iterable[Columns]) -> None:
+    """Write blocks as csv, or as tsv if the path has another ending; with .gz, packed."""
+    with ExitStack() as stack:
+        target = file
+        if path.suffix == ".gz":
+            packed_file = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+            target = cast(IO[bytes], stack.enter_context(packed_file))
+        text = io.TextIOWrapper(target, encoding="utf-8", newline="")
+        _write_lines(text, headings, blocks, "," if suffix_of(path) == ".csv" else "\t")
+        text.detach()  # flushes the text and leaves the file open
+
+
+def _write_parquet(file: IO[bytes], first: Columns, blocks: Iterable[Columns]) -> None:
+    """Write blocks as parquet; `first` is the first of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # A parquet column has one type: ids of mixed types become text.
+    texts = set()
+    for name, cells in first.items():
+        if any(isinstance(cell, str) for cell in cells):
+            texts.add(name)
+    writer = None
+    with ExitStack() as stack:
         for block in blocks:
-            columns = {
-                name: list(map(str, cells) if name in texts else cells)
-                for name, cells in block.items()
-            }
+            columns = {}
+            for name, cells in block.items():
+                columns[name] = [str(cell) for cell in cells] if name in texts else list(cells)
             table = pa.table(columns, schema=None if writer is None else writer.schema)
-            writer = writer or stack.enter_context(pq.ParquetWriter(file, table.schema))
+            if writer is None:
+                writer = stack.enter_context(pq.ParquetWriter(file, table.schema))
             writer.write_table(table)
 
 
 def _write_lines(
     text: TextIO, headings: Iterable[str], blocks: Iterable[Columns], delimiter: str
 ) -> None:
+    """Write the headings and all lines of blocks; text for a terminal is made printable."""
     clean = printable if text.isatty() else str
-    lines = chain(
-        [headings], (line for block in blocks for line in zip(*block.values(), strict=True))
-    )
-    text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)
+
+    def lines() -> Iterator[str]:
+        yield clean(delimiter.join(map(_cell, headings)) + "\n")
+        for block in blocks:
+            for line in zip(*block.values(), strict=True):
+                yield clean(delimiter.join(map(_cell, line)) + "\n")
+
+    text.writelines(lines())
 
 
 def _cell(value: Any) -> str:
@@ -568,5 +612,10 @@ def _cell(value: Any) -> str:
     The csv writer of the standard library does not quote a bare carriage return, which ends a line
     for every reader.
     """
-    text = "" if value is None or value != value else str(value)
-    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+    if value is None or value != value:
+        return ""
+    text = str(value)
+    if not _SPECIAL.search(text):
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'

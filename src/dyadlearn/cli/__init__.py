@@ -57,9 +57,8 @@ def main(loaded: Callable[[], object] = lambda: None) -> None:
     """Run the command line; `loaded` is called when the modules of the command are imported."""
     try:
         app(obj=loaded)
-    except (
-        KeyboardInterrupt
-    ) as error:  # before a command was started, which would print this message
+    except KeyboardInterrupt as error:
+        # No command was started, which would print this message.
         code, words = interrupted(error)
         typer.echo(f"dyadlearn: {words}", err=True)
         sys.exit(code)

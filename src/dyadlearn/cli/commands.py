@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from dyadlearn import _registry
 from dyadlearn.cli import options
-from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, given_options
+from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, written_options
 
 _COLUMN = "[NAME=]COLUMN"
 _GROUPS = "a table of id, group; identical; or scaffold, of SMILES."
@@ -62,7 +62,7 @@ class Datasets(options.Options, module="demo"):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.LabelFile, options.Sides, module="models"):
+class Tune(options.LabelFile, options.Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -192,10 +192,11 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         """The models to try: by default those that have all given options."""
         if self.model is not None:
             return (self.model,)
-        given = [name for name in ("task_alphas", "constants") if getattr(self, name) is not None]
-        return tuple(
-            name for name in options.COMPARED if all(name in OF_MODELS[option] for option in given)
-        )
+        models: tuple[str, ...] = options.COMPARED
+        for name in ("task_alphas", "constants"):
+            if getattr(self, name) is not None:
+                models = tuple(model for model in models if model in OF_MODELS[name])
+        return models
 
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
@@ -204,30 +205,38 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         options.check_method(self.method)
-        names = self.models
-        if not names:
+        if not self.models:
             raise ValueError(
                 "--task-alphas and --constants are of different models: leave one of them out."
             )
-        if not self.tasks and _registry.MODELS[names[0]].needs_tasks:
-            if name:
-                which = f"The {name} model learns"
-            else:
-                which = "Two-step and Kronecker ridge learn"
-            raise ValueError(
-                f"{which} from tasks: give them by --tasks, or use --model independent."
-            )
-        for parameter, having in OF_MODELS.items():
-            for option in given_options(parameter) if not set(names) & set(having) else ():
-                which = "tune without --model" if name is None else f"--model {name}"
-                raise ValueError(
-                    f"{which} has no option {option}: use it with --model {' or '.join(having)}."
-                )
+        self._check_tasks()
+        self._check_options_of_models()
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
             raise ValueError(
                 "--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave "
                 "it out."
             )
+
+    def _check_tasks(self) -> None:
+        """Raise if the model needs tasks and has none."""
+        if self.tasks or not _registry.MODELS[self.models[0]].needs_tasks:
+            return
+        if self.model:
+            which = f"The {self.model} model learns"
+        else:
+            which = "Two-step and Kronecker ridge learn"
+        raise ValueError(f"{which} from tasks: give them by --tasks, or use --model independent.")
+
+    def _check_options_of_models(self) -> None:
+        """Raise if an option is given that none of the models to try has."""
+        which = "tune without --model" if self.model is None else f"--model {self.model}"
+        for parameter, having in OF_MODELS.items():
+            if set(self.models) & set(having):
+                continue
+            for option in written_options(parameter):
+                raise ValueError(
+                    f"{which} has no option {option}: use it with --model {' or '.join(having)}."
+                )
 
 
 class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
@@ -438,7 +447,7 @@ class Screen(options.OfModel, options.TableOutput, module="predict"):
     cv: options.Folds = None
 
 
-class Update(options.LabelFile, options.OfModel, module="models"):
+class Update(options.LabelFile, options.OfModel, module="update"):
     """Add instances, tasks or labels to an online model.
 
     Without --output the model file is replaced, after everything succeeded. To fit an online model,

@@ -31,26 +31,16 @@ _MEANS = (
 _NEW = {"A": "A: pair", "B": "B: new package", "C": "C: new tag", "D": "D: both new"}
 
 
-def demo(given: Demo, terminal: Terminal) -> None:
+def demo(options: Demo, terminal: Terminal) -> None:
     """Tune three models on Debian packages and tags, list the likeliest missing tags, and write a report."""
     start = time.perf_counter()
     data = data_sets.load_debtags()
     m, q = data.Y.shape
     terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
-    K, G = data_sets.debtags_kernels(data)
-    labels = Table(data.Y, *_ids(data))
-    kernels: dict[str, Any] = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    model = dyadlearn.TwoStepRidge(**kernels).fit(K, labels, tasks=G)
-    models = {
-        "independent": dyadlearn.IndependentTaskRidge(kernel="precomputed").fit(K, labels),
-        "kronecker": dyadlearn.KroneckerRidge(**kernels).fit(K, labels, tasks=G),
-        "two-step": model,
-    }
-    scores = {name: _best(name, each, terminal) for name, each in models.items()}
-    popularity = {
-        each.setting.value: each.baselines
-        for each in dyadlearn.evaluate(model, scoring="roc_auc").results
-    }
+    models = _fitted(data)
+    model = models["two-step"]
+    scores = {name: _best(name, fitted, terminal) for name, fitted in models.items()}
+    popularity = _popularity(model)
     terminal.say(
         "\nAUC in each setting: popularity alone, then each model with the best of four λ:",
         _comparison(scores, popularity),
@@ -58,37 +48,65 @@ def demo(given: Demo, terminal: Terminal) -> None:
         "fitted again. "
         "(Kronecker ridge can predict in D too, in ten seconds more.)\n",
     )
-    model.set_alpha(scores["two-step"]["A"]["alpha"], scores["two-step"]["A"]["task_alpha"])
+    best = scores["two-step"]["A"]
+    model.set_alpha(best["alpha"], best["task_alpha"])
     likeliest = dyadlearn.screen(model, "A", label=0.0, n=10).columns()
-    listed = {
-        "package": likeliest["instance"],
-        "tag": likeliest["task"],
-        "score": likeliest["prediction"],
-    }
-    terminal.say("The likeliest missing tags:", column_table(listed, 2))
-    shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
-    write_page(
-        model,
-        given.output,
-        terminal,
-        **shown,
-        scoring="roc_auc",
-        alphas=_ALPHAS,
-        task_alphas=_ALPHAS,
-    )
+    terminal.say("The likeliest missing tags:", _missing_tags(likeliest))
+    _write_report(model, options.output, terminal)
     figures = {
         "instances": m,
         "tasks": q,
         "models": scores,
         "baselines": popularity,
         "likeliest_missing": likeliest,
+        "report": str(options.output),
     }
-    terminal.result({**figures, "report": str(given.output)})
+    terminal.result(figures)
     terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
+
+
+def _fitted(data: Any) -> dict[str, Any]:
+    """Return three fitted models by their names."""
+    K, G = data_sets.debtags_kernels(data)
+    labels = Table(data.Y, *_ids(data))
+    kernels: dict[str, Any] = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    return {
+        "independent": dyadlearn.IndependentTaskRidge(kernel="precomputed").fit(K, labels),
+        "kronecker": dyadlearn.KroneckerRidge(**kernels).fit(K, labels, tasks=G),
+        "two-step": dyadlearn.TwoStepRidge(**kernels).fit(K, labels, tasks=G),
+    }
 
 
 def _ids(data: Any) -> tuple[Ids, Ids]:
     return Ids(tuple(map(str, data.instance_names))), Ids(tuple(map(str, data.task_names)))
+
+
+def _popularity(model: Any) -> dict[str, dict[str, float]]:
+    """Return the AUC of the baselines in each setting."""
+    scores = dyadlearn.evaluate(model, scoring="roc_auc")
+    return {result.setting.value: result.baselines for result in scores.results}
+
+
+def _missing_tags(likeliest: dict[str, list[Any]]) -> Any:
+    """Return a table of the likeliest missing tags."""
+    columns = {
+        "package": likeliest["instance"],
+        "tag": likeliest["task"],
+        "score": likeliest["prediction"],
+    }
+    return column_table(columns, 2)
+
+
+def _write_report(model: Any, path: Path, terminal: Terminal) -> None:
+    """Write an HTML report about a model of packages and tags."""
+    params: dict[str, Any] = {
+        "title": "Debian packages and their tags",
+        "sides": ("package", "tag"),
+        "scoring": "roc_auc",
+        "alphas": _ALPHAS,
+        "task_alphas": _ALPHAS,
+    }
+    write_page(model, path, terminal, **params)
 
 
 def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]]:
@@ -103,14 +121,11 @@ def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]
         scoring="roc_auc",
         progress=terminal.progress,
     )
-    best = {
-        setting: landscape_of_scores(values, _ALPHAS, _ALPHAS).best
-        for setting, values in grids.items()
-    }
-    return {
-        setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each))
-        for setting, each in best.items()
-    }
+    best = {}
+    for setting, values in grids.items():
+        figures = landscape_of_scores(values, _ALPHAS, _ALPHAS).best
+        best[setting] = dict(zip_longest(("auc", "alpha", "task_alpha"), figures))
+    return best
 
 
 def _comparison(
@@ -120,21 +135,22 @@ def _comparison(
 
     Popularity is the number of packages that have a tag, and the number of tags of a package.
     """
-    lines = {
-        words: {setting: f"{popularity[setting][name]:.3f}" for setting in known}
-        for name, words, known in _MEANS
-    }
+    lines: dict[str, dict[str, str]] = {}
+    for name, words, settings in _MEANS:
+        lines[words] = {setting: f"{popularity[setting][name]:.3f}" for setting in settings}
     for name, best in scores.items():
-        alphas = {key: [each["alpha"], each["task_alpha"]] for key, each in best.items()}
-        cells = {
-            key: ", ".join(f"{alpha:g}" for alpha in each if alpha is not None)
-            for key, each in alphas.items()
-        }
-        lines[name] = {
-            setting: f"{each['auc']:.3f} ({cells[setting]})" for setting, each in best.items()
-        }
-    rows = [[name, *(line.get(setting, "–") for setting in _NEW)] for name, line in lines.items()]
+        lines[name] = {setting: _cell(figures) for setting, figures in best.items()}
+    rows = []
+    for name, line in lines.items():
+        rows.append([name, *(line.get(setting, "–") for setting in _NEW)])
     return make_table(["", *_NEW.values()], rows)
+
+
+def _cell(figures: dict[str, Any]) -> str:
+    """Return the AUC of a model with its regularisation, as text."""
+    alphas = [figures["alpha"], figures["task_alpha"]]
+    listed = ", ".join(f"{alpha:g}" for alpha in alphas if alpha is not None)
+    return f"{figures['auc']:.3f} ({listed})"
 
 
 # Content and size of each data set.
@@ -158,38 +174,46 @@ def _loaded(name: str, home: Path | None) -> Any:
     return data_sets.fetch_yamanishi(name, data_home=home)
 
 
-def datasets(given: Datasets, terminal: Terminal) -> None:
+def datasets(options: Datasets, terminal: Terminal) -> None:
     """List the data sets, or download one and write it as tables."""
-    if given.name is None:
-        figures = {name: {"what": what, "size": size} for name, (what, size) in _SETS.items()}
-        lines = [(name, what, size) for name, (what, size) in _SETS.items()]
-        home = str(resolve_home(given.data_home))
-        table = make_table(("name", "content", "size"), lines, left=2)
-        terminal.result(
-            {"datasets": figures, "folder": home}, table, f"Downloads are kept in {home}."
-        )
+    if options.name is None:
+        _list_datasets(options.data_home, terminal)
         return
-    if given.name not in _SETS:
-        raise ValueError(f"Unknown data set {given.name!r}: the names are {', '.join(_SETS)}.")
-    if given.to is None:
-        targets = []
-    else:
-        targets = [given.to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
-    for target in targets if given.to is not None and given.to.exists() else ():
-        check_target(target, given.force)
-    with terminal.working(f"Fetching {given.name}"):
-        data = _loaded(given.name, given.data_home)
+    if options.name not in _SETS:
+        raise ValueError(f"Unknown data set {options.name!r}: the names are {', '.join(_SETS)}.")
+    targets: list[Path] = []
+    if options.to is not None:
+        targets = [options.to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
+        if options.to.exists():
+            for target in targets:
+                check_target(target, options.force)
+    with terminal.working(f"Fetching {options.name}"):
+        data = _loaded(options.name, options.data_home)
     m, q = data.Y.shape
-    instances, tasks = _ids(data)
-    if given.to is not None:
-        given.to.mkdir(parents=True, exist_ok=True)
-        K, G = (data.K, data.G) if "K" in data else data_sets.debtags_kernels(data)
-        grids = (data.Y, instances, tasks), (K, instances, instances), (G, tasks, tasks)
-        for target, (values, rows, columns) in zip(targets, grids, strict=True):
-            write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")
-    terminal.result(
-        {"name": given.name, "shape": [m, q], "files": [str(target) for target in targets]}
-    )
-    terminal.say(f"{given.name}: {_SETS[given.name][0]}, {m} × {q}.")
+    if options.to is not None:
+        options.to.mkdir(parents=True, exist_ok=True)
+        _write_tables(data, targets)
+    files = [str(target) for target in targets]
+    terminal.result({"name": options.name, "shape": [m, q], "files": files})
+    content, _ = _SETS[options.name]
+    terminal.say(f"{options.name}: {content}, {m} × {q}.")
     if targets:
-        terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {given.to}.")
+        terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {options.to}.")
+
+
+def _list_datasets(folder: Path | None, terminal: Terminal) -> None:
+    """Print the names, the content and the sizes of the data sets."""
+    figures = {name: {"what": content, "size": size} for name, (content, size) in _SETS.items()}
+    lines = [(name, content, size) for name, (content, size) in _SETS.items()]
+    home = str(resolve_home(folder))
+    table = make_table(("name", "content", "size"), lines, left=2)
+    terminal.result({"datasets": figures, "folder": home}, table, f"Downloads are kept in {home}.")
+
+
+def _write_tables(data: Any, targets: list[Path]) -> None:
+    """Write labels, instances and tasks as tables."""
+    instances, tasks = _ids(data)
+    K, G = (data.K, data.G) if "K" in data else data_sets.debtags_kernels(data)
+    grids = (data.Y, instances, tasks), (K, instances, instances), (G, tasks, tasks)
+    for target, (values, rows, columns) in zip(targets, grids, strict=True):
+        write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")

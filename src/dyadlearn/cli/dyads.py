@@ -11,14 +11,14 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import (
-    Cells,
+    FileTable,
     TextColumnError,
     as_number,
     is_blank,
@@ -50,8 +50,23 @@ _NEARLY_A_NUMBER = re.compile(
     r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+"
 )
 _WHOLE = re.compile(r"[0-9]+")
-#: Name of a side in the plural, "rows" or "columns", and the ids of that axis of the labels.
-Axis = tuple[str, str, Ids | None]
+
+
+class Axis(NamedTuple):
+    """An axis of the labels.
+
+    Attributes
+    ----------
+    name : str
+        Name of its side in the plural.
+    lines : str
+        "rows" or "columns".
+    ids : Ids or None
+    """
+
+    name: str
+    lines: str
+    ids: Ids | None
 
 
 @dataclass(frozen=True)
@@ -80,79 +95,113 @@ def names_of(words: str | None, *, network: bool = False) -> SideNames:
     return side_names(tuple(words.split(",")) if words and "," in words else words, network=network)
 
 
-def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
+@dataclass(frozen=True)
+class _Side:
+    """The opened files of one side, by their names; none if the side has no files."""
+
+    files: Files
+    sources: dict[str, Source]
+
+    @property
+    def ids(self) -> Ids | None:
+        """The ids of the first file that has some."""
+        for source in self.sources.values():
+            if source.file.ids is not None:
+                return source.file.ids
+        return None
+
+    @property
+    def smiles(self) -> dict[Any, str]:
+        """The SMILES by id; an empty dict if no file has any."""
+        for source in self.sources.values():
+            if source.kind == "smiles":
+                table = source.file.take()
+                if table.row_ids is None:
+                    return {}
+                return dict(zip(table.row_ids.labels, table.values, strict=True))
+        return {}
+
+
+def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
     Parameters
     ----------
     path : Path
         File of the labels.
-    given : Tune
+    options : Tune
         Options for the files of both sides.
     terminal : Terminal
         Prints notes about rows that were left out, dropped or averaged.
     """
-    several = given.model == "learned"
-    files = Files.of(given.instances, "--instances", several=several)
-    task_files = Files.of(given.tasks or (), "--tasks", several=several)
+    several = options.model == "learned"
+    files = Files.of(options.instances, "--instances", several=several)
+    task_files = Files.of(options.tasks or (), "--tasks", several=several)
     sides = (
-        _opened(files, given.kernel, "--kernel", given.instances_smiles),
-        _opened(task_files, given.task_kernel, "--task-kernel", given.tasks_smiles),
+        _opened(files, options.kernel, "--kernel", options.instances_smiles),
+        _opened(task_files, options.task_kernel, "--task-kernel", options.tasks_smiles),
     )
-    ids = [
-        next((source.file.ids for source in side.values() if source.file.ids is not None), None)
-        for side in sides
-    ]
-    known = ids[0] if given.transpose else ids[1]
-    grid = read_labels(path, given, terminal, known=known, may_list=given.model != "online")
-    if looks_transposed(grid.row_ids, grid.column_ids, *ids):
-        first = next(iter(files.paths.values()))
-        if given.columns:
-            remedy = "exchange the first two names of --columns"
-        else:
-            remedy = "add --transpose"
-        remedy = "leave --transpose out" if given.transpose else remedy
-        raise IdError(
-            f"{path} looks transposed: its tasks are ids of {first}, the file of --instances: "
-            f"{remedy}."
-        )
-    names = names_of(given.sides)
-    found = []
-    axes = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
-    for sources, n, axis in zip(sides, grid.values.shape, axes, strict=True):
-        places = {
-            name: places_in(source.file, n, axis, path, terminal)
-            for name, source in sources.items()
-        }
-        side: Any = (
-            training_side(sources, places, given, terminal)
-            if sources
-            else (None, None, np.arange(n))
-        )
-        found.append(side)
-    (X, recipes, rows), (T, task_recipes, columns) = found
-    is_cut = (len(rows), len(columns)) != grid.values.shape
-    grid = grid.take(rows, columns) if is_cut else grid
-    row_ids = grid.row_ids or X.row_ids
-    column_ids = grid.column_ids or (None if T is None else T.row_ids)
+    known = sides[0].ids if options.transpose else sides[1].ids
+    grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
+    _check_not_transposed(path, grid, sides, options)
+    names = names_of(options.sides)
+    row_axis = Axis(names.instances, "rows", grid.row_ids)
+    column_axis = Axis(names.tasks, "columns", grid.column_ids)
+    n_rows, n_columns = grid.values.shape
+    reader = _Reader(path, options, terminal)
+    instances, recipes, rows = reader.training(sides[0], row_axis, n_rows)
+    tasks, task_recipes, columns = reader.training(sides[1], column_axis, n_columns)
+    if (len(rows), len(columns)) != grid.values.shape:
+        grid = grid.take(rows, columns)
+    row_ids = grid.row_ids or instances.row_ids
+    column_ids = grid.column_ids or (None if tasks is None else tasks.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
     words = (files.words, task_files.words or None)
-    smiles = [_smiles(sources) for sources in sides]
-    return Dyads(labels, X, T, (recipes, task_recipes), words, smiles)
+    smiles = [side.smiles for side in sides]
+    return Dyads(labels, instances, tasks, (recipes, task_recipes), words, smiles)
 
 
-def _smiles(sources: dict[str, Source]) -> dict[Any, str]:
-    """Return the SMILES of one side by id; an empty dict if no file has any."""
-    tables = [source.file.take() for source in sources.values() if source.kind == "smiles"]
-    if tables and tables[0].row_ids:
-        return dict(zip(tables[0].row_ids.labels, tables[0].values, strict=True))
-    return {}
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the rows of both sides that the labels of a file need."""
+
+    labels: Path
+    options: Tune
+    terminal: Terminal
+
+    def training(self, side: _Side, axis: Axis, n: int) -> Any:
+        """Return the entities of a side, their recipes and their positions on the axis of n labels."""
+        if not side.sources:
+            return None, None, np.arange(n)
+        places = {
+            name: places_in(source.file, n, axis, self.labels, self.terminal)
+            for name, source in side.sources.items()
+        }
+        return training_side(side.sources, places, self.options, self.terminal)
+
+
+def _check_not_transposed(
+    path: Path, grid: Table, sides: tuple[_Side, _Side], options: Tune
+) -> None:
+    """Raise if the rows of the labels are tasks and their columns are instances."""
+    if not looks_transposed(grid.row_ids, grid.column_ids, sides[0].ids, sides[1].ids):
+        return
+    if options.transpose:
+        remedy = "leave --transpose out"
+    elif options.columns:
+        remedy = "exchange the first two names of --columns"
+    else:
+        remedy = "add --transpose"
+    first = next(iter(sides[0].files.paths.values()))
+    raise IdError(
+        f"{path} looks transposed: its tasks are ids of {first}, the file of --instances: {remedy}."
+    )
 
 
 def _opened(
     files: Files, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None
-) -> dict[str, Source]:
-    """Open the files of one side; return an empty dict if it has no files."""
+) -> _Side:
+    """Open the files of one side."""
     sources: dict[str, Source] = {}
     option = f"{files.option}-smiles"
     of_kernel = files.of_each(kernels, kernel_option, common=True)
@@ -162,11 +211,10 @@ def _opened(
             sources[name] = open_source(path, columns.get(name), of_kernel.get(name), option)
         except TextColumnError as error:
             column = shlex.quote(f"{name}={error.column}" if name else error.column)
-            text = str(error).removesuffix(".")
             raise DataFileError(
-                f"{text}: add {option} {column} if it holds SMILES, or remove the column."
+                f"{error.fault}: add {option} {column} if it holds SMILES, or remove the column."
             ) from None
-    return sources
+    return _Side(files, sources)
 
 
 def read_labels(
@@ -196,33 +244,20 @@ def read_labels(
         raise ValueError(
             "--columns names the columns of a long table: leave out --columns or --format grid."
         )
-    is_long = False
-    if suffix_of(path) in (".npy", ".npz"):
-        grid = open_features(path).take()
-        if is_sparse(grid.values):
-            raise DataFileError(
-                f"{path} is sparse, but zeros are labels too: store labels as a dense array."
-            )
-        if np.isinf(grid.values).any():
-            raise DataFileError(
-                f"{path} holds infinity: labels must be finite, or NaN where they are missing."
-            )
-        grid = replace(grid, values=grid.values.astype(np.float64))
+    cells = None if suffix_of(path) in (".npy", ".npz") else read_cells(path)
+    is_long = cells is not None and _is_long(cells, options, known)
+    if cells is None:
+        grid = _grid_of_arrays(path)
+    elif is_long:
+        grid = _from_long(cells, options, terminal, may_list)
     else:
-        cells = read_cells(path)
-        is_long = (
-            options.columns is not None or (options.format or shape_of(cells, known)) == "long"
-        )
-        if not is_long and options.format is None and known is None and _could_be_long(cells):
+        if options.format is None and known is None and _could_be_long(cells):
             tasks = shown(cells.headings[1:])
             terminal.note(
                 f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format "
                 f"long."
             )
-        if is_long:
-            grid = _from_long(cells, options, terminal, may_list)
-        else:
-            grid = cells.table()
+        grid = cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(
             f"--fill is for pairs that a long table lacks, but {path} is a grid: leave --fill out."
@@ -232,7 +267,29 @@ def read_labels(
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
+def _is_long(cells: FileTable, options: LabelFile, known: Ids | None) -> bool:
+    """Return whether the options or the content say that a table is long."""
+    if options.columns is not None:
+        return True
+    return (options.format or shape_of(cells, known)) == "long"
+
+
+def _grid_of_arrays(path: Path) -> Table:
+    """Read labels from a file of numpy."""
+    grid = open_features(path).take()
+    if is_sparse(grid.values):
+        raise DataFileError(
+            f"{path} is sparse, but zeros are labels too: store labels as a dense array."
+        )
+    if np.isinf(grid.values).any():
+        raise DataFileError(
+            f"{path} holds infinity: labels must be finite, or NaN where they are missing."
+        )
+    return replace(grid, values=grid.values.astype(np.float64))
+
+
+def _from_long(cells: FileTable, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
+    """Return the labels of a long table as a grid or, if its grid would be large, as a sparse matrix."""
     cells, places = _long_columns(cells, options.columns)
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
@@ -250,28 +307,20 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
             f"Averaged the repeated pairs of {cells.path}: {pairs.n_repeated}, {differing}."
         )
     shape = (len(pairs.instances), len(pairs.tasks))
+    has_gaps = options.fill is None and len(pairs.values) < math.prod(shape)
     values: Any
-    if (
-        may_list
-        and options.fill is None
-        and is_large(shape)
-        and len(pairs.values) < math.prod(shape)
-    ):
-        of_pairs = (pairs.rows, pairs.columns)
-        values = Labels(of_pairs, pairs.values, shape).to_sparse()
+    if may_list and has_gaps and is_large(shape):
+        values = Labels((pairs.rows, pairs.columns), pairs.values, shape).to_sparse()
     else:
-        grid = pairs.to_grid().grid
-        if options.fill is None:
-            values = grid
-        else:
-            values = np.where(np.isnan(grid), options.fill, grid)
-    rows, columns = (
-        make_ids(labels, None, str(cells.path)) for labels in (pairs.instances, pairs.tasks)
-    )
+        values = pairs.to_grid().grid
+        if options.fill is not None:
+            values = np.where(np.isnan(values), options.fill, values)
+    rows = make_ids(pairs.instances, None, str(cells.path))
+    columns = make_ids(pairs.tasks, None, str(cells.path))
     return Table(values, rows, columns)
 
 
-def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
+def _long_columns(cells: FileTable, columns: str | None) -> tuple[FileTable, list[int]]:
     """Return a long table and the positions of its columns of instance, task and value.
 
     `columns` has their names, or their numbers from 1. If the value in the first line is a number,
@@ -279,42 +328,22 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     """
     path = cells.path
     headings = cells.headings
-    count = len(cells.headings)
-    if columns is None:
-        names = ["1", "2", "3"]
+    names = _names_of_columns(cells, columns)
+    is_named = columns is not None and not _are_numbers(names, cells)
+    if is_named:
+        places = [cells.place(name) for name in names]
     else:
-        names = [name.strip() for name in columns.split(",")]
-    if columns is None and count != 3:
-        found = f"{count} columns ({shown(headings)})"
-        raise ValueError(
-            f"{path} has {found}: name those of instance, task and value, such as by --columns "
-            f"1,2,3."
-        )
-    if len(set(names)) != 3 or len(names) != 3:
-        raise ValueError(
-            f"--columns must name three columns (instance, task, value), found {columns!r}."
-        )
-    named = columns is not None and not (
-        set(names) - set(headings) and all(map(_WHOLE.fullmatch, names))
-    )
-    for name in () if named else names:
-        if not 0 < int(name) <= count:
-            raise DataFileError(
-                f"{path} has no column {quoted(name)}: it has {count} columns, {shown(headings)}."
-            )
-    places = [cells.place(name) if named else int(name) - 1 for name in names]
-    first, second, value = (headings[place] for place in places)
+        places = [_numbered_place(cells, name) for name in names]
     if suffix_of(path) == ".parquet":
         return cells, places
+    first, second, value = (headings[place] for place in places)
     if value and _is_number(value):
         # pandas numbers the columns of a frame that has no names.
-        if named or headings == list(map(str, range(count))):
+        if is_named or headings == list(map(str, range(len(headings)))):
             words = f"{path}, first line: {shown(headings)} may be headings or a pair"
             raise DataFileError(f"{words}. Add a first line of headings that are words.")
         return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
-    if not named and any(
-        headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]
-    ):
+    if not is_named and any(_has_id(cells, place, headings[place]) for place in places[:2]):
         pair = f"{quoted(first)} and {quoted(second)} look like a pair, but {quoted(value)} is not a number"
         raise DataFileError(
             f"{path}, first line: {pair}. Correct it, or name the headings by --columns."
@@ -322,16 +351,57 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     return cells, places
 
 
+def _names_of_columns(cells: FileTable, columns: str | None) -> list[str]:
+    """Return the names or numbers of the columns of instance, task and value."""
+    headings = cells.headings
+    if columns is None:
+        if len(headings) != 3:
+            raise ValueError(
+                f"{cells.path} has {len(headings)} columns ({shown(headings)}): name those of "
+                f"instance, task and value, such as by --columns 1,2,3."
+            )
+        return ["1", "2", "3"]
+    names = [name.strip() for name in columns.split(",")]
+    if len(set(names)) != 3 or len(names) != 3:
+        raise ValueError(
+            f"--columns must name three columns (instance, task, value), found {columns!r}."
+        )
+    return names
+
+
+def _are_numbers(names: list[str], cells: FileTable) -> bool:
+    """Return whether names of columns are their numbers, not headings."""
+    has_others = bool(set(names) - set(cells.headings))
+    return has_others and all(map(_WHOLE.fullmatch, names))
+
+
+def _numbered_place(cells: FileTable, number: str) -> int:
+    """Return the position of a column that is given by its number from 1."""
+    count = len(cells.headings)
+    if not 0 < int(number) <= count:
+        raise DataFileError(
+            f"{cells.path} has no column {quoted(number)}: it has {count} columns, "
+            f"{shown(cells.headings)}."
+        )
+    return int(number) - 1
+
+
+def _has_id(cells: FileTable, place: int, heading: str) -> bool:
+    """Return whether the heading of a column is also an id in it."""
+    return heading in {id_text(line[place]) for line in cells.lines}
+
+
 def places_in(
     file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Terminal
 ) -> np.ndarray | None:
     """Return the positions of the labelled entities in a file; None if ids are absent and the order is used."""
-    side, lines, wanted = axis
+    side = axis.name
+    wanted = axis.ids
     if wanted is None or file.ids is None:
         if file.n != n:
-            found = f"{file.path} has {file.n} rows, but {labels} has {n} {lines}"
+            fault = f"{file.path} has {file.n} rows, but {labels} has {n} {axis.lines}"
             raise ValueError(
-                f"{found}: without ids in both files, these must be as many and in the same order."
+                f"{fault}: without ids in both files, these must be as many and in the same order."
             )
         if wanted is not None or file.ids is not None:
             terminal.note(
@@ -346,9 +416,8 @@ def places_in(
             )
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
-        known = list(
-            map(str, wanted.lacking(file.ids.labels))
-        )  # ids that are labelled already are not suggested
+        # Ids that are labelled already are not suggested.
+        known = list(map(str, wanted.lacking(file.ids.labels)))
         raise not_found(lacking, len(wanted), f"{side} of {labels}", str(file.path), known)
     if len(file.ids) > len(wanted):
         left_out = len(file.ids) - len(wanted)
@@ -394,7 +463,7 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
-def shape_of(cells: Cells, known: Ids | None = None) -> str:
+def shape_of(cells: FileTable, known: Ids | None = None) -> str:
     """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
     A grid has a column of ids, which are all different, and numbers in all other columns. A long
@@ -420,21 +489,23 @@ def shape_of(cells: Cells, known: Ids | None = None) -> str:
         remedy = "correct that for a grid, or add --format long for a long table"
         raise DataFileError(f"{cells.path} may be {form}. {fault}: {remedy}.")
     # The first column of numbers after the ids is suggested as the value of a long table.
-    numeric = [
-        place
-        for place in range(2, len(cells.headings))
-        if all(_is_number(line[place]) for line in cells.lines)
-    ]
-    places = 0, 1, numeric[0] if numeric else 2
-    has_names = not any(_is_number(cells.headings[place]) for place in places)
-    names = [cells.headings[place] if has_names else str(place + 1) for place in places]
+    numeric = [place for place in range(2, len(cells.headings)) if _is_numeric(cells, place)]
+    places = (0, 1, numeric[0] if numeric else 2)
+    names = [cells.headings[place] for place in places]
+    if any(map(_is_number, names)):
+        names = [str(place + 1) for place in places]
     form = f"if {cells.path} has an instance, a task and a value in each line"
     raise DataFileError(
         f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}."
     )
 
 
-def _could_be_long(cells: Cells) -> bool:
+def _is_numeric(cells: FileTable, place: int) -> bool:
+    """Return whether a column holds numbers only."""
+    return all(_is_number(line[place]) for line in cells.lines)
+
+
+def _could_be_long(cells: FileTable) -> bool:
     """Return whether a valid grid could also be a long table with each instance once and numbers as tasks."""
     if len(cells.headings) == 3:
         second = [id_text(line[1]) for line in cells.lines]
@@ -443,27 +514,33 @@ def _could_be_long(cells: Cells) -> bool:
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
 
 
-def _fault_of_grid(cells: Cells) -> str | None:
+def _fault_of_grid(cells: FileTable) -> str | None:
     """Return a description of the first error of a table that is read as a grid; None if it is a valid grid."""
     # Ids are in the first column or, as pandas writes them, in the last; texts in between are those
     # of a long table.
-    place = cells.id_place if cells.id_place == len(cells.headings) - 1 else 0
+    has_ids_last = cells.id_place == len(cells.headings) - 1
+    place = cells.id_place if has_ids_last else 0
     lines: dict[str, int] = {}
     for number, line in zip(cells.numbers, cells.lines, strict=True):
         label = id_text(line[place])
         if label in lines:
-            return f"{cells.path}: the id {quoted(label)} is repeated, in lines {lines[label]} and {number}"
+            both = f"{lines[label]} and {number}"
+            return f"{cells.path}: the id {quoted(label)} is repeated, in lines {both}"
         lines[label] = number
-    columns = [column for column in range(len(cells.headings)) if column != place]
-    faults = (cells.fault(row, column) for row in range(len(cells.lines)) for column in columns)
-    return next(filter(None, faults), None)
+    for row in range(len(cells.lines)):
+        for column in range(len(cells.headings)):
+            fault = None if column == place else cells.fault(row, column)
+            if fault is not None:
+                return fault
+    return None
 
 
-def _is_surely_long(cells: Cells, known: Ids | None) -> bool:
+def _is_surely_long(cells: FileTable, known: Ids | None) -> bool:
     """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False
-    first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
+    first = [id_text(line[0]) for line in cells.lines]
+    second = [id_text(line[1]) for line in cells.lines]
     n = len(first)
     n_ids = len(set(first))
     if not any(_is_number(label) or _NEARLY_A_NUMBER.fullmatch(label) for label in second):

@@ -20,6 +20,7 @@ from dyadlearn._array import Array, double, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number, read_text
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
+from dyadlearn._messages import Message, message_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.commands import Tune
@@ -88,50 +89,53 @@ class Files:
     option: str
 
     @classmethod
-    def of(cls, given: Sequence[str], option: str, *, several: bool = True) -> Files:
+    def of(cls, texts: Sequence[str], option: str, *, several: bool = True) -> Files:
         """Read the values of an option: one ``file``, or ``name=file`` for each of `several` files.
 
         If a file with the whole text as its name exists, an equals sign is part of its name.
         """
-        if not several and len(given) > 1:
+        count = len(texts)
+        if not several and count > 1:
             raise ValueError(
-                f"{option} takes one file, found {len(given)}: only --model learned takes several."
+                f"{option} takes one file, found {count}: only --model learned takes several."
             )
-        unnamed = [text for text in given if not several or not is_named(text)]
-        if unnamed and len(given) == 1:
-            return cls({"": Path(given[0])}, option)
+        unnamed = [text for text in texts if not several or not is_named(text)]
+        if unnamed and count == 1:
+            return cls({"": Path(texts[0])}, option)
         if unnamed:
             such = f"{option} structure={unnamed[0]}"
             raise ValueError(
-                f"{option} is given {len(given)} times: give each file a name, such as {such}."
+                f"{option} is given {count} times: give each file a name, such as {such}."
             )
         paths: dict[str, Path] = {}
-        for text in given:
-            name, _, path = text.partition("=")
-            if name.strip() in paths:
+        for text in texts:
+            before, _, path = text.partition("=")
+            name = before.strip()
+            if name in paths:
                 raise ValueError(
-                    f"{option} has two files with the name {name.strip()!r}: give different names."
+                    f"{option} has two files with the name {name!r}: give different names."
                 )
-            paths[name.strip()] = Path(path)
+            paths[name] = Path(path)
         return cls(paths, option)
 
     @property
     def words(self) -> str:
         """The names of the files without their folders, as text."""
         words = []
-        for name, given in self.paths.items():
-            path, colons, options = given.as_posix().partition("::")
-            words.append(f"{name}{'=' if name else ''}{Path(path).name}{colons}{options}")
+        for name, whole in self.paths.items():
+            path, colons, options = whole.as_posix().partition("::")
+            prefix = f"{name}=" if name else ""
+            words.append(f"{prefix}{Path(path).name}{colons}{options}")
         return " ".join(words)
 
     def of_each(
-        self, given: Sequence[str] | None, option: str, *, common: bool = False
+        self, texts: Sequence[str] | None, option: str, *, common: bool = False
     ) -> dict[str, str]:
         """Return the value of an option for each file, from texts ``name=value``.
 
         If `common` is true, a value without a name applies to all files that are not named.
         """
-        texts = list(given or ())
+        texts = list(texts or ())
         if "" in self.paths:
             if len(texts) > 1:
                 raise ValueError(
@@ -159,7 +163,9 @@ class Files:
             raise ValueError(
                 f"{option} {of_all[-1]} does not name a file of {self.option}: write it as {such}."
             )
-        return {**dict.fromkeys(self.paths, of_all[0]), **values} if of_all else values
+        if of_all:
+            return {**dict.fromkeys(self.paths, of_all[0]), **values}
+        return values
 
 
 # How files were read -------------------------------------------------------------------------------
@@ -209,9 +215,11 @@ class Recipe(Stored):
         """The kind of data and the kernel, for people."""
         if self.kind == "kernel":
             return "a precomputed kernel"
-        options = ", ".join(f"{name}={value}" for name, value in self.params.items())
         kind = "SMILES" if self.kind == "smiles" else self.kind
-        return f"{kind}, {self.kernel}{f' ({options})' if options else ''} kernel"
+        if not self.params:
+            return f"{kind}, {self.kernel} kernel"
+        options = ", ".join(f"{name}={value}" for name, value in self.params.items())
+        return f"{kind}, {self.kernel} ({options}) kernel"
 
     def _fits(self) -> bool:
         return self.kind in ("features", "kernel", "smiles", "sequences")
@@ -223,10 +231,10 @@ Recipes = dict[str, Recipe]
 
 def in_words(recipes: Recipes | None) -> str:
     """Return the kinds of data and the kernels of a side, for people."""
-    parts = [
-        f"{name}: {recipe.in_words}" if name else recipe.in_words
-        for name, recipe in (recipes or {}).items()
-    ]
+    parts = []
+    for name, recipe in (recipes or {}).items():
+        prefix = f"{name}: " if name else ""
+        parts.append(f"{prefix}{recipe.in_words}")
     return "; ".join(parts) or "none"
 
 
@@ -274,9 +282,8 @@ def open_source(
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
     if options and (is_fasta or smiles is not None):
-        raise ValueError(
-            f"{path} holds {'sequences' if is_fasta else 'SMILES'}: leave out :: and what follows."
-        )
+        content = "sequences" if is_fasta else "SMILES"
+        raise ValueError(f"{path} holds {content}: leave out :: and what follows.")
     if is_fasta and smiles is not None:
         raise ValueError(
             f"{path} contains sequences, but {option} names a column of a table: leave {option} "
@@ -286,9 +293,8 @@ def open_source(
         from dyadlearn.kernels.sequences import read_fasta
 
         texts = read_fasta(path)
-        return _of_texts(
-            "sequences", path, list(texts.values()), make_ids(list(texts), None, str(path)), kernel
-        )
+        ids = make_ids(list(texts), None, str(path))
+        return _of_texts("sequences", path, list(texts.values()), ids, kernel)
     if smiles is not None:
         cells = read_cells(path)
         return _of_texts("smiles", path, cells.column(smiles), cells.ids(), kernel, smiles)
@@ -296,18 +302,16 @@ def open_source(
     file = open_features(path, **options)
     if file.ids is not None:
         file = replace(file, ids=text_ids(file.ids, f"The rows of {path}"))
-    file = file if wanted is None else file.only(read_ids(Path(wanted)), "ids")
+    if wanted is not None:
+        file = file.only(read_ids(Path(wanted)), "ids")
     return Source("table", replace(file, rows=lambda places: double(file.rows(places))), kernel)
 
 
 def read_names(path: Path) -> dict[Hashable, str]:
     """Return names by ids: the text after the id in each header of a FASTA file, or the columns of a table."""
     if suffix_of(path) in _FASTA:
-        headers = [
-            line[1:].split(maxsplit=1)
-            for line in read_text(path, "FASTA file").splitlines()
-            if line[:1] == ">"
-        ]
+        lines = read_text(path, "FASTA file").splitlines()
+        headers = [line[1:].split(maxsplit=1) for line in lines if line[:1] == ">"]
         return {header[0]: header[1] for header in headers if len(header) == 2}
     return read_mapping(path, "name")
 
@@ -333,7 +337,7 @@ def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | No
 def training_side(
     sources: Mapping[str, Source],
     places: Mapping[str, np.ndarray | None],
-    given: Tune,
+    options: Tune,
     terminal: Terminal,
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, limited to the entities that all its files describe.
@@ -344,7 +348,7 @@ def training_side(
     places : mapping of str to integer array of shape (n,) or None
         Positions of the entities in each file, in the order of the labels; None takes all in their
         order.
-    given : Tune
+    options : Tune
     terminal : Terminal
 
     Returns
@@ -359,13 +363,12 @@ def training_side(
     readable: dict[str, np.ndarray] = {}
     for name, source in sources.items():
         read = _of_numbers if source.kind == "table" else _numbers_of_texts
-        tables[name], recipes[name], readable[name] = read(source, places[name], given, terminal)
+        tables[name], recipes[name], readable[name] = read(source, places[name], options, terminal)
     common = reduce(np.intersect1d, readable.values())
     for name, places_of_file in readable.items():
         if len(places_of_file) > len(common):
-            tables[name], recipes[name] = _cut(
-                tables[name], recipes[name], np.searchsorted(places_of_file, common)
-            )
+            rows = np.searchsorted(places_of_file, common)
+            tables[name], recipes[name] = _cut(tables[name], recipes[name], rows)
     return _joined(tables), recipes, common
 
 
@@ -382,78 +385,86 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
 
 
 def _numbers_of_texts(
-    source: Source, places: Places, given: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
+    recipe = _recipe_of_texts(source, options)
+    path = source.file.path
+    table = source.file.take(places)
+    on_error = "drop" if options.drop_invalid else "raise"
+    with _naming(path):
+        values, left = _features(table, recipe, on_error, terminal)
+    if options.device is not None and is_sparse(values):
+        values = values.toarray()  # devices compute with dense arrays
+    assert table.row_ids is not None  # texts always have ids
+    kept = table.row_ids.positions(left, str(path))
+    if recipe.kernel == "smith-waterman":
+        recipe = replace(recipe, sequences=list(table.values[kept]))
+    return Table(values, table.row_ids.take(kept)), recipe, kept
+
+
+def _recipe_of_texts(source: Source, options: Tune) -> Recipe:
+    """Return how a file of molecules or sequences is read; raise if its kernel is not for them."""
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
         if kernel not in (None, *_SEQUENCE_KERNELS):
             raise KernelError(
                 f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}."
             )
-        recipe = Recipe("sequences", kernel or "smith-waterman", params)
-    else:
-        if kernel == "precomputed":
-            raise KernelError(
-                f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use "
-                f"tanimoto."
-            )
-        check_kernel(kernel or "tanimoto", params)
-        fingerprint = parse_values(given.fingerprint) if given.fingerprint else {}
-        recipe = Recipe("smiles", kernel or "tanimoto", params, source.column, fingerprint)
-    table = source.file.take(places)
-    with _naming(source.file.path):
-        values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
-    if given.device is not None and is_sparse(values):
-        values = values.toarray()  # devices compute with dense arrays
-    assert table.row_ids is not None  # texts always have ids
-    kept = table.row_ids.positions(left, str(source.file.path))
-    if recipe.kernel == "smith-waterman":
-        recipe = replace(recipe, sequences=list(table.values[kept]))
-    return Table(values, table.row_ids.take(kept)), recipe, kept
+        return Recipe("sequences", kernel or "smith-waterman", params)
+    if kernel == "precomputed":
+        raise KernelError(
+            f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use tanimoto."
+        )
+    kernel = kernel or "tanimoto"
+    check_kernel(kernel, params)
+    fingerprint = parse_values(options.fingerprint) if options.fingerprint else {}
+    return Recipe("smiles", kernel, params, source.column, fingerprint)
 
 
 def _of_numbers(
-    source: Source, places: Places, given: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return a table of features or a precomputed kernel, its recipe, and the positions of its rows."""
-    usual = "rbf" if given.model == "learned" else "linear"
-    kept = np.arange(source.file.n if places is None else len(places))
+    file = source.file
+    kept = np.arange(file.n if places is None else len(places))
     name, params = parse_kernel(source.kernel)
-    path = source.file.path
-    rows = source.file.ids
-    columns = source.file.columns
-    if (
-        name is None
-        and rows is not None
-        and columns is not None
-        and set(rows.labels) == set(columns.labels)
-    ):
+    if name is None and _has_ids_of_rows_in_columns(file):
         features = "if it holds features, add --kernel or --task-kernel linear"
         terminal.note(
-            f"{path} has the same ids in rows and columns and is read as a kernel; {features}."
+            f"{file.path} has the same ids in rows and columns and is read as a kernel; {features}."
         )
         name = "precomputed"
-    if name != "precomputed":
-        check_kernel(name or usual, params)
-        names = None if columns is None else list(map(id_text, columns.labels))
-        return (
-            source.file.read(places),
-            Recipe("features", name or usual, params, names=names),
-            kept,
-        )
-    if params:
-        raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
-    table = source.file.take()
+    if name == "precomputed":
+        if params:
+            raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
+        return _kernel_of(file, places), Recipe("kernel", "precomputed"), kept
+    kernel = name or ("rbf" if options.model == "learned" else "linear")
+    check_kernel(kernel, params)
+    names = None if file.columns is None else list(map(id_text, file.columns.labels))
+    return file.read(places), Recipe("features", kernel, params, names=names), kept
+
+
+def _has_ids_of_rows_in_columns(file: FeatureFile) -> bool:
+    """Return whether the ids of the rows are those of the columns, in any order."""
+    if file.ids is None or file.columns is None:
+        return False
+    return set(file.ids.labels) == set(file.columns.labels)
+
+
+def _kernel_of(file: FeatureFile, places: Places) -> Table:
+    """Return a precomputed kernel, limited to the given rows and the same columns."""
+    path = file.path
+    table = file.take()
     if is_sparse(table.values):
         raise KernelError(f"{path} is sparse: give a precomputed kernel as a dense matrix.")
     m, n = table.values.shape
     if m != n:
-        found = f"{path} has {m} rows and {n} columns, but a precomputed kernel is square"
-        raise KernelError(f"{found}: if it contains features, leave --kernel precomputed out.")
-    table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
+        fault = f"{path} has {m} rows and {n} columns, but a precomputed kernel is square"
+        raise KernelError(f"{fault}: if it contains features, leave --kernel precomputed out.")
+    table = table.columns_as(file.ids, f"the columns of {path}", "its rows").take(places, places)
     check_whole(table, path)
-    return replace(table, column_ids=None), Recipe("kernel", "precomputed"), kept
+    return replace(table, column_ids=None)
 
 
 def _features(
@@ -466,28 +477,31 @@ def _features(
     """
     assert texts.row_ids is not None
     function: Any
+    options = recipe.params
+    progress: dict[str, Any] = {}
+    owner = f"The kernel {recipe.kernel}"
     if recipe.kind == "smiles":
         from dyadlearn.kernels.chemistry import fingerprints
 
         function = fingerprints
         options = recipe.fingerprint
-    else:
-        from dyadlearn.kernels.sequences import kmer_counts, smith_waterman
+        owner = "--fingerprint"
+    elif recipe.kernel == "spectrum":
+        from dyadlearn.kernels.sequences import kmer_counts
 
         function = kmer_counts
-        options = recipe.params
-        if recipe.kernel != "spectrum":
-            function = smith_waterman
-            options = {**recipe.params, "progress": terminal.progress}
+    else:
+        from dyadlearn.kernels.sequences import smith_waterman
+
+        function = smith_waterman
+        progress = {"progress": terminal.progress}
     known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
     for name in options:
-        if name not in (*known, "progress"):
-            if recipe.kind == "smiles":
-                owner = "--fingerprint"
-            else:
-                owner = f"The kernel {recipe.kernel}"
+        if name not in known:
             raise ValueError(f"{owner} has no option {name!r}: its options are {', '.join(known)}.")
-    return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
+    values = list(texts.values)
+    ids = list(texts.row_ids.labels)
+    return function(values, ids, on_error=on_error, **options, **progress)  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -496,7 +510,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise type(error)(Message("{path}: {error}", path=path, error=message_of(error))) from error
 
 
 # New instances and tasks ---------------------------------------------------------------------------
@@ -520,41 +534,60 @@ def new_side(
         The ids to predict for: if a file can be read in part, only these are read. None means all
         ids; a file that can be read in part is then limited to the ids of the other files.
     """
-    if not set(files.paths) <= set(recipes):
-        if "" in recipes:
-            trained = "one file, without a name"
-        else:
-            trained = f"files with the names {shown(list(recipes), 12)}"
-        such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
-        if "" in files.paths:
-            found = "a file without a name"
-        else:
-            found = shown(list(files.paths), 12)
-        raise ValueError(
-            f"The model was trained on {trained}: use {files.option} {such}; found {found}."
-        )
+    _check_names(files, recipes)
     sources = {name: open_new(path, recipes[name]) for name, path in files.paths.items()}
-    if all(source.file.is_whole for source in sources.values()):
-        asked = None  # the files are read already
-    elif asked is None:
-        known = (source.file.ids for source in sources.values() if source.file.is_whole)
-        asked = next((each.labels for each in known if each is not None), None)
+    asked = _asked_of(sources, asked)
     tables: dict[str, Table] = {}
     for name, source in sources.items():
-        tables[name] = new_entities(
-            source, recipes[name], ids, terminal, _asked_places(source.file, asked), name
-        )
+        places = _asked_places(source.file, asked)
+        tables[name] = new_entities(source, recipes[name], ids, terminal, places, name)
     if "" in tables:
         return tables[""]
+    return _several(tables, files, recipes, terminal)
+
+
+def _check_names(files: Files, recipes: Recipes) -> None:
+    """Raise if files have names that the files of training did not have."""
+    if set(files.paths) <= set(recipes):
+        return
+    if "" in recipes:
+        trained = "one file, without a name"
+        such = "FILE"
+    else:
+        trained = f"files with the names {shown(list(recipes), 12)}"
+        such = f"{next(iter(recipes))}=FILE"
+    if "" in files.paths:
+        named = "a file without a name"
+    else:
+        named = shown(list(files.paths), 12)
+    raise ValueError(
+        f"The model was trained on {trained}: use {files.option} {such}; found {named}."
+    )
+
+
+def _asked_of(sources: dict[str, Source], asked: Any) -> Any:
+    """Return the ids to read: those asked for, or those of the files that are read already; None means all."""
+    if all(source.file.is_whole for source in sources.values()):
+        return None
+    if asked is not None:
+        return asked
+    for source in sources.values():
+        if source.file.is_whole and source.file.ids is not None:
+            return source.file.ids.labels
+    return None
+
+
+def _several(
+    tables: dict[str, Table], files: Files, recipes: Recipes, terminal: Terminal
+) -> Descriptions:
+    """Return several tables of the same new entities, with a note about what they lack."""
     tables = {name: replace(table, column_ids=None) for name, table in tables.items()}
     # The columns are already those of training; only the rows must be brought into one order.
-    first = next(
-        (name for name, table in tables.items() if table.row_ids is not None), next(iter(tables))
-    )
+    with_ids = [name for name, table in tables.items() if table.row_ids is not None]
+    first = with_ids[0] if with_ids else next(iter(tables))
+    row_ids = tables[first].row_ids
     for name, table in tables.items():
-        tables[name] = table.rows_as(
-            tables[first].row_ids, str(files.paths[name]), str(files.paths[first])
-        )
+        tables[name] = table.rows_as(row_ids, str(files.paths[name]), str(files.paths[first]))
     lacking = [
         name for name in recipes if name not in tables or np.isnan(tables[name].values.max())
     ]
@@ -563,7 +596,7 @@ def new_side(
             f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other "
             f"descriptions."
         )
-    several = read_descriptions(tables, files.option)
+    several = read_descriptions(tables, files.option.removeprefix("--"))
     assert several is not None
     return several
 
@@ -587,9 +620,10 @@ def open_new(path: Path, recipe: Recipe) -> Source:
         )
     source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column)
     if source.kind not in ("table", recipe.kind):
-        trained = f"The model was trained on {'SMILES' if recipe.kind == 'smiles' else recipe.kind}"
+        trained = "SMILES" if recipe.kind == "smiles" else recipe.kind
         raise ValueError(
-            f"{trained}, but {path} holds {source.kind}: is it the file of the other side?"
+            f"The model was trained on {trained}, but {path} holds {source.kind}: is it the file "
+            f"of the other side?"
         )
     return source
 
@@ -612,19 +646,18 @@ def new_entities(
     if source.kind in ("smiles", "sequences"):
         with _naming(path):
             return replace(table, values=_new_features(table, recipe, terminal))
-    what = "ids of training"
-    wanted = ids
-    if recipe.kind != "kernel":
-        what = "features"
-        if recipe.names is None:
-            wanted = None
-        else:
-            wanted = make_ids(recipe.names, None, "The list of the model's features")
+    is_kernel = recipe.kind == "kernel"
+    if is_kernel:
+        wanted = ids
+    elif recipe.names is not None:
+        wanted = make_ids(recipe.names, None, "The list of the model's features")
+    else:
+        wanted = None
     if wanted is not None and table.column_ids is not None:
-        table = _with_columns(table, path, wanted, what, terminal)
+        table = _with_columns(table, path, wanted, is_kernel, terminal)
     if not name:
         check_whole(table, path)
-    are_checked = recipe.kind != "kernel" and wanted is not None
+    are_checked = not is_kernel and wanted is not None
     return table if are_checked else replace(table, column_ids=None)
 
 
@@ -639,18 +672,18 @@ def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.nda
     return file.ids.positions(both, str(file.path))
 
 
-def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Terminal) -> Table:
+def _with_columns(
+    table: Table, path: Path, wanted: Ids, is_kernel: bool, terminal: Terminal
+) -> Table:
     """Return the table with the columns that a model needs; drop other columns, with a note."""
     assert table.column_ids is not None
     lacking = table.column_ids.lacking(wanted.labels)
     extra = wanted.lacking(table.column_ids.labels)
     if lacking:
+        what = "ids of training" if is_kernel else "features"
+        rows = table.row_ids
         hint = ""
-        if (
-            what == "ids of training"
-            and table.row_ids is not None
-            and not table.row_ids.lacking(wanted.labels)
-        ):
+        if is_kernel and rows is not None and not rows.lacking(wanted.labels):
             hint = " They are in its rows: the file looks transposed, its rows must be the new ids."
         needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
         raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import dyadlearn
 from dyadlearn._files.tables import writing
-from dyadlearn._tables import id_text, shown
+from dyadlearn._tables import Ids, id_text, shown
 from dyadlearn._text import joined, make_list, make_table, number
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
 from dyadlearn.cli.entities import in_words, read_names
@@ -35,56 +36,69 @@ _TEST = (
 _NOT_FIGURES = ("differences", "drawn", "notes")
 
 
-def evaluate(given: Evaluate, terminal: Terminal) -> None:
+def evaluate(options: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
-    settings = None if given.setting is None else settings_of(given.setting)
-    loaded = load(given)
+    settings = None if options.setting is None else settings_of(options.setting)
+    loaded = load(options)
     model = fitted_of(loaded.model).estimator
-    if (given.against or given.permutations) and given.scoring and given.scoring[1:]:
+    if (options.against or options.permutations) and options.scoring and options.scoring[1:]:
         raise ValueError("--against and --permutations take one --scoring: leave the others out.")
-    if given.against:
-        _compare(given, loaded, model, settings, terminal)
+    if options.against:
+        _compare(options, loaded, model, settings, terminal)
         return
-    if not given.nested and not model.learns_kernels:
+    if not options.nested and not model.learns_kernels:
         raise ValueError(
             "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
         )
-    if given.permutations:
-        _test(given, loaded, model, settings, terminal)
-        return
+    if options.permutations:
+        _test(options, loaded, model, settings, terminal)
+    else:
+        _score(options, loaded, model, settings, terminal)
+
+
+def _score(
+    options: Evaluate,
+    loaded: Loaded,
+    model: Any,
+    settings: list[Setting] | None,
+    terminal: Terminal,
+) -> None:
+    """Print the scores of hold-out predictions in each setting."""
     known = _known(model, settings or list(Setting), loaded, terminal)
+    params: dict[str, Any] = {
+        "scoring": options.scoring or loaded.origin.get("scoring"),
+        "cv": options.cv,
+        "method": options.method,
+        "nested": options.nested,
+        "sides": loaded.names,
+    }
     with terminal.working("Hold-out"):
-        how: dict[str, Any] = {
-            "scoring": given.scoring or loaded.origin.get("scoring"),
-            "cv": given.cv,
-        }
-        how["method"] = given.method
-        scores = dyadlearn.evaluate(model, known, **how, sides=loaded.names, nested=given.nested)
+        scores = dyadlearn.evaluate(model, known, **params)
     terminal.note(*scores.notes)
-    rows: dict[str, dict[str, Any]] = {}
-    for each, new in zip(scores.results, scores["new"], strict=True):
-        row = rows.setdefault(
-            each.setting.value, {"setting": each.setting.value, "new": new, "method": each.method}
-        )
-        row["reason"] = each.reason or None
-        for part, value in (
-            ("scores", each.score),
-            ("baselines", each.baselines),
-            ("undefined", each.n_undefined),
-        ):
-            row.setdefault(part, {})[each.judge.name] = value
+    figures = _figures_of_scores(scores)
     headings, lines, left = scores.table()
-    if given.verify:
-        _verify(model, list(rows.values()), given, terminal)
+    if options.verify:
+        _verify(model, list(figures.values()), options, terminal)
         headings = [*headings, "from refitting"]
-        differences = [number(rows[setting]["difference"]) for setting in scores["setting"]]
+        differences = [number(figures[setting]["difference"]) for setting in scores["setting"]]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]
-    terminal.table(
-        {"settings": list(rows.values())},
-        [make_table(headings, lines, left=left)],
-        scores,
-        given.output,
-    )
+    table = make_table(headings, lines, left=left)
+    terminal.table({"settings": list(figures.values())}, [table], scores, options.output)
+
+
+def _figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
+    """Return the figures of each setting, with those of each score by its name."""
+    figures: dict[str, dict[str, Any]] = {}
+    for result, new in zip(scores.results, scores["new"], strict=True):
+        setting = result.setting.value
+        start = {"setting": setting, "new": new, "method": result.method}
+        row = figures.setdefault(setting, start)
+        row["reason"] = result.reason or None
+        name = result.judge.name
+        row.setdefault("scores", {})[name] = result.score
+        row.setdefault("baselines", {})[name] = result.baselines
+        row.setdefault("undefined", {})[name] = result.n_undefined
+    return figures
 
 
 def _known(
@@ -106,7 +120,7 @@ def _known(
     return known or settings  # if none is known, the library raises an error that explains why
 
 
-def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: Terminal) -> None:
+def _verify(model: Any, rows: list[dict[str, Any]], options: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
     is_complete = model.fitted_.labels.is_full
     if not is_complete:
@@ -114,89 +128,121 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "
             "is verified."
         )
+    params: dict[str, Any] = {"n": options.number, "random_state": options.seed}
     for row in rows:
         row["difference"] = None
         if is_complete:
-            with terminal.working(f"Setting {row['setting']}: refitting"):
-                how: dict[str, Any] = {"n": given.number, "random_state": given.seed}
-                row["difference"] = dyadlearn.verify_holdout(model, row["setting"], **how)
+            setting = row["setting"]
+            with terminal.working(f"Setting {setting}: refitting"):
+                row["difference"] = dyadlearn.verify_holdout(model, setting, **params)
 
 
-def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
+def _test(
+    options: Evaluate,
+    loaded: Loaded,
+    model: Any,
+    settings: list[Setting] | None,
+    terminal: Terminal,
+) -> None:
     """Test whether the model is better than on permuted labels."""
-    how: dict[str, Any] = {
-        "permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")
-    }
-    how["scoring"] = given.scoring[0] if given.scoring else loaded.origin.get("scoring")
-    how |= {
-        "n_permutations": given.permutations,
-        "random_state": given.seed,
+    roles = ("instances", "tasks")
+    scoring = options.scoring[0] if options.scoring else loaded.origin.get("scoring")
+    params: dict[str, Any] = {
+        "permute": loaded.role(options.permute, "--permute", roles, "both"),
+        "scoring": scoring,
+        "n_permutations": options.permutations,
+        "random_state": options.seed,
         "progress": terminal.progress,
     }
-    asked = settings or [getattr(model, "holdout_setting_", "B")]
+    asked: Sequence[Any] = settings or [getattr(model, "holdout_setting_", "B")]
+    tests: list[Any] = []
     with terminal.working("Permutations", len(asked)):
-        tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
-    lines = []
-    for test in tests:
-        null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
-        words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(
-            test.permuted, test.permuted
-        )
-        lines.append(
-            [test.setting, words, test.method, number(test.score), null, number(test.p_value)]
-        )
-    figures = [{name: getattr(test, name) for name in _TEST} for test in tests]
-    table = make_table(
-        ["setting", "permuted", "method", tests[0].scoring, "null", "p"], lines, left=3
-    )
-    things = [f"{given.permutations} permutations of the labels", table]
-    terminal.table(
-        {"settings": figures}, things, stacked([test.columns() for test in tests]), given.output
-    )
+        for setting in asked:
+            tests.append(dyadlearn.permutation_test(model, setting, **params))
+    figures = [_figures_of_test(test) for test in tests]
+    headings = ["setting", "permuted", "method", tests[0].scoring, "null", "p"]
+    table = make_table(headings, [_line_of_test(test, loaded) for test in tests], left=3)
+    title = f"{options.permutations} permutations of the labels"
+    columns = stacked([test.columns() for test in tests])
+    terminal.table({"settings": figures}, [title, table], columns, options.output)
+
+
+def _figures_of_test(test: Any) -> dict[str, Any]:
+    """Return the result of a permutation test as figures for JSON."""
+    return {name: getattr(test, name) for name in _TEST}
+
+
+def _line_of_test(test: Any, loaded: Loaded) -> list[str]:
+    """Return the result of a permutation test as cells of a table."""
+    names = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}
+    permuted = names.get(test.permuted, test.permuted)
+    null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
+    return [test.setting, permuted, test.method, number(test.score), null, number(test.p_value)]
 
 
 def _compare(
-    given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal
+    options: Evaluate,
+    loaded: Loaded,
+    model: Any,
+    settings: list[Setting] | None,
+    terminal: Terminal,
 ) -> None:
     """Compare models on the same held-out labels."""
-    paths = _names([given.source, *(given.against or ())])
-    models = {
-        name: model if path == given.source else load_model(path).model
-        for name, path in paths.items()
+    models = {}
+    for name, path in _names([options.source, *(options.against or ())]).items():
+        models[name] = model if path == options.source else load_model(path).model
+    params: dict[str, Any] = {
+        "scoring": options.scoring[0] if options.scoring else None,
+        "n_resamples": options.resamples,
+        "coverage": options.coverage,
+        "random_state": options.seed,
+        "sides": loaded.sides,
     }
-    figures = []
-    tables = []
-    columns = []
-    how: dict[str, Any] = {
-        "scoring": given.scoring[0] if given.scoring else None,
-        "n_resamples": given.resamples,
-    }
-    how |= {"coverage": given.coverage, "random_state": given.seed, "sides": loaded.sides}
-    for setting in settings or [_tuned_for(models)]:
+    comparisons = []
+    asked: Sequence[Setting | str] = settings or [_tuned_for(models)]
+    for setting in asked:
         with terminal.working("Hold-out and resamples"):
-            comparison = dyadlearn.compare(models, setting, **how)
+            comparison = dyadlearn.compare(models, setting, **params)
         terminal.note(*comparison.notes)
-        plain = {
-            name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES
-        }
-        figures.append({name.removeprefix("n_"): value for name, value in plain.items()})
-        figures[-1] |= {
-            "verdict": comparison.verdict,
-            "differences": [vars(each) for each in comparison.differences],
-        }
+        comparisons.append(comparison)
+    figures = [_figures_of_comparison(comparison) for comparison in comparisons]
+    tables: list[Any] = []
+    columns = []
+    for comparison in comparisons:
         scores = comparison.columns()
-        headings = [
-            name if name == comparison.scoring else name.replace("_", " ") for name in scores
-        ]
-        tables += [
-            f"Setting {comparison.setting}, {comparison.n_cells} labels; "
-            f"{100 * comparison.coverage:g} % intervals "
-            f"from {comparison.n_resamples} bootstrap samples of {comparison.resampled}",
-            column_table(scores, 1, headings),
-        ]
+        tables += [_title_of_comparison(comparison), _table_of_comparison(comparison)]
         columns.append({"setting": [comparison.setting] * len(models), **scores})
-    verdicts = [each["verdict"] for each in figures]
-    terminal.table({"settings": figures}, tables, stacked(columns), given.output, verdicts)
+    verdicts = [comparison.verdict for comparison in comparisons]
+    terminal.table({"settings": figures}, tables, stacked(columns), options.output, verdicts)
+
+
+def _figures_of_comparison(comparison: Any) -> dict[str, Any]:
+    """Return a comparison as figures for JSON."""
+    figures = {}
+    for name, value in vars(comparison).items():
+        if name not in _NOT_FIGURES:
+            figures[name.removeprefix("n_")] = value
+    figures["verdict"] = comparison.verdict
+    figures["differences"] = [vars(difference) for difference in comparison.differences]
+    return figures
+
+
+def _title_of_comparison(comparison: Any) -> str:
+    """Return the line above the table of a comparison."""
+    return (
+        f"Setting {comparison.setting}, {comparison.n_cells} labels; "
+        f"{100 * comparison.coverage:g} % intervals "
+        f"from {comparison.n_resamples} bootstrap samples of {comparison.resampled}"
+    )
+
+
+def _table_of_comparison(comparison: Any) -> Any:
+    """Return the scores of a comparison as a table."""
+    scores = comparison.columns()
+    headings = []
+    for name in scores:
+        headings.append(name if name == comparison.scoring else name.replace("_", " "))
+    return column_table(scores, 1, headings)
 
 
 def _tuned_for(models: dict[str, Any]) -> str:
@@ -226,9 +272,9 @@ def _names(paths: list[Path]) -> dict[str, Path]:
 # The content of a model file ---------------------------------------------------------------------------
 
 
-def inspect(given: Inspect, terminal: Terminal) -> None:
+def inspect(options: Inspect, terminal: Terminal) -> None:
     """Print the content of a model file."""
-    loaded = load(given)
+    loaded = load(options)
     names = loaded.names
     figures = _figures(loaded)
     weights = weights_of_model(loaded.model)
@@ -238,65 +284,77 @@ def inspect(given: Inspect, terminal: Terminal) -> None:
     words = {name: baseline_in_words(name, names) for name in BASELINES}
     words |= {"instances": names.instances, "tasks": names.tasks}
     for side, word in zip(("instance", "task"), names, strict=True):
-        words |= {f"{side}_{what}": f"{word} {what}" for what in ("side", "ids")}
-    listed = {
-        name: value
-        for name, value in figures.items()
-        if value not in (None, {}) and name not in _IN_WORDS
-    }
-    rows = [
-        (words.get(name, name.replace("_", " ")), _line(value, words))
-        for name, value in listed.items()
-    ]
-    terminal.result(figures, make_list([*rows, *([] if weights is None else weights.lines(names))]))
+        words[f"{side}_side"] = f"{word} side"
+        words[f"{side}_ids"] = f"{word} ids"
+    rows = []
+    for name, value in figures.items():
+        if value not in (None, {}) and name not in _IN_WORDS:
+            rows.append((words.get(name, name.replace("_", " ")), _line(value, words)))
+    if weights is not None:
+        rows += weights.lines(names)
+    terminal.result(figures, make_list(rows))
 
 
 def _figures(loaded: Loaded) -> dict[str, Any]:
+    """Return all that is known of a model."""
     model = loaded.model
     origin = loaded.origin
     instances, tasks = loaded.recipes
-    figures: dict[str, Any] = {"model": type(model).__name__}
-    if model.grows:  # an online model stores statistics only
-        figures |= {"instances": model.n_seen_, "tasks": model.n_tasks_}
-    else:
-        labels = model.fitted_.labels
-        if labels.grid is None:
-            figures["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
-        mean = float(labels.values[labels.observed].mean())
-        figures |= {
-            "instances": labels.shape[0],
-            "tasks": labels.shape[1],
-            "observed": labels.size,
-            "mean_label": mean,
-        }
+    instance_ids, task_ids = loaded.model_ids
     scoring = getattr(model, "scoring", origin.get("scoring"))
     if scoring is None and hasattr(model, "holdout_score_"):
         scoring = "neg_mean_squared_error"  # baselines are scores of this kind
+    score = getattr(model, "holdout_score_", origin.get("score"))
     has_constant = getattr(model, "fit_intercept", False)
-    ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
-    return figures | {
-        **{
-            name: to_plain(getattr(model, f"{name}_", getattr(model, name, None)))
-            for name in ("alpha", "task_alpha")
-        },
+    return {
+        "model": type(model).__name__,
+        **_counts(model),
+        "alpha": _parameter(model, "alpha"),
+        "task_alpha": _parameter(model, "task_alpha"),
         **_constants(model),
         "fit_intercept": has_constant,
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
         "scoring": scoring if scoring is None else str(scoring),
-        "score": getattr(
-            model, "best_score_", getattr(model, "holdout_score_", origin.get("score"))
-        ),
+        "score": getattr(model, "best_score_", score),
         "baselines": getattr(model, "baselines_", origin.get("baselines")),
         "holdout": getattr(model, "holdout_method_", None),
         "reason": getattr(model, "holdout_reason_", None),
         "instance_side": in_words(instances),
         "task_side": None if tasks is None else in_words(tasks),
-        **dict(zip(("instance_ids", "task_ids"), ids, strict=True)),
+        "instance_ids": _listed(instance_ids),
+        "task_ids": _listed(task_ids),
         "sides": None if loaded.sides is None else list(loaded.sides),
         "files": origin.get("files"),
         "versions": loaded.versions,
     }
+
+
+def _counts(model: Any) -> dict[str, Any]:
+    """Return the numbers of instances, tasks and labels of training."""
+    if model.grows:  # an online model stores statistics only
+        return {"instances": model.n_seen_, "tasks": model.n_tasks_}
+    labels = model.fitted_.labels
+    counts: dict[str, Any] = {}
+    if labels.grid is None:
+        counts["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
+    instances, tasks = labels.shape
+    mean = float(labels.values[labels.observed].mean())
+    return counts | {
+        "instances": instances,
+        "tasks": tasks,
+        "observed": labels.size,
+        "mean_label": mean,
+    }
+
+
+def _parameter(model: Any, name: str) -> Any:
+    """Return a regularisation: the chosen one of a search, else the parameter."""
+    return to_plain(getattr(model, f"{name}_", getattr(model, name, None)))
+
+
+def _listed(ids: Ids | None) -> list[str] | None:
+    return None if ids is None else list(map(id_text, ids.labels))
 
 
 def _constants(model: Any) -> dict[str, Any]:
@@ -307,36 +365,36 @@ def _constants(model: Any) -> dict[str, Any]:
 
 
 def _line(value: Any, words: dict[str, str]) -> str:
+    """Return a figure as text."""
     if isinstance(value, dict):
-        return ", ".join(
-            f"{words.get(key, key)} {number(entry)}"
-            for key, entry in value.items()
-            if entry is not None
-        )
+        entries = [(words.get(key, key), entry) for key, entry in value.items()]
+        return ", ".join(f"{name} {number(entry)}" for name, entry in entries if entry is not None)
     return shown(value, 3) if isinstance(value, list) else number(value)
 
 
-def report(given: Report, terminal: Terminal) -> None:
+def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
-    settings = None if given.setting is None else settings_of(given.setting)
-    loaded = load(given)
-    how: dict[str, Any] = {
-        "title": given.title,
+    settings = None if options.setting is None else settings_of(options.setting)
+    loaded = load(options)
+    names: dict[Hashable, str] = {}
+    for path in options.names or ():
+        names |= read_names(path)
+    params: dict[str, Any] = {
+        "title": options.title,
         "setting": settings,
         "sides": loaded.sides,
-        "scoring": given.scoring,
+        "scoring": options.scoring,
+        "names": names,
+        "n_permutations": options.permutations,
     }
-    how["names"] = {
-        label: name for path in given.names or () for label, name in read_names(path).items()
-    }
-    write_page(loaded.model, given.output, terminal, **how, n_permutations=given.permutations)
-    terminal.result({"output": str(given.output)})
+    write_page(loaded.model, options.output, terminal, **params)
+    terminal.result({"output": str(options.output)})
 
 
-def write_page(model: Any, path: Path, terminal: Terminal, **how: Any) -> None:
-    """Write an HTML report about a model; `how` has the parameters of `dyadlearn.report.write_report`."""
+def write_page(model: Any, path: Path, terminal: Terminal, **params: Any) -> None:
+    """Write an HTML report about a model; `params` are those of `dyadlearn.report.write_report`."""
     from dyadlearn.report import write_report
 
     with writing(path):
-        write_report(model, path, **how, progress=terminal.progress)
+        write_report(model, path, **params, progress=terminal.progress)
     terminal.say(f"Wrote {path}: open it in a browser.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import inspect
 import os
-import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,23 +19,11 @@ import typer
 from typer import Argument, Option
 
 from dyadlearn._files.atomic import TABLES, check_place, ids_file
-from dyadlearn._registry import names_where
+from dyadlearn._registry import SCORINGS, names_where
 from dyadlearn.cli.terminal import Terminal
 
-
-def _score_names() -> list[str]:
-    """Return the names of the metrics, read from their files: importing them would load numpy."""
-    files = Path(__file__).parents[1].joinpath("metrics").glob("*.py")
-    texts = (file.read_text(encoding="utf-8") for file in files)
-    return sorted(
-        name
-        for text in texts
-        for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE)
-    )
-
-
 #: Names that --scoring takes, for help texts; 10 stands for any number.
-SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
+SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in SCORINGS)
 SCORES += ", or a name that scikit-learn has for regression"
 #: Endings of the names of reports.
 PAGES = (".html", ".htm")
@@ -123,50 +110,57 @@ class Options:
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
-        for name, needed in self.needs.items():
-            for other in needed:
-                for option in () if getattr(self, other) else given_options(name):
-                    with_other = f"--{other.replace('_', '-')}"
-                    raise ValueError(
-                        f"{option} goes with {with_other}: add it, or leave {option} out."
-                    )
-        for mode, others in self.excludes.items():
-            for option in given_options(*others) if getattr(self, mode) else ():
-                raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
+        self._check_needs()
+        self._check_excludes()
         output: Path | None = getattr(self, "output", None)
         if output is None:
             return
         self._check_inputs(output)
         check_target(output, getattr(self, "force", False))
-        if (
-            self.endings
-            and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings
-        ):
+        ending = Path(output.name.lower().removesuffix(".gz")).suffix
+        if self.endings and ending not in self.endings:
             raise ValueError(
                 f"{output} must end in one of {', '.join(self.endings)}, so that its format is "
                 f"known."
             )
 
+    def _check_needs(self) -> None:
+        """Raise if an option is given without one that it needs."""
+        for name, needed in self.needs.items():
+            lacking = [other for other in needed if not getattr(self, other)]
+            for option in written_options(name) if lacking else ():
+                with_other = f"--{lacking[0].replace('_', '-')}"
+                raise ValueError(f"{option} goes with {with_other}: add it, or leave {option} out.")
+
+    def _check_excludes(self) -> None:
+        """Raise if an option is given beside one that excludes it."""
+        for mode, others in self.excludes.items():
+            for option in written_options(*others) if getattr(self, mode) else ():
+                raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
+
     def _check_inputs(self, output: Path) -> None:
         """Raise if the output is a file that the command reads, under its name or through a link."""
         if not output.exists():
             return
+        for path in self._inputs():
+            if path.exists() and path.samefile(output):
+                raise ValueError(
+                    f"The output {output} would replace {path}, which this command reads: choose "
+                    f"another name for the output."
+                )
+
+    def _inputs(self) -> list[Path]:
+        """Return the files that the command may read."""
+        inputs: list[Path] = []
         for name, value in vars(self).items():
             if name == "output" or name in self.in_place:
                 continue
             values = value if isinstance(value, list) else [value]
-            inputs = [path for path in values if isinstance(path, Path)]
+            inputs += [path for path in values if isinstance(path, Path)]
             if name in _DESCRIPTIONS:
-                inputs += [
-                    path for text in values if text is not None for path in _inputs_of(str(text))
-                ]
-            for path in inputs:
-                if path.exists() and path.samefile(output):
-                    which = f"{path}, which this command reads"
-                    raise ValueError(
-                        f"The output {output} would replace {which}: choose another name for the "
-                        f"output."
-                    )
+                for text in values:
+                    inputs += [] if text is None else _inputs_of(str(text))
+        return inputs
 
 
 def check_method(method: str | None) -> None:
@@ -221,16 +215,17 @@ class LabelFile(Options):
 _OPTIONS = ("key", "ids", "row_ids", "pool")
 
 
-def file_options(given: Path) -> tuple[Path, dict[str, str]]:
+def file_options(text: Path) -> tuple[Path, dict[str, str]]:
     """Split ``file::key,option=value`` into a file and options, unless a file with that whole name exists."""
-    name, colons, rest = given.as_posix().partition("::")
-    if not colons or given.exists():
-        return given, {}
+    name, colons, rest = text.as_posix().partition("::")
+    if not colons or text.exists():
+        return text, {}
     options: dict[str, str] = {}
     for part in rest.split(","):
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            option, value = "key", option
+            value = option
+            option = "key"
         if option not in _OPTIONS or not value or option in options:
             such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
             raise ValueError(
@@ -251,18 +246,20 @@ def is_named(text: str) -> bool:
 def _inputs_of(text: str) -> list[Path]:
     """Return the files that are read for ``[name=]file[::options]``: the file, and possible files of its ids."""
     # Only learned models take names; for others, the name is part of the path.
-    texts = [text, text.partition("=")[2]] if is_named(text) else [text]
-    found: list[Path] = []
-    for each in texts:
-        path, options = file_options(Path(each))
-        found.append(path)
+    texts = [text]
+    if is_named(text):
+        texts.append(text.partition("=")[2])
+    paths: list[Path] = []
+    for name in texts:
+        path, options = file_options(Path(name))
+        paths.append(path)
         if path.name:
-            found.append(ids_file(path))
+            paths.append(ids_file(path))
         if "ids" in options:
-            found.append(Path(options["ids"]))
+            paths.append(Path(options["ids"]))
         if "row_ids" in options:
-            found += [Path(options["row_ids"]), path.parent / options["row_ids"]]
-    return found
+            paths += [Path(options["row_ids"]), path.parent / options["row_ids"]]
+    return paths
 
 
 # Files that a command writes -----------------------------------------------------------------------
@@ -289,31 +286,14 @@ _running: ContextVar[Any] = ContextVar("running")
 def make_command(kind: type[Options]) -> Callable[..., None]:
     """Return the function that typer runs for a class of options; it calls the function of that name in its module."""
     name = kind.__name__.lower()
-    types = get_type_hints(kind, include_extras=True)
-    fields = inspect.signature(kind).parameters
-    # The options of the command itself come first, then those of its bases.
-    order = dict.fromkeys(
-        field for base in kind.__mro__ for field in vars(base).get("__annotations__", ())
-    )
-    parameters = [
-        fields[field].replace(annotation=types[field]) for field in order if field in fields
-    ]
-    for parameter in parameters:
-        option = parameter.annotation.__metadata__[0]
-        if parameter.default is False and not option.param_decls:
-            option.param_decls = (
-                f"--{parameter.name.replace('_', '-')}",
-            )  # no option to switch it off
-    parameters.append(
-        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    )
+    parameters = _parameters(kind)
 
-    def called(context: Any, **given: Any) -> None:
+    def called(context: Any, **values: Any) -> None:
         run = getattr(import_module(f"dyadlearn.cli.{kind.module}"), name)
         if context.obj is not None:
             context.obj()  # everything that the command needs is imported
         _running.set(context)
-        options = kind(**given)
+        options = kind(**values)
         with Terminal(options.json, options.quiet) as terminal:
             options.check()
             run(options, terminal)
@@ -325,7 +305,29 @@ def make_command(kind: type[Options]) -> Callable[..., None]:
     return called
 
 
-def given_options(*names: str) -> list[str]:
+def _parameters(kind: type[Options]) -> list[inspect.Parameter]:
+    """Return the parameters of a command: the options of its class, then those of the base classes, and its context."""
+    types = get_type_hints(kind, include_extras=True)
+    fields = inspect.signature(kind).parameters
+    order: dict[str, None] = {}
+    for base in kind.__mro__:
+        order |= dict.fromkeys(vars(base).get("__annotations__", ()))
+    parameters = []
+    for name in order:
+        if name not in fields:
+            continue
+        parameter = fields[name].replace(annotation=types[name])
+        option = parameter.annotation.__metadata__[0]
+        if parameter.default is False and not option.param_decls:
+            # No option to switch it off.
+            option.param_decls = (f"--{name.replace('_', '-')}",)
+        parameters.append(parameter)
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
+    parameters.append(inspect.Parameter("context", keyword_only, annotation=typer.Context))
+    return parameters
+
+
+def written_options(*names: str) -> list[str]:
     """Return the options among `names` that the user wrote on the command line, as they were written."""
     context = _running.get()
     written = []

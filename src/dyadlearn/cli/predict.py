@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,7 +13,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import Cells, as_number, read_cells, write_blocks, write_grid
+from dyadlearn._files.tables import FileTable, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
@@ -33,125 +33,270 @@ from dyadlearn.sides import SideNames
 # Bytes of a block of predictions that is computed and then written; as text it takes about ten
 # times as much.
 _BLOCK_BYTES = 2**23
+# The options for files of instances and of tasks, and those for one of them.
+_FILES = ("--instances", "--tasks")
+_WORDS = ("instance", "task")
 
 
-def predict(given: Predict, terminal: Terminal) -> None:
+@dataclass(frozen=True)
+class Side:
+    """Instances or tasks to predict for.
+
+    Attributes
+    ----------
+    entities : Table, Descriptions or None
+        New ones in the form that the model takes; None means those of training.
+    ids : Ids
+        Their ids as text, or their positions if they have no ids.
+    """
+
+    entities: Entities | None
+    ids: Ids
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to predict, and with which model.
+
+    Attributes
+    ----------
+    options : Predict
+    loaded : Loaded
+    instances, tasks : Side
+    pairs : FileTable or None
+        The pairs to predict; None means all pairs of both sides.
+    scale : (float, float)
+        The ends of the scale to which predictions are clipped.
+    """
+
+    options: Predict
+    loaded: Loaded
+    instances: Side
+    tasks: Side
+    pairs: FileTable | None
+    scale: tuple[float, float]
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both sides."""
+        return self.instances, self.tasks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of instances and tasks."""
+        return len(self.instances.ids), len(self.tasks.ids)
+
+    @property
+    def settings(self) -> Any:
+        """The settings that the pairs belong to."""
+        return settings_of(self.loaded.model, self.instances.entities, self.tasks.entities)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Computes predictions and, with a coverage, the bounds of their intervals.
+
+    Attributes
+    ----------
+    request : Request
+    function : callable
+        Returns the predictions for instances and tasks.
+    figures : dict
+        Figures about the predictions, for JSON.
+    """
+
+    request: Request
+    function: Callable[[Any, Any], Any]
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The name of what is predicted, in the singular and in the plural."""
+        if self.request.options.probability:
+            return "probability", "probabilities"
+        return "prediction", "predictions"
+
+    @property
+    def headings(self) -> list[str]:
+        """The names of the figures of a pair."""
+        bounds = [] if self.request.options.interval is None else ["lower", "upper"]
+        return [self.words[0], *bounds]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the figures are the predictions of the model, and nothing else."""
+        options = self.request.options
+        return not options.probability and options.labels is None and options.interval is None
+
+    def stack(self, X: Any, tasks: Any) -> np.ndarray:
+        """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
+        grids = [self.function(X, tasks)]
+        coverage = self.request.options.interval
+        if coverage is not None:
+            grids += self.request.loaded.model.predict_interval(X, tasks, coverage=coverage)
+        flat = [to_numpy(grid).reshape(len(grid), -1) for grid in grids]
+        return np.asarray(np.clip(flat, *self.request.scale))
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yield stacks of grids for blocks of instances, one below the other."""
+        request = self.request
+        X = request.instances.entities
+        tasks = request.tasks.entities
+        if request.options.labels is None:
+            return _blocks(self.stack, len(self.headings), X, tasks, request.shape)
+        # Labels of new rows are those of all of them.
+        return iter([self.stack(X, tasks)])
+
+
+def predict(options: Predict, terminal: Terminal) -> None:
     """Predict for new instances and tasks, or explain one prediction."""
-    loaded = load(given)
-    if given.explain:
-        _explain(given, loaded, terminal)
+    loaded = load(options)
+    if options.explain:
+        _explain(options, loaded, terminal)
         return
-    if not given.instances and not given.tasks and (given.pairs is None or loaded.model.grows):
+    _check_asked(options, loaded)
+    request = _request(options, loaded, terminal)
+    predictor = _predictor(request, terminal)
+    if request.pairs is None and not options.long and options.interval is None:
+        done, content = _write_grid(predictor, terminal)
+    else:
+        done, content = _write_list(predictor, terminal)
+    m, q = request.shape
+    figures = {"instances": m, "tasks": q, **predictor.figures}
+    if options.output is not None:
+        content = {"output": str(options.output)}
+    terminal.result({**figures, **content})
+    if options.output is not None:
+        terminal.say(f"Wrote {done} to {options.output}.")
+
+
+def _check_asked(options: Predict, loaded: Loaded) -> None:
+    """Raise if nothing is asked for, or if the coverage of intervals is impossible."""
+    has_known_pairs = options.pairs is not None and not loaded.model.grows
+    if not options.instances and not options.tasks and not has_known_pairs:
         raise ValueError(
             "Give --instances or --tasks, or --pairs of training ids, which online models do not "
             "know."
         )
-    if given.interval is not None and not 0 < given.interval < 1:
+    coverage = options.interval
+    if coverage is not None and not 0 < coverage < 1:
         raise ValueError(
-            f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}."
+            f"--interval must be a coverage between 0 and 1, such as 0.9, found {coverage:g}."
         )
-    scale, pairs = _scale(given.clip), None if given.pairs is None else _read_pairs(given.pairs)
-    asked: tuple[Any, Any] = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
-    (X, rows), (T, columns) = (
-        _side(given, loaded, place, asked[place], terminal) for place in (0, 1)
-    )
-    shape = len(rows), len(columns)
-    if given.probability:
-        word, words = ("probability", "probabilities")
-    else:
-        word, words = ("prediction", "predictions")
-    figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
-    model = loaded.model
-    predicted = loaded.model.predict
-    if given.labels is not None:
-        if model.grows:
-            raise ValueError(
-                "An online model learns labels of new instances by dyadlearn update: leave "
-                "--labels out."
-            )
-        table = read_labels(given.labels, given, terminal)
-        predicted = partial(predicted, labels=few_labels(table, Table(None, rows, columns), shape))
-    if given.probability:
+
+
+def _request(options: Predict, loaded: Loaded, terminal: Terminal) -> Request:
+    """Read what is asked for."""
+    scale = _scale(options.clip)
+    pairs = None if options.pairs is None else _read_pairs(options.pairs)
+    asked = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
+    instances, tasks = (_side(options, loaded, axis, asked[axis], terminal) for axis in (0, 1))
+    return Request(options, loaded, instances, tasks, pairs, scale)
+
+
+def _predictor(request: Request, terminal: Terminal) -> Predictor:
+    """Return what computes the predictions, with notes about them."""
+    options = request.options
+    model = request.loaded.model
+    function = model.predict
+    figures: dict[str, Any] = {}
+    if options.labels is not None:
+        function = partial(function, labels=_few_labels(request, options.labels, terminal))
+    if options.probability:
         with terminal.working("Calibration"):
-            calibration = dyadlearn.calibrate(model, settings_of(model, X, T))
-        for each in calibration.settings.values():
-            brier = (
-                f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
-            )
-            terminal.note(f"probabilities in setting {each.setting} have {brier}.")
-        predicted, figures["calibration"] = calibration.predict, calibration.columns()
-    headings = [word]
-    if given.interval is not None:
-        headings += ["lower", "upper"]
+            calibration = dyadlearn.calibrate(model, request.settings)
+        for result in calibration.settings.values():
+            base_rate = f"(base rate: {result.baseline_brier:.4f})"
+            brier = f"a held-out Brier score of {result.brier:.4f} {base_rate}"
+            terminal.note(f"probabilities in setting {result.setting} have {brier}.")
+        function = calibration.predict
+        figures["calibration"] = calibration.columns()
+    if options.interval is not None:
         if is_binary(model.fitted_.labels.values):
             terminal.note(
                 "labels have two values: --probability gives probabilities instead of bounds."
             )
-        if Setting.A in settings_of(model, X, T):
+        if Setting.A in request.settings:
             terminal.note(
                 "the interval of a pair with a known label is around its held-out prediction."
             )
+    return Predictor(request, function, figures)
 
-    def answer(X: Any, T: Any) -> np.ndarray:
-        """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
-        if given.interval is None:
-            bounds = ()
-        else:
-            bounds = model.predict_interval(X, T, coverage=given.interval)
-        grids = [to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)]
-        return np.asarray(np.clip(grids, *scale))
 
-    output = given.output
-    names = loaded.names
-    titles = loaded.sides or SideNames()
-    # Labels of new rows are those of all of them.
-    if given.labels is None:
-        blocks = _blocks(answer, len(headings), X, T, shape)
+def _few_labels(request: Request, path: Path, terminal: Terminal) -> Any:
+    """Read the known labels of new rows."""
+    if request.loaded.model.grows:
+        raise ValueError(
+            "An online model learns labels of new instances by dyadlearn update: leave --labels "
+            "out."
+        )
+    table = read_labels(path, request.options, terminal)
+    whole = Table(None, request.instances.ids, request.tasks.ids)
+    return few_labels(table, whole, request.shape)
+
+
+def _is_json(options: Predict) -> bool:
+    """Return whether predictions are printed as JSON."""
+    return options.output is None and options.json
+
+
+def _write_grid(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+    """Write predictions as a grid; return what was written, in words, and the grid for JSON."""
+    request = predictor.request
+    options = request.options
+    rows = request.instances.ids
+    columns = request.tasks.ids
+    words = predictor.words[1]
+    done = f"{len(rows)} × {len(columns)} {words}"
+    blocks = (block[0] for block in predictor.blocks())
+    if _is_json(options):
+        grid = np.concatenate(list(blocks))
+        return done, {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
+    names = request.loaded.sides or SideNames()
+    with terminal.printing(options.output):
+        write_grid(options.output, blocks, rows, columns, names.instance)
+    return done, {}
+
+
+def _write_list(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+    """Write predictions as rows of pairs; return what was written, in words, and the rows for JSON."""
+    request = predictor.request
+    options = request.options
+    names = request.loaded.sides or SideNames()
+    headings = [*names.headings(predictor.headings), *predictor.headings]
+    if request.pairs is None:
+        lists = _long(predictor.blocks(), request.instances.ids.labels, request.tasks.ids.labels)
+        m, q = request.shape
+        count = m * q
     else:
-        blocks = iter([answer(X, T)])
-    is_printed = output is None and terminal.json
-    content: dict[str, Any] = {} if output is None else {"output": str(output)}
-    if given.pairs is None and not given.long and given.interval is None:
-        done = f"{shape[0]} × {shape[1]} {words}"
-        if is_printed:
-            grid = np.concatenate([block[0] for block in blocks])
-            content = {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
-        else:
-            with terminal.printing(output):
-                write_grid(output, (block[0] for block in blocks), rows, columns, titles.instance)
+        pairs = request.pairs
+        values = _values_of_pairs(predictor, pairs)
+        lists = iter([[pairs.labels(0), pairs.labels(1), *values.tolist()]])
+        count = values.shape[1]
+    words = predictor.words[1]
+    done = f"{count} {words}"
+    tables = (dict(zip(headings, columns, strict=True)) for columns in lists)
+    if _is_json(options):
+        return done, {words: stacked(list(tables))}
+    with terminal.printing(options.output):
+        write_blocks(options.output, tables)
+    return done, {}
+
+
+def _values_of_pairs(predictor: Predictor, pairs: FileTable) -> np.ndarray:
+    """Return the figures (d, n) of pairs."""
+    request = predictor.request
+    all_places = [_places(request, pairs, axis) for axis in (0, 1)]
+    is_unknown = np.minimum(*all_places) < 0
+    places = np.maximum(all_places[0], 0), np.maximum(all_places[1], 0)
+    if predictor.is_plain and is_large(request.shape):
+        # The other pairs are not predicted.
+        values = _pairs_alone(request, places).clip(*request.scale)
     else:
-        headings = [*titles.headings(headings), *headings]
-        if pairs is None:
-            lists = _long(blocks, rows.labels, columns.labels)
-            count = shape[0] * shape[1]
-        else:
-            sides = ((rows, names.instance, given.instances), (columns, names.task, given.tasks))
-            both = np.stack(
-                [_places(pairs, place, *side, given.baseline) for place, side in enumerate(sides)]
-            )
-            places = np.maximum(both[0], 0), np.maximum(both[1], 0)
-            if predicted == model.predict and given.interval is None and is_large(shape):
-                values = _pairs_alone(loaded, (X, T), places).clip(
-                    *scale
-                )  # the other pairs are not predicted
-            else:
-                values = _at(blocks, places, len(headings) - 2)
-            if given.baseline:
-                values = np.where(
-                    both.min(axis=0) < 0, _means(loaded, pairs, (rows, columns)), values
-                )
-            lists = iter([[*asked, *values.tolist()]])
-            count = both.shape[1]
-        tables = (dict(zip(headings, each, strict=True)) for each in lists)
-        done = f"{count} {words}"
-        if is_printed:
-            content = {words: stacked(list(tables))}
-        else:
-            with terminal.printing(output):
-                write_blocks(output, tables)
-    terminal.result({**figures, **content})
-    if output is not None:
-        terminal.say(f"Wrote {done} to {output}.")
+        values = _at(predictor.blocks(), places, len(predictor.headings))
+    if request.options.baseline:
+        values = np.where(is_unknown, _means(request, pairs), values)
+    return values
 
 
 def _blocks(
@@ -187,7 +332,9 @@ def _long(
     labels = iter(rows)
     for block in blocks:
         depth, b, q = block.shape
-        first = [label for _ in range(b) for label in [next(labels)] * q]
+        first: list[Any] = []
+        for _ in range(b):
+            first += [next(labels)] * q
         yield [first, [*columns] * b, *block.reshape(depth, -1).tolist()]
 
 
@@ -204,60 +351,54 @@ def _at(
     return values
 
 
-def _pairs_alone(
-    loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
+def _pairs_alone(request: Request, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
-    ids = (
-        trained if side is None else side.row_ids
-        for side, trained in zip(sides, loaded.own_ids, strict=True)
-    )
+    ids = []
+    for side, trained in zip(request.sides, request.loaded.model_ids, strict=True):
+        ids.append(trained if side.entities is None else side.entities.row_ids)
     pairs = zip(*map(ids_at, ids, places), strict=True)
-    return to_numpy(loaded.model.predict_pairs(*sides, list(pairs)))[None, :]
+    entities = [side.entities for side in request.sides]
+    predictions = request.loaded.model.predict_pairs(*entities, list(pairs))
+    return to_numpy(predictions)[None, :]
 
 
 def _new(
-    given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal
+    options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Terminal
 ) -> Entities | None:
-    """Read the new instances (place 0) or tasks (place 1); return None without a file."""
-    paths, option = ((given.instances, "--instances"), (given.tasks, "--tasks"))[place]
-    return loaded.new(paths, place, option, terminal, asked) if paths else None
+    """Read the new instances (axis 0) or tasks (axis 1); return None without a file."""
+    paths = (options.instances, options.tasks)[axis]
+    return loaded.new(paths, axis, _FILES[axis], terminal, asked) if paths else None
 
 
-def _side(
-    given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal
-) -> tuple[Entities | None, Ids]:
-    """Return new instances (place 0) or tasks (place 1) in the form that the model takes, and their ids as text.
-
-    Without a file, the first is None and the ids are those of training. Positions are used if there
-    are no ids.
-    """
-    side = _new(given, loaded, place, asked, terminal)
-    known = loaded.ids[place]
-    own = loaded.own_ids[place]
-    ids = known if side is None else side.row_ids
+def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Terminal) -> Side:
+    """Return the instances (axis 0) or tasks (axis 1) to predict for: those of a file, or those of training."""
+    entities = _new(options, loaded, axis, asked, terminal)
+    known = loaded.ids[axis]
+    model_ids = loaded.model_ids[axis]
+    ids = known if entities is None else entities.row_ids
     if ids is None:
-        model = loaded.model
-        if model.grows:
-            trained = (model.n_seen_, model.n_tasks_)
-        else:
-            trained = fitted_of(model).labels.shape
-        count = trained[place] if side is None else n_entities(side)
-        return side, Ids(tuple(map(str, range(count))))
-    if side is not None and known is not None and own is not None:
-        names = dict(
-            zip(known.labels, own.labels, strict=True)
-        )  # ids of the model may be whole numbers
-        named = Ids(tuple(names.get(each, each) for each in ids.labels))
-        side = each_table(side, lambda table: replace(table, row_ids=named))
-    return side, ids
+        count = _n_trained(loaded.model, axis) if entities is None else n_entities(entities)
+        return Side(entities, Ids(tuple(map(str, range(count)))))
+    if entities is not None and known is not None and model_ids is not None:
+        # Ids of the model may be whole numbers.
+        names = dict(zip(known.labels, model_ids.labels, strict=True))
+        named = Ids(tuple(names.get(label, label) for label in ids.labels))
+        entities = each_table(entities, lambda table: replace(table, row_ids=named))
+    return Side(entities, ids)
 
 
-def _taken(side: Entities, rows: np.ndarray) -> Entities:
-    return each_table(side, lambda table: table.take(rows))
+def _n_trained(model: Any, axis: int) -> int:
+    """Return the number of instances (axis 0) or tasks (axis 1) of training."""
+    if model.grows:
+        return int((model.n_seen_, model.n_tasks_)[axis])
+    return int(fitted_of(model).labels.shape[axis])
 
 
-def _read_pairs(path: Path) -> Cells:
+def _taken(entities: Entities, rows: np.ndarray) -> Entities:
+    return each_table(entities, lambda table: table.take(rows))
+
+
+def _read_pairs(path: Path) -> FileTable:
     """Read a table whose first two columns are an instance and a task."""
     cells = read_cells(path)
     if len(cells.headings) < 2:
@@ -269,32 +410,34 @@ def _read_pairs(path: Path) -> Cells:
 
 def _scale(clip: str | None) -> tuple[float, float]:
     """Return the two ends of the scale of --clip; infinite without one."""
-    ends = np.array(
-        [-np.inf, np.inf] if clip is None else [as_number(part) for part in clip.split(",")],
-        dtype=float,
-    )
+    if clip is None:
+        return -np.inf, np.inf
+    ends = np.array([as_number(part) for part in clip.split(",")], dtype=float)
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ValueError(f"--clip must be the two ends of a scale, such as 1,5, found {clip!r}.")
     return float(ends[0]), float(ends[1])
 
 
-def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:
+def _means(request: Request, pairs: FileTable) -> np.ndarray:
     """Return the means (1, n) of training labels that are predicted for pairs with unknown ids."""
-    known = [given if ids is None else ids for ids, given in zip(loaded.ids, sides, strict=True)]
-    places = [among(pairs.labels(place), ids.labels) for place, ids in enumerate(known)]
-    return means_for_unknown(fitted_of(loaded.model).labels, places)[None, :]
+    places = []
+    for axis, (known, side) in enumerate(zip(request.loaded.ids, request.sides, strict=True)):
+        ids = side.ids if known is None else known
+        places.append(among(pairs.labels(axis), ids.labels))
+    return means_for_unknown(fitted_of(request.loaded.model).labels, places)[None, :]
 
 
-def _places(
-    pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool
-) -> np.ndarray:
-    """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs; with `baseline` also -1."""
-    labels = pairs.labels(place)
+def _places(request: Request, pairs: FileTable, axis: int) -> np.ndarray:
+    """Return the positions of the instances (axis 0) or tasks (axis 1) of pairs; with --baseline also -1."""
+    labels = pairs.labels(axis)
+    ids = request.sides[axis].ids
     unknown = set(labels) - set(ids.labels)
-    if unknown and not baseline:
+    if unknown and not request.options.baseline:
+        files = (request.options.instances, request.options.tasks)[axis]
         row = next(row for row, label in enumerate(labels) if label in unknown)
         where = f"{pairs.path}, line {pairs.numbers[row]}"
         known = " ".join(files) if files else "the model"
+        name = request.loaded.names[axis]
         wrong = f"{name} {labels[row]!r} is not in {known} (ids such as {shown(ids.labels, 3)})"
         remedy = "Add its row to that file" if files else "Leave it out"
         raise IdError(f"{where}: {wrong}. {remedy}, or predict a mean by --baseline.")
@@ -304,43 +447,61 @@ def _places(
 # Explanations --------------------------------------------------------------------------------------
 
 
-def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
+def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     """List the training labels that a prediction comes from."""
-    by = loaded.role(given.by, "--by", ("instance", "task"), "pair") or "pair"
-    asked = [_asked(given, loaded, place, terminal) for place in (0, 1)]
+    by = loaded.role(options.by, "--by", ("instance", "task"), "pair") or "pair"
+    asked = [_asked(options, loaded, axis, terminal) for axis in (0, 1)]
     with terminal.working("Label weights"):
-        found = dyadlearn.explain(loaded.model, *asked, n=given.number, sides=loaded.sides)
-    terminal.note(*found.notes)
-    same = ("instance", "task", "setting", "prediction", "label")
-    figures: dict[str, Any] = {name: getattr(found, name) for name in same}
-    tables = []
-    for kind in ("pair", "instance") if found.is_network else ("pair", "instance", "task"):
-        columns = found.columns(kind)
-        listed = found.by(kind)
-        left = len(columns) - 3
-        others = [
-            f"{listed.n_rest} others",
-            *[""] * (left - 1),
-            number(listed.rest_weight),
-            "",
-            number(listed.rest),
-        ]
-        headings = [name.replace("_", " ") for name in columns]
-        tables.append(column_table(columns, left, headings, [others] if listed.n_rest else []))
-        rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}
-        if given.output is None:
-            figures[f"{kind}s"] = {"listed": as_rows(columns), "rest": rest}
-    title = f"The prediction for {found.subject} is {number(found.prediction)}, the sum of:"
-    terminal.table(figures, [title, *tables], found.columns(by), given.output)
+        explanation = dyadlearn.explain(loaded.model, *asked, n=options.number, sides=loaded.sides)
+    terminal.note(*explanation.notes)
+    figures = {
+        "instance": explanation.instance,
+        "task": explanation.task,
+        "setting": explanation.setting,
+        "prediction": explanation.prediction,
+        "label": explanation.label,
+    }
+    kinds = ["pair", "instance"]
+    if not explanation.is_network:
+        kinds.append("task")
+    if options.output is None:
+        figures |= {f"{kind}s": _figures_by(explanation, kind) for kind in kinds}
+    prediction = number(explanation.prediction)
+    title = f"The prediction for {explanation.subject} is {prediction}, the sum of:"
+    tables = [_table_by(explanation, kind) for kind in kinds]
+    terminal.table(figures, [title, *tables], explanation.columns(by), options.output)
 
 
-def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> Any:
-    """Return the instance (place 0) or task (place 1) to explain: an id, a position, or one row of a file."""
-    name = loaded.names[place]
-    word, wanted = (("instance", given.instance), ("task", given.task))[place]
-    side = _new(given, loaded, place, None if wanted is None else [wanted], terminal)
+def _figures_by(explanation: Any, kind: str) -> dict[str, Any]:
+    """Return the list of an explanation by pair, instance or task, for JSON."""
+    listed = explanation.by(kind)
+    rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}
+    return {"listed": as_rows(explanation.columns(kind)), "rest": rest}
+
+
+def _table_by(explanation: Any, kind: str) -> Any:
+    """Return the list of an explanation by pair, instance or task, for people."""
+    listed = explanation.by(kind)
+    columns = explanation.columns(kind)
+    n_names = len(columns) - 3
+    headings = [name.replace("_", " ") for name in columns]
+    if not listed.n_rest:
+        return column_table(columns, n_names, headings)
+    blanks = [""] * (n_names - 1)
+    weight = number(listed.rest_weight)
+    others = [f"{listed.n_rest} others", *blanks, weight, "", number(listed.rest)]
+    return column_table(columns, n_names, headings, [others])
+
+
+def _asked(options: Predict, loaded: Loaded, axis: int, terminal: Terminal) -> Any:
+    """Return the instance (axis 0) or task (axis 1) to explain: an id, a position, or one row of a file."""
+    name = loaded.names[axis]
+    word = _WORDS[axis]
+    wanted = (options.instance, options.task)[axis]
+    side = _new(options, loaded, axis, None if wanted is None else [wanted], terminal)
     if side is not None:
-        path = ((given.instances, given.tasks)[place] or [""])[0]
+        paths = (options.instances, options.tasks)[axis]
+        path = paths[0] if paths else ""
         if wanted is not None and side.row_ids is not None:
             return _taken(side, side.row_ids.positions([wanted], path))
         if n_entities(side) != 1:
@@ -350,110 +511,125 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
         raise ValueError(
             f"Choose one {name}: give --{word}, an id of training or of the file of --{word}s."
         )
-    if loaded.ids[place] is None and not wanted.isdecimal():
+    if loaded.ids[axis] is None and not wanted.isdecimal():
         raise IdError(
             f"No {name} of the model has an id: --{word} must be a position from 0, found "
             f"{wanted!r}."
         )
-    return loaded.own_id(place, wanted, f"the {loaded.names.both[place]}")
+    return loaded.model_id(axis, wanted, f"the {loaded.names.both[axis]}")
 
 
 # Recommendations -----------------------------------------------------------------------------------
 
 
-def screen(given: Screen, terminal: Terminal) -> None:
+def screen(options: Screen, terminal: Terminal) -> None:
     """List the labels that held-out predictions contradict most."""
-    loaded = load(given)
-    setting = one_setting(given.setting)
+    loaded = load(options)
+    setting = one_setting(options.setting)
     _ = loaded.ids  # raises if two ids are equal as text
-    how: dict[str, Any] = {"label": given.label, "cv": given.cv, "sides": loaded.sides}
+    params: dict[str, Any] = {"label": options.label, "cv": options.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
-        suspects = dyadlearn.screen(loaded.model, setting, n=given.number, **how)
+        suspects = dyadlearn.screen(loaded.model, setting, n=options.number, **params)
     columns = suspects.columns()
     figures = {"setting": suspects.setting, "method": suspects.method, "cells": as_rows(columns)}
-    title = f"Labels that held-out predictions contradict most, in setting {suspects.setting} ({suspects.method})"
-    terminal.table(figures, [title, column_table(columns, 2)], columns, given.output)
+    where = f"in setting {suspects.setting} ({suspects.method})"
+    title = f"Labels that held-out predictions contradict most, {where}"
+    terminal.table(figures, [title, column_table(columns, 2)], columns, options.output)
 
 
-def recommend(given: Recommend, terminal: Terminal) -> None:
+def recommend(options: Recommend, terminal: Terminal) -> None:
     """List the best unobserved pairs."""
-    if (given.subject is not None) + bool(given.new) + given.pairs != 1:
+    if (options.subject is not None) + bool(options.new) + options.pairs != 1:
         raise ValueError("Give exactly one of --for (a known id), --new (a file) and --pairs.")
-    loaded = load(given)
-    names = loaded.names
-    model = loaded.model
-    role = loaded.role(given.side, "--side", ("instance", "task"))
-    how: dict[str, Any] = {"zeros": given.zeros, "cv": given.cv, "sides": loaded.sides}
-    how["setting"] = one_setting(given.setting)
-    found: Any
-    with terminal.working("Predictions" if given.new else "Hold-out"):
-        if given.new:
-            place = int(role == "task")
-            new: dict[str, Any] = {
-                ("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)
-            }
-            found = dyadlearn.recommend(model, **new, n=given.number or 10, sides=loaded.sides)
-        elif given.pairs:
-            _ = loaded.ids  # raises if two ids are equal as text
-            found = dyadlearn.top_pairs(model, n=given.number or 20, **how)
-        else:
-            found = _for_known(loaded, str(given.subject), role, n=given.number or 10, **how)
-    of = "pairs" if given.pairs else getattr(names, found.of)
-    subject = "" if given.subject is None else f" for {given.subject}"
-    title = f"Best {of}{subject} that are not observed"
-    if given.new:
-        others = names.instances if found.of == "tasks" else names.tasks
-        title = f"Best {of} for each of {len(found)} new {others}"
-    columns = found.columns()
-    columns["score"] = np.asarray(columns["score"]).clip(*_scale(given.clip)).tolist()
-    figures = {
-        "recommended": of,
-        **({} if given.pairs else {"for": given.subject or " ".join(given.new or ())}),
-        "setting": found.setting,
-        "method": found.method,
+    loaded = load(options)
+    result = _recommended(options, loaded, terminal)
+    of = "pairs" if options.pairs else getattr(loaded.names, result.of)
+    columns = result.columns()
+    columns["score"] = np.asarray(columns["score"]).clip(*_scale(options.clip)).tolist()
+    figures: dict[str, Any] = {"recommended": of}
+    if not options.pairs:
+        figures["for"] = options.subject or " ".join(options.new or ())
+    figures |= {
+        "setting": result.setting,
+        "method": result.method,
         "best": as_rows(columns),
     }
-    table = column_table(columns, 2 if given.subject is None else 1)
-    terminal.table(figures, [title, table], columns, given.output)
+    title = _title(options, loaded.names, result, of)
+    table = column_table(columns, 2 if options.subject is None else 1)
+    terminal.table(figures, [title, table], columns, options.output)
 
 
-def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> Any:
-    """Recommend for an instance or a task that the model knows."""
-    names = loaded.names
+def _title(options: Recommend, names: SideNames, result: Any, of: str) -> str:
+    """Return the line above a table of recommendations."""
+    if options.new:
+        others = names.instances if result.of == "tasks" else names.tasks
+        return f"Best {of} for each of {len(result)} new {others}"
+    subject = "" if options.subject is None else f" for {options.subject}"
+    return f"Best {of}{subject} that are not observed"
+
+
+def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
+    """Return the recommendations."""
+    role = loaded.role(options.side, "--side", ("instance", "task"))
     model = loaded.model
-    if model.grows and side != "task":
+    params: dict[str, Any] = {
+        "zeros": options.zeros,
+        "cv": options.cv,
+        "sides": loaded.sides,
+        "setting": one_setting(options.setting),
+    }
+    with terminal.working("Predictions" if options.new else "Hold-out"):
+        if options.new:
+            axis = int(role == "task")
+            entities = loaded.new(options.new, axis, "--new", terminal)
+            new: dict[str, Any] = {("X", "tasks")[axis]: entities}
+            return dyadlearn.recommend(model, **new, n=options.number or 10, sides=loaded.sides)
+        if options.pairs:
+            _ = loaded.ids  # raises if two ids are equal as text
+            return dyadlearn.top_pairs(model, n=options.number or 20, **params)
+        return _for_known(loaded, str(options.subject), role, n=options.number or 10, **params)
+
+
+def _for_known(loaded: Loaded, subject: str, role: str | None, **params: Any) -> Any:
+    """Recommend for an instance or a task that the model knows."""
+    model = loaded.model
+    if model.grows and role != "task":
         try:
-            return dyadlearn.recommend(model, instance=subject, **how)
+            return dyadlearn.recommend(model, instance=subject, **params)
         except IdError:
             if not subject.isdecimal():
                 raise
-            return dyadlearn.recommend(
-                model, instance=int(subject), **how
-            )  # ids may be whole numbers
-    labels = fitted_of(model).labels
-    words = ("instance", "task")
-    searched = {
-        place: loaded.ids[place] for place, word in enumerate(words) if side in (None, word)
-    }
+            # Ids may be whole numbers.
+            return dyadlearn.recommend(model, instance=int(subject), **params)
+    axis = _axis_of(loaded, subject, role)
+    asked: dict[str, Any] = {_WORDS[axis]: loaded.model_id(axis, subject, "the ids")}
+    return dyadlearn.recommend(model, **asked, **params)
+
+
+def _axis_of(loaded: Loaded, subject: str, role: str | None) -> int:
+    """Return 0 if an id is that of an instance, and 1 if it is that of a task; raise if it is neither or both."""
+    names = loaded.names
+    shape = fitted_of(loaded.model).labels.shape
+    searched = [axis for axis, word in enumerate(_WORDS) if role in (None, word)]
+    examples = []
     known = []
-    for place, ids in searched.items():
+    for axis in searched:
+        ids = loaded.ids[axis]
         if ids is None:
-            has = subject.isdecimal() and int(subject) < labels.shape[place]
+            is_known = subject.isdecimal() and int(subject) < shape[axis]
         else:
-            has = subject in ids.labels
-        if has:
-            known.append(place)
+            is_known = subject in ids.labels
+            examples.append(repr(ids.labels[0]))
+        if is_known:
+            known.append(axis)
     if not known:
-        such = ", ".join(repr(ids.labels[0]) for ids in searched.values() if ids is not None)
-        what = " or ".join(dict.fromkeys(names[place] for place in searched))
-        raise IdError(
-            f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}."
-        )
+        what = " or ".join(dict.fromkeys(names[axis] for axis in searched))
+        such = f" (ids are such as {', '.join(examples)})" if examples else ""
+        raise IdError(f"The model has no {what} {subject!r}{such}.")
+    # A node of a network is on both sides.
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(
             f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by "
             f"--side."
         )
-    # A node of a network is on both sides.
-    asked: dict[str, Any] = {words[known[0]]: loaded.own_id(known[0], subject, "the ids")}
-    return dyadlearn.recommend(model, **asked, **how)
+    return known[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import re
 import signal
 import sys
 import warnings
@@ -24,61 +23,90 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._interrupts import ignore_signals, number_of
+from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._progress import Progress, aside, cleared
 from dyadlearn._text import PLAIN, make_table, number, printable
 from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileError
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
-# Arguments of the library that are options of the command line; they are not matched inside a path
-# or an id.
-_ARGUMENTS = re.compile(
-    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|method|task_kernel|scoring|"
-    r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
+# Parameters whose options have the same name.
+_SAME_NAME = (
+    "alphas",
+    "constants",
+    "coverage",
+    "cv",
+    "data_home",
+    "device",
+    "exhaustive",
+    "groups",
+    "instances",
+    "keep_labels",
+    "kernel",
+    "known",
+    "label",
+    "labels",
+    "method",
+    "nested",
+    "new",
+    "normalize",
+    "permute",
+    "scoring",
+    "setting",
+    "shrinkage",
+    "sides",
+    "stages",
+    "task_alphas",
+    "task_groups",
+    "task_kernel",
+    "tasks",
+    "zeros",
 )
-
-# Phrases of the library that the command line replaces, because the option has another name or does
-# not exist. A test checks that the library still has each of them.
-_PHRASES = (
-    (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
-    (re.compile(r"^(sides|cv|shrinkage|coverage) must be"), r"--\1 must be"),
-    (re.compile(r'\("host", "parasite"\)'), "host,parasite"),
-    (
-        re.compile(r"\bpass folds as .+?, for example five"),
-        "give --cv, a number of folds, for example five",
-    ),
-    (re.compile(r"^(\d+) folds need"), r"\1 folds (--cv) need"),
-    (re.compile(r"\b(leave|give) X\b"), r"\1 --instances"),
-    (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
-    (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
-    (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
-    (re.compile(r"\bforget them first, "), ""),
-    (re.compile(r"\bfit it (again )?with keep_labels=True"), r"tune it \1with --keep-labels"),
-    (re.compile(r", or forget the instances with their old labels and learn them again"), ""),
-    (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
-    (
-        re.compile(
-            r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to "
-            r"refuse it"
-        ),
-        "",
-    ),
-)
+# Parameters whose options have another name.
+_OTHER_NAME: dict[str, str] = {
+    "X": "--instances",
+    "Y": "--labels",
+    "y": "--labels",
+    "alpha": "--alphas",
+    "task_alpha": "--task-alphas",
+    "fit_intercept": "--intercept",
+    "n": "--number",
+    "n_permutations": "--permutations",
+    "n_resamples": "--resamples",
+    "n_steps": "--steps",
+    "random_state": "--seed",
+}
+# Options of parameters with a certain value.
+_OPTIONS_WITH_VALUE: dict[tuple[str, str], str] = {("on_error", "drop"): "--drop-invalid"}
 
 
-def spoken(sentence: str) -> str:
-    """Return a sentence of the library with the options of the command line, escaped for a terminal."""
-    for phrase, words in _PHRASES:
-        sentence = phrase.sub(words, sentence)
-    return printable(_ARGUMENTS.sub(_as_option, sentence))
+def spoken(message: str) -> str:
+    """Return a message of the library with the options of the command line, escaped for a terminal."""
+    return printable(_with_options(message))
 
 
-def _as_option(found: re.Match[str]) -> str:
-    name, value = found.groups()
-    option = "--" + name.replace("_", "-")
-    if value in (None, "True"):
+def _with_options(message: str) -> str:
+    """Return a message of the library with options in place of parameters."""
+    return message.written(option_of) if isinstance(message, Message) else message
+
+
+def option_of(parameter: Parameter) -> str:
+    """Return the option of a parameter of the library, with its value; others are written as in Python."""
+    name = parameter.name
+    value = parameter.value
+    if (name, value) in _OPTIONS_WITH_VALUE:
+        return _OPTIONS_WITH_VALUE[name, value]
+    if name in _SAME_NAME:
+        option = f"--{name.replace('_', '-')}"
+    elif name in _OTHER_NAME:
+        option = _OTHER_NAME[name]
+    else:  # such as a parameter of a kernel or of fingerprints
+        return str(parameter)
+    if value == "False":
+        return option.replace("--", "--no-", 1)
+    if value in ("", "True"):
         return option
-    return f"{option} {value.strip(chr(34) + chr(39))}"
+    return f"{option} {value}"
 
 
 class Terminal:
@@ -114,10 +142,9 @@ class Terminal:
     def __enter__(self) -> Self:
         self._warnings.__enter__()
         warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter(
-            "ignore", BaselineWarning
-        )  # commands compare with baselines themselves
-        warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
+        # Commands compare with baselines themselves.
+        warnings.simplefilter("ignore", BaselineWarning)
+        warnings.showwarning = lambda message, *rest, **more: self.note(message_of(message))
         self._line.__enter__()
         return self
 
@@ -159,11 +186,10 @@ class Terminal:
         )
         # JSON escapes most control codes of a terminal already; these are escaped too, and are read
         # as the same text.
-        codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+        codes = [*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+        escapes = {code: f"\\u{code:04x}" for code in codes}
         with cleared():
-            sys.stdout.write(
-                re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
-            )
+            sys.stdout.write(text.translate(escapes) + "\n")
 
     def table(
         self,
@@ -206,10 +232,10 @@ def column_table(
     columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()
 ) -> Any:
     """Return named columns as a table for people: the first `left` columns hold text, and `more` has further lines."""
-    texts = [
-        list(map(str if place < left else number, cells))
-        for place, cells in enumerate(columns.values())
-    ]
+    texts = []
+    for place, cells in enumerate(columns.values()):
+        write = str if place < left else number
+        texts.append(list(map(write, cells)))
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
@@ -220,7 +246,11 @@ def as_rows(columns: Columns) -> list[dict[str, Any]]:
 
 def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
     """Return tables of the same columns, one below the other."""
-    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
+    whole: dict[str, list[Any]] = {name: [] for name in tables[0]}
+    for table in tables:
+        for name, column in whole.items():
+            column.extend(table[name])
+    return whole
 
 
 def to_plain(value: Any) -> Any:
@@ -289,9 +319,8 @@ class Commands(TyperGroup):
             if isinstance(error, OSError):
                 _drop_output()
             if getattr(error, "errno", None) == errno.EPIPE:
-                raise typer.Exit(
-                    0
-                ) from None  # the reader of the output, such as head, has read enough
+                # The reader of the output, such as head, has read enough.
+                raise typer.Exit(0) from None
             _stop(code, _about(error))
 
 
@@ -304,7 +333,8 @@ def interrupted(error: KeyboardInterrupt) -> tuple[int, str]:
 def _stop(code: int, sentence: str) -> None:
     """Print an error and exit with a code."""
     # Some messages of other libraries have several lines.
-    typer.echo(f"dyadlearn: {spoken(' '.join(sentence.split()))}", err=True)
+    line = " ".join(_with_options(sentence).split())
+    typer.echo(f"dyadlearn: {printable(line)}", err=True)
     raise typer.Exit(code)
 
 
@@ -317,6 +347,6 @@ def _drop_output() -> None:
 def _about(error: Exception) -> str:
     """Return the message of an error, with the name of the file and without the number of the error."""
     if not isinstance(error, OSError) or error.strerror is None:
-        return str(error) or "there is not enough memory."
+        return message_of(error) or "there is not enough memory."
     where = "" if error.filename is None else f"{error.filename}: "
     return f"{where}{error.strerror}."

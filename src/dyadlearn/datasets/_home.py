@@ -18,14 +18,16 @@ import numpy as np
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, write_table
 from dyadlearn.exceptions import DataFileError
 
 #: The environment variable that names the folder of data sets.
 VARIABLE = "DYADLEARN_DATA"
 
-_OTHER_FOLDER = (
-    f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+_OTHER_FOLDER = Message(
+    "name the folder that holds them by <data_home=> or by the environment variable {variable}.",
+    variable=VARIABLE,
 )
 
 # Seconds without an answer after which a download fails.
@@ -40,9 +42,12 @@ def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     data_home : path or None
         Folder, which need not exist; ``~`` is the home folder.
     """
-    given = data_home if data_home is not None else os.environ.get(VARIABLE)
+    if data_home is None:
+        data_home = os.environ.get(VARIABLE)
+    if data_home:
+        return Path(data_home).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given).expanduser() if given else Path(cache, "dyadlearn")
+    return Path(cache, "dyadlearn")
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,12 @@ class DataFolder:
 
     def find(self, name: str) -> Path | None:
         """Return the path of a file, plain or gzipped; None if there is none."""
-        folders = (self.home / self.folder, self.home)
-        paths = (folder / (name + ending) for folder in folders for ending in ("", ".gz"))
-        return next((path for path in paths if path.is_file()), None)
+        for folder in (self.home / self.folder, self.home):
+            for file_name in (name, f"{name}.gz"):
+                path = folder / file_name
+                if path.is_file():
+                    return path
+        return None
 
     def find_all(self, names: Sequence[str], source: str) -> list[Path]:
         """Return the paths of files; raise if some are missing, with their `source`."""
@@ -74,12 +82,25 @@ class DataFolder:
         missing = [name for name, path in paths.items() if path is None]
         if missing:
             wanted = self._wanted(f"{', '.join(missing)} ({source})")
-            raise FileNotFoundError(f"The data set {self.title} is not in {self.home}: {wanted}")
+            raise FileNotFoundError(
+                Message(
+                    "The data set {title} is not in {home}: {wanted}",
+                    title=self.title,
+                    home=self.home,
+                    wanted=wanted,
+                )
+            )
         return [path for path in paths.values() if path is not None]
 
-    def _wanted(self, files: str) -> str:
+    def _wanted(self, files: str) -> Message:
         """Return a hint where to put files."""
-        return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
+        place = self.home / self.folder
+        return Message(
+            "put {files}, plain or gzipped, in {place}, or {other_folder}",
+            files=files,
+            place=place,
+            other_folder=_OTHER_FOLDER,
+        )
 
     def obtain(
         self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]
@@ -109,15 +130,20 @@ class DataFolder:
         elif any(name not in checksums for name in missing):
             source += "; a file without a known checksum is not downloaded"
         else:
-            for name in missing:
-                try:
-                    download_file(
-                        address + name, self.home / self.folder / name, sha256=checksums[name]
-                    )
-                except ConnectionError as error:
-                    wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
-                    raise ConnectionError(f"{error} Or {wanted}") from error
+            self._download(missing, address, checksums)
         return self.find_all(names, source)
+
+    def _download(self, names: Sequence[str], address: str, checksums: Mapping[str, str]) -> None:
+        """Download files into the folder; parameters as in `obtain`."""
+        for name in names:
+            path = self.home / self.folder / name
+            try:
+                download_file(address + name, path, sha256=checksums[name])
+            except ConnectionError as error:
+                wanted = self._wanted(f"{', '.join(names)} (from {address}, by other means)")
+                raise ConnectionError(
+                    Message("{error} Or {wanted}", error=error, wanted=wanted)
+                ) from error
 
 
 def read_lines(path: Path) -> list[str]:
@@ -147,11 +173,10 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
+    request = Request(url, headers={"User-Agent": "dyadlearn"})
     with replacing(path) as file:
         try:
-            with urlopen(
-                Request(url, headers={"User-Agent": "dyadlearn"}), timeout=timeout
-            ) as response:
+            with urlopen(request, timeout=timeout) as response:
                 while part := response.read(2**20):
                     digest.update(part)
                     file.write(part)
@@ -170,9 +195,9 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
                 f"Could not download {url} ({getattr(error, 'reason', error)})."
             ) from error
         if digest.hexdigest() != sha256:
-            sums = f"its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}"
             raise ValueError(
-                f"{url} is not the expected file: {sums}. Try again, or put a good file at {path}."
+                f"{url} is not the expected file: its SHA-256 checksum is {digest.hexdigest()}, "
+                f"expected {sha256}. Try again, or put a good file at {path}."
             )
 
 
@@ -200,21 +225,20 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
             f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}."
         )
     for key, (ndim, kinds) in wanted.items():
-        if stored[key].ndim != ndim or stored[key].dtype.kind not in kinds:
-            expected = f"{'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}"
-            found = f"{stored[key].dtype} {stored[key].shape}"
-            raise DataFileError(f"{path}: {key} must be {expected}, found {found}.")
+        array = stored[key]
+        if array.ndim != ndim or array.dtype.kind not in kinds:
+            container = "a list" if ndim == 1 else "a table"
+            raise DataFileError(
+                f"{path}: {key} must be {container} of {_WORDS[kinds]}, found {array.dtype} "
+                f"{array.shape}."
+            )
     return stored
 
 
 def describe(name: str, **facts: Any) -> str:
     """Return the description of a data set, filled with the facts from its files."""
-    text = (
-        files("dyadlearn.datasets")
-        .joinpath("data", f"{name}.rst")
-        .read_text("utf-8")
-        .format(**facts)
-    )
+    path = files("dyadlearn.datasets").joinpath("data", f"{name}.rst")
+    text = path.read_text("utf-8").format(**facts)
     title, _, rest = text.partition("\n")
     return f"{title}\n{'=' * len(title)}\n{rest}"
 

@@ -129,6 +129,5 @@ def _counts(stored: Mapping[str, np.ndarray], side: str, n_words: int) -> sparse
     # Every row starts again from column 0, so the sum of previous rows is subtracted.
     columns = walked[1:] - np.repeat(walked[starts[:-1]], lengths)
     counts = stored[f"{side}_counts"].astype(np.float64)
-    return sparse.csr_array(
-        (counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words)
-    )
+    shape = (len(lengths), n_words)
+    return sparse.csr_array((counts, columns.astype(np.int32), starts), shape=shape)

@@ -117,50 +117,31 @@ def make_dyads(
     >>> bool((network.Y == -network.Y.T).all())
     True
     """
-    counts = {
-        "n_instances": n_instances,
-        "n_tasks": n_tasks,
-        "n_features": n_features,
-        "n_task_features": n_task_features,
-        "rank": rank,
-    }
-    for name, value in counts.items():
-        check_whole(value, name)
-    _check_at_least_zero(noise, "noise")
-    _check_at_least_zero(main_effects, "main_effects")
-    _check_mean(mean, symmetry)
-    _check_probability(missing, "missing")
-    _check_kinds(labels, symmetry)
-
+    _check_counts(n_instances, n_tasks, n_features, n_task_features, rank)
+    _check_sizes(noise, main_effects, mean, missing)
+    _check_kinds(labels, symmetry, mean)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     _check_size(n_instances, None if sign else n_tasks)
-    streams = _Streams(*_independent_streams(random_state))
     side = _Side(kernel, kernel_params, n_features)
     task_side = side if sign else _Side(task_kernel, task_kernel_params, n_task_features)
-    first = side.draw_factor(rank, streams.function)
-    second = task_side.draw_factor(rank, streams.function)
-    function = _scaled(_Truth(first, second, sign), streams.function)
-    function = replace(function, mean=float(mean))
-    if main_effects:
-        effect = side.draw_effect(float(main_effects), streams.effects)
-        task_effect = effect
-        if sign == 0:
-            task_effect = task_side.draw_effect(float(main_effects), streams.effects)
-        function = replace(function, effects=(effect, task_effect))
+    streams = _Streams(*_independent_streams(random_state))
+    function = _Truth.draw(side, task_side, sign, rank, streams.function)
+    effects = _draw_effects(side, task_side, sign, float(main_effects), streams.effects)
+    function = replace(function, mean=float(mean), effects=effects)
 
-    X = first.draw_rows(n_instances, streams.instances)
-    tasks = None if sign else second.draw_rows(n_tasks, streams.tasks)
+    X = function.first.draw_rows(n_instances, streams.instances)
+    tasks = None if sign else function.second.draw_rows(n_tasks, streams.tasks)
     truth = function(X, tasks)
     values = truth + noise * _mirrored(streams.noise.standard_normal(truth.shape), sign)
     if labels == "binary":
         values = (values > 0).astype(np.float64)
     observed = _mirrored(streams.missing.random(truth.shape), abs(sign)) >= missing
-    K = first.kernel_matrix(X)
+    K = side.kernel_matrix(X)
     return Bunch(
         X=X,
         tasks=tasks,
         K=K,
-        G=K if tasks is None else second.kernel_matrix(tasks),
+        G=K if tasks is None else task_side.kernel_matrix(tasks),
         Y=np.where(observed, values, np.nan),
         truth=truth,
         observed=observed,
@@ -171,42 +152,45 @@ def make_dyads(
 # Checks of the arguments ---------------------------------------------------------------------------
 
 
+def _check_counts(
+    n_instances: Any, n_tasks: Any, n_features: Any, n_task_features: Any, rank: Any
+) -> None:
+    """Raise unless all are positive whole numbers."""
+    check_whole(n_instances, "n_instances")
+    check_whole(n_tasks, "n_tasks")
+    check_whole(n_features, "n_features")
+    check_whole(n_task_features, "n_task_features")
+    check_whole(rank, "rank")
+
+
 def _is_number(value: Any, least: float, below: float) -> bool:
     """Return whether a value is a real number that is at least `least` and below `below`."""
     is_real = isinstance(value, Real)
     return is_real and bool(least <= value < below)
 
 
-def _check_at_least_zero(value: Any, name: str) -> None:
-    """Raise unless a value is a finite number of at least 0."""
-    if not _is_number(value, 0, np.inf):
-        raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
-
-
-def _check_mean(mean: Any, symmetry: str | None) -> None:
-    """Raise unless the mean is a finite number, and zero in an antisymmetric grid."""
-    largest = np.finfo(np.float64).max
-    if not _is_number(mean, -largest, np.inf):
+def _check_sizes(noise: Any, main_effects: Any, mean: Any, missing: Any) -> None:
+    """Raise unless all are finite numbers in their ranges."""
+    for name, value in (("noise", noise), ("main_effects", main_effects)):
+        if not _is_number(value, 0, np.inf):
+            raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
+    if not _is_number(mean, -np.finfo(np.float64).max, np.inf):
         raise ValueError(f"mean must be a finite number, found {mean!r}.")
+    if not _is_number(missing, 0, 1):
+        raise ValueError(
+            f"missing must be a probability of at least 0 and below 1, found {missing!r}."
+        )
+
+
+def _check_kinds(labels: str, symmetry: str | None, mean: float) -> None:
+    """Raise unless the kind of labels, the symmetry and the mean are known and go together."""
+    check_choice(labels, "labels", ("real", "binary"))
+    if symmetry is not None:
+        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
     if mean != 0 and symmetry == "antisymmetric":
         raise ValueError(
             f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}."
         )
-
-
-def _check_probability(value: Any, name: str) -> None:
-    """Raise unless a value is at least 0 and below 1."""
-    if not _is_number(value, 0, 1):
-        raise ValueError(
-            f"{name} must be a probability of at least 0 and below 1, found {value!r}."
-        )
-
-
-def _check_kinds(labels: str, symmetry: str | None) -> None:
-    """Raise unless the kind of labels and the symmetry are known and go together."""
-    check_choice(labels, "labels", ("real", "binary"))
-    if symmetry is not None:
-        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
     if labels == "binary" and symmetry == "antisymmetric":
         raise ValueError(
             "Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry."
@@ -260,9 +244,33 @@ class _Factor:
         """Draw features (n_rows, features)."""
         return stream.uniform(-1, 1, size=(n_rows, self.centres.shape[1]))
 
+
+class _Side(NamedTuple):
+    """Kernel and number of features of one side."""
+
+    kernel: Any
+    params: Mapping[str, Any] | None
+    n_features: int
+
     def kernel_matrix(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (n, n) of `rows`."""
         return np.asarray(gram(rows, kernel=self.kernel, kernel_params=self.params))
+
+    def draw_factor(self, rank: int, stream: np.random.Generator) -> _Factor:
+        """Draw functions of this side."""
+        centres = stream.uniform(-1, 1, size=(_N_CENTRES, self.n_features))
+        weights = stream.standard_normal((_N_CENTRES, rank))
+        # The weights of a function add up to zero; otherwise it would be nearly constant if all
+        # rows are similar.
+        return _Factor(self.kernel, self.params, centres, weights - weights.mean(axis=0))
+
+    def draw_effect(self, mean_square: float, stream: np.random.Generator) -> _Factor:
+        """Draw a main effect of this side, with a given mean square over a reference sample."""
+        factor = self.draw_factor(1, stream)
+        values = factor(factor.draw_rows(_N_REFERENCE, stream))
+        size = np.linalg.norm(values) / np.sqrt(values.size)
+        scale = np.sqrt(mean_square) / size if size > 0 else 0.0
+        return replace(factor, weights=factor.weights * scale)
 
 
 @dataclass(frozen=True)
@@ -274,6 +282,15 @@ class _Truth:
     sign: int
     mean: float = 0.0
     effects: tuple[_Factor, _Factor] | None = None
+
+    @classmethod
+    def draw(
+        cls, side: _Side, task_side: _Side, sign: int, rank: int, stream: np.random.Generator
+    ) -> _Truth:
+        """Draw a function of `rank` terms with mean square 1, without mean and effects."""
+        first = side.draw_factor(rank, stream)
+        second = task_side.draw_factor(rank, stream)
+        return _scaled(cls(first, second, sign), stream)
 
     def __call__(self, X: np.ndarray, tasks: np.ndarray | None = None) -> np.ndarray:
         """Return the truth (n, p) for instances `X` (n, features) and `tasks` (p, task features)."""
@@ -295,28 +312,16 @@ class _Truth:
         return np.asarray(truth)
 
 
-class _Side(NamedTuple):
-    """Kernel and number of features of one side."""
-
-    kernel: Any
-    params: Mapping[str, Any] | None
-    n_features: int
-
-    def draw_factor(self, rank: int, stream: np.random.Generator) -> _Factor:
-        """Draw functions of this side."""
-        centres = stream.uniform(-1, 1, size=(_N_CENTRES, self.n_features))
-        weights = stream.standard_normal((_N_CENTRES, rank))
-        # The weights of a function add up to zero; otherwise it would be nearly constant if all
-        # rows are similar.
-        return _Factor(self.kernel, self.params, centres, weights - weights.mean(axis=0))
-
-    def draw_effect(self, mean_square: float, stream: np.random.Generator) -> _Factor:
-        """Draw a main effect of this side, with a given mean square over a reference sample."""
-        factor = self.draw_factor(1, stream)
-        values = factor(factor.draw_rows(_N_REFERENCE, stream))
-        size = np.linalg.norm(values) / np.sqrt(values.size)
-        scale = np.sqrt(mean_square) / size if size > 0 else 0.0
-        return replace(factor, weights=factor.weights * scale)
+def _draw_effects(
+    side: _Side, task_side: _Side, sign: int, mean_square: float, stream: np.random.Generator
+) -> tuple[_Factor, _Factor] | None:
+    """Draw the main effects of both sides, which are the same for a network; None for a mean square of 0."""
+    if mean_square == 0:
+        return None
+    effect = side.draw_effect(mean_square, stream)
+    if sign:
+        return effect, effect
+    return effect, task_side.draw_effect(mean_square, stream)
 
 
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:

@@ -118,6 +118,7 @@ def best_columns(
             pairs = known[here, there].tocoo()
             scores = with_value(scores, pairs.row * pairs.shape[1] + pairs.col, -float("inf"))
         best[here.start] = merged(best.get(here.start), scores, there.start, k)
-    places, scores = (np.concatenate(each) for each in zip(*best.values(), strict=True))
+    places = np.concatenate([places for places, _ in best.values()])
+    scores = np.concatenate([scores for _, scores in best.values()])
     scores[scores == -np.inf] = np.nan
     return places, scores

@@ -16,6 +16,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
+from dyadlearn._messages import Message
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.diagnostics.monotone import MAPS, Map
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -169,7 +170,10 @@ class Calibration(Tabled):
         if isinstance(fitted, FittedPairs) and X is not None:
             if tasks is not None:
                 raise ValueError(
-                    f"{type(self.model).__name__} takes pairs of ids: leave tasks out."
+                    Message(
+                        "{model} takes pairs of ids: leave <tasks> out.",
+                        model=type(self.model).__name__,
+                    )
                 )
             return self._of_pairs(X)
         predicted = fitted.predicted(X, tasks)

@@ -22,6 +22,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
+from dyadlearn._messages import Message, message_of
 from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.labels import read_labels
@@ -75,6 +76,13 @@ class Difference:
         if self.is_significant:
             return f"{self.better} is better than {self.other}: {figures}"
         return f"no significant difference between {self.better} and {self.other}: {figures}"
+
+    def sentence(self, scoring: str, coverage: float) -> str:
+        """Return the result as a sentence."""
+        summary = self.summary(scoring, coverage)
+        if self.is_significant:  # it begins with the name of a model, which is written as it is
+            return f"{summary}."
+        return f"{summary[0].upper()}{summary[1:]}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,13 +149,7 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        sentences = []
-        for difference in self.to_best:
-            words = difference.summary(self.scoring, self.coverage)
-            if words.startswith("no "):  # other sentences begin with the name of a model
-                words = words[0].upper() + words[1:]
-            sentences.append(f"{words}.")
-        return " ".join(sentences)
+        return " ".join(each.sentence(self.scoring, self.coverage) for each in self.to_best)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -234,21 +236,12 @@ def compare(
     chosen = as_setting(setting)
     coverage = check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
-    _check_names(models)
     fitted = _fitted_models(models)
     is_network = _are_networks(fitted)
     names = side_names(sides, network=is_network)
     held_out = _hold_out(models, fitted, chosen, names)
     judge = scorer(_scoring(list(fitted.values()), scoring))
-    notes = _notes(held_out.methods, fitted)
     Y, F = held_out.in_common(chosen)
-    n_cells = int(np.count_nonzero(~np.isnan(Y)))
-    n_labels = int(np.count_nonzero(~np.isnan(held_out.labels.values)))
-    if n_cells < n_labels:
-        notes.append(
-            f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not "
-            f"scored."
-        )
     average = judge.average_in(chosen)
     over, resampled = _resampled_side(Y.shape, is_network, names)
     scores = np.asarray(judge(Y, F, average=average, tie_tolerance=None), dtype=np.float64)
@@ -261,13 +254,7 @@ def compare(
         average=average,
         over=over,
     )
-    draws = draws[~np.isnan(draws).any(axis=1)]
-    n_undefined = n_resamples - len(draws)
-    if len(draws) < _FEWEST:
-        raise ValueError(
-            f"{judge.name} is undefined in {n_undefined} of {n_resamples} resamples: there are too "
-            f"few labels for it."
-        )
+    draws = _defined(draws, judge.name)
     ranks = np.argsort(-scores, kind="stable")
     scores = scores[ranks]
     draws = draws[:, ranks]
@@ -280,11 +267,11 @@ def compare(
         best_fractions=dict(zip(ranked, _best_fractions(draws).tolist(), strict=True)),
         methods={name: held_out.methods[name] for name in ranked},
         coverage=coverage,
-        n_cells=n_cells,
+        n_cells=int(np.count_nonzero(~np.isnan(Y))),
         n_resamples=len(draws),
-        n_undefined=n_undefined,
+        n_undefined=n_resamples - len(draws),
         resampled=resampled,
-        notes=tuple(notes),
+        notes=(*_notes(held_out.methods, fitted), *_notes_on_labels(held_out.labels, Y)),
     )
 
 
@@ -351,6 +338,17 @@ def _hold_out(
         predictions[name] = spread[order]
         methods[name] = result.method
     return _HeldOut(labels, predictions, methods)
+
+
+def _defined(draws: np.ndarray, name: str) -> np.ndarray:
+    """Return the resampled scores (n, s) of resamples in which all are defined; raise if these are few."""
+    defined: np.ndarray = draws[~np.isnan(draws).any(axis=1)]
+    if len(defined) < _FEWEST:
+        raise ValueError(
+            f"{name} is undefined in {len(draws) - len(defined)} of {len(draws)} resamples: there "
+            f"are too few labels for it."
+        )
+    return defined
 
 
 def _differences(
@@ -431,7 +429,8 @@ def _check_names(models: Any) -> None:
 
 
 def _fitted_models(models: Mapping[str, Any]) -> dict[str, Fitted]:
-    """Return `fitted_` of the models that are no nested scores."""
+    """Return `fitted_` of the models that are no nested scores, after checking the names of all."""
+    _check_names(models)
     fitted = {}
     for name, model in models.items():
         if not isinstance(model, NestedScore):
@@ -460,7 +459,9 @@ def _naming(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name!r} cannot be compared: {error}") from error
+        raise type(error)(
+            Message("{name!r} cannot be compared: {error}", name=name, error=message_of(error))
+        ) from error
 
 
 def _nested_predictions(name: str, nested: NestedScore, setting: Setting) -> Table:
@@ -554,6 +555,15 @@ def _resampled_side(shape: tuple[int, ...], is_network: bool, names: SideNames) 
     if q > 1:
         return "tasks", names.tasks
     raise ValueError("There is only one label, which cannot be resampled: give more labels.")
+
+
+def _notes_on_labels(labels: Table, Y: np.ndarray) -> list[str]:
+    """Return a note on labels that are not scored, because not all models predict them."""
+    n_labels = int(np.count_nonzero(~np.isnan(labels.values)))
+    n_skipped = n_labels - int(np.count_nonzero(~np.isnan(Y)))
+    if not n_skipped:
+        return []
+    return [f"{n_skipped} of {n_labels} labels are not predicted by all models, and not scored."]
 
 
 def _notes(methods: Mapping[str, str], fitted: Mapping[str, Fitted]) -> list[str]:

@@ -13,6 +13,7 @@ from scipy import sparse
 from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
@@ -370,12 +371,28 @@ def _explanation(
     n: int,
     names: SideNames,
 ) -> Explanation:
-    """Return the explanation of one pair; all arguments are those of `explain`, which has read them."""
+    """Return the explanation of one pair; its seven arguments are those of `explain`, after reading.
+
+    Parameters
+    ----------
+    fitted : FittedRidge
+    labels : _ListedLabels
+    row, column : _Row
+        The instance and the task.
+    weigher : Weigher
+    n : int
+        Number of contributions to list.
+    names : SideNames
+    """
     has_label = column.is_new or (labels.columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
-            f"Nothing is predicted for the {names.task} {column.id!r}, which has no label: use "
-            f"fit_intercept=False, or a model that knows tasks."
+            Message(
+                "Nothing is predicted for the {task} {task_id!r}, which has no label: use "
+                "<fit_intercept=False>, or a model that knows tasks.",
+                task=names.task,
+                task_id=column.id,
+            )
         )
     weights = to_numpy(weigher.weights(row.value, column.value))
     listed = weights[fitted.labels.observed]

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, epsilon, largest, namespace
 from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._messages import Message
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.holdout import plan
@@ -215,14 +216,21 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     if fitted.is_network:
         if permuted not in ("nodes", "both"):
             raise ValueError(
-                f"The nodes of a network are permuted on both sides alike: leave permute out, "
-                f"found {permute!r}."
+                Message(
+                    "The nodes of a network are permuted on both sides alike: leave <permute> "
+                    "out, found {permute!r}.",
+                    permute=permute,
+                )
             )
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
         raise ValueError(
-            f"{type(fitted.estimator).__name__} has no task features, so permuting tasks changes "
-            f"nothing: use permute='instances', found {permute!r}."
+            Message(
+                "{model} has no task features, so permuting tasks changes nothing: use "
+                "<permute='instances'>, found {permute!r}.",
+                model=type(fitted.estimator).__name__,
+                permute=permute,
+            )
         )
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "nodes"):

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from dyadlearn._array import as_array_of, is_sparse, row_blocks, to_numpy
 from dyadlearn._checks import check_whole
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_columns, best_in_rows
 from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at
@@ -207,15 +208,22 @@ def top_pairs(
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for unobserved pairs, {NO_CONSTANT}")
+            raise ValueError(
+                Message("Nothing is predicted for unobserved pairs, {reason}", reason=NO_CONSTANT)
+            )
         raise ValueError(
-            f"All pairs are observed: there is none to recommend{advice_on_zeros(zeros)}."
+            Message(
+                "All pairs are observed: there is none to recommend{advice}.",
+                advice=advice_on_zeros(zeros),
+            )
         )
     scores = F[rows, columns]
     if symmetry < 0:
         is_reversed = scores < 0
         scores = np.abs(scores)
-        rows, columns = np.where(is_reversed, columns, rows), np.where(is_reversed, rows, columns)
+        first = np.where(is_reversed, columns, rows)
+        columns = np.where(is_reversed, rows, columns)
+        rows = first
     ids = (ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns))
     return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
 
@@ -345,8 +353,10 @@ def _for_ids(
         return _held_out_lists(model, ids, axis, options)
     if options.zeros or options.hold_out:
         raise ValueError(
-            "These pairs are ranked by the predictions of the model, and nothing is held out: "
-            "leave setting=, zeros= and cv= out."
+            Message(
+                "These pairs are ranked by the predictions of the model, and nothing is held out: "
+                "leave <setting=>, <zeros=> and <cv=> out."
+            )
         )
     return ranking.best(options.n)
 
@@ -382,10 +392,19 @@ def _held_out_lists(
     best, scores = best_in_rows(np.where(wanted, predictions, np.nan), options.n)
     if np.isnan(scores).all():
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for {query.in_words}, {NO_CONSTANT}")
+            raise ValueError(
+                Message(
+                    "Nothing is predicted for {subjects}, {reason}",
+                    subjects=query.in_words,
+                    reason=NO_CONSTANT,
+                )
+            )
         raise ValueError(
-            f"Every label of {query.in_words} is observed, so there is nothing to "
-            f"recommend{advice_on_zeros(zeros)}."
+            Message(
+                "Every label of {subjects} is observed, so there is nothing to recommend{advice}.",
+                subjects=query.in_words,
+                advice=advice_on_zeros(zeros),
+            )
         )
     best_labels = np.take_along_axis(rows, best, 1)
     best_labels = np.where(np.isnan(scores), np.nan, best_labels)
@@ -437,7 +456,11 @@ class _Ranking:
     def _nothing(self) -> str:
         """Why there is nothing to recommend."""
         if self.known is None or not self.known.nnz:
-            return f"Nothing is predicted for any of the {self.query.names.tasks}, {NO_CONSTANT}"
+            return Message(
+                "Nothing is predicted for any of the {tasks}, {reason}",
+                tasks=self.query.names.tasks,
+                reason=NO_CONSTANT,
+            )
         return f"Everything is known of {self.query.in_words}, so there is nothing to recommend."
 
 
@@ -529,8 +552,11 @@ def _ranking_of_stored(model: Any, ids: Any, axis: int, options: _Options) -> _R
     names = side_names(options.sides)
     if not knowledge.keeps_labels:
         raise ValueError(
-            f"{type(model).__name__} keeps statistics only, not the labels: fit it with "
-            f"keep_labels=True, or give instances by X= and their known pairs by known=."
+            Message(
+                "{model} keeps statistics only, not the labels: [fit|tune] it with "
+                "<keep_labels=True>[, or give instances by X= and their known pairs by known=|].",
+                model=type(model).__name__,
+            )
         )
     subjects, several = _subjects(ids, names.both[axis])
     stored = knowledge.kept
@@ -593,8 +619,10 @@ def _for_new(
     is_other = as_setting(options.setting) not in (Setting.A, setting)
     if needs_labels or options.cv is not None or is_other:
         raise ValueError(
-            "New instances and tasks have no labels to hold out: leave setting= and cv= out, and "
-            "zeros= unless known= is given."
+            Message(
+                "New instances and tasks have no labels to hold out: leave <setting=> and <cv=> "
+                "out, and <zeros=>[ unless known= is given|]."
+            )
         )
     return _ranking_of_new(model, X, tasks, setting, options).best(options.n, has_labels=False)
 
@@ -617,8 +645,11 @@ def _ranking_of_new(
     names = side_names(options.sides, network=is_network)
     if X is None and is_online:
         raise ValueError(
-            f"{type(model).__name__} lists no known instances for new tasks: pass X=, or fit "
-            f"TwoStepRidge on the labels."
+            Message(
+                "{model} lists no known instances for new tasks: [pass X=, or |]fit TwoStepRidge "
+                "on the labels.",
+                model=type(model).__name__,
+            )
         )
     X = fitted.given(X, 0)
     tasks = fitted.given(tasks, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn._array import to_numpy
+from dyadlearn._messages import Message
 from dyadlearn.diagnostics.fitted import held_out
 from dyadlearn.models.fitted import Fitted
 from dyadlearn.settings import Setting
@@ -14,7 +15,10 @@ __all__: list[str] = []
 # Method of predictions of the model itself.
 FROM_ALL = "predicted from all observed labels"
 # Why a model predicts nothing for some pairs, as the end of an error.
-NO_CONSTANT = "whose tasks have no labels for an intercept: use fit_intercept=False, or a model that knows tasks."
+NO_CONSTANT = Message(
+    "whose tasks have no labels for an intercept: use <fit_intercept=False>, or a model that "
+    "knows tasks."
+)
 
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
@@ -73,11 +77,16 @@ def unused_predictions(
     predicts_all = labels.observed.size == m * q
     if not predicts_all and setting is not Setting.A and not has_zeros:
         raise ValueError(
-            f"setting={setting.value!r} predicts each pair without labels of its rows, but "
-            f"hold-out of a list predicts "
-            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', "
-            f"or fit the model on a "
-            f"grid of {m} × {q} labels with NaN for missing ones."
+            Message(
+                "<setting={setting!r}> predicts each pair without labels of its rows, but "
+                "hold-out of a list predicts only its {n_labels} observed pairs, which are not "
+                "recommended: use <setting='A'>, or fit the model on a grid of {m} × {q} labels "
+                "with NaN for missing ones.",
+                setting=setting.value,
+                n_labels=labels.size,
+                m=m,
+                q=q,
+            )
         )
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
@@ -91,4 +100,6 @@ def unused_predictions(
 
 def advice_on_zeros(zeros: bool) -> str:
     """Return advice for the end of an error: zeros may count as not observed, unless they do so already."""
-    return "" if zeros else "; use zeros=True if a zero means 'not observed'"
+    if zeros:
+        return ""
+    return Message("; use <zeros=True> if a zero means 'not observed'")

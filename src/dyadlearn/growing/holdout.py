@@ -70,12 +70,14 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
 from dyadlearn.growing.two_step import OnlineRidge, in_places
+from dyadlearn.leverage import check_cells, leverage_error, nothing_left
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
+from dyadlearn.spectrum import Smoother, Spectrum
 
 Values = Sequence[float]
 # Predictions of the first step with and without some rows, and the smoother of the rows.
@@ -132,9 +134,11 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if 1 in setting.new and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} has new tasks, which a model without features of the tasks "
-            f"cannot predict: fit "
-            "with tasks=, or use setting A or B."
+            Message(
+                "Setting {setting} has new tasks, which a model without features of the tasks "
+                "cannot predict: fit with <tasks=>, or use setting A or B.",
+                setting=setting.value,
+            )
         )
 
 

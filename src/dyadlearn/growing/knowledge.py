@@ -30,6 +30,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._codes import row_keys
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
@@ -345,8 +346,11 @@ class Knowledge(Stored):
         repeated = [label for label in new.labels if label in set(known.labels)]
         if repeated:
             raise IdError(
-                f"Tasks {shown(repeated)} are known already: give new tasks ids of their own, or "
-                f"forget the old ones."
+                Message(
+                    "Tasks {repeated} are known already: give new tasks ids of their own[, or "
+                    "forget the old ones|].",
+                    repeated=shown(repeated),
+                )
             )
         return new
 
@@ -482,11 +486,14 @@ class Knowledge(Stored):
         seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
-                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} "
-                f"that were learned: "
-                "their Gram matrix differs. Give every learned instance once in the same call, "
-                "with the features it "
-                "was learned with; chunks= takes them in pieces. Nothing was changed."
+                Message(
+                    "<Y> has labels for {n_rows} instances, but these are not the {n_learned} "
+                    "that were learned: their Gram matrix differs. Give every learned instance "
+                    "once in the same call, with the features it was learned with[; chunks= takes "
+                    "them in pieces|]. Nothing was changed.",
+                    n_rows=seen.n_rows,
+                    n_learned=known.n_rows,
+                )
             )
         return seen
 

@@ -73,6 +73,7 @@ from dyadlearn._means import (
     with_ones,
 )
 from dyadlearn._memory import BLOCK, check_memory
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
@@ -144,7 +145,10 @@ class Group(Stored):
             size += float(xp.sum(total.label_mean)) if constant else 0.0
         if not math.isfinite(size):
             raise ValueError(
-                "Sums of products of the features and labels overflow: scale X, Y or tasks down."
+                Message(
+                    "Sums of products of the features and labels overflow: scale <X>, <Y> or "
+                    "<tasks> down."
+                )
             )
         return total
 
@@ -258,10 +262,11 @@ class Group(Stored):
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(
-                "X holds instances that were not learned as they are given here: the Gram matrix "
-                "of the others would "
-                "not be positive semi-definite. Give the rows exactly as they were learned. "
-                "Nothing was changed."
+                Message(
+                    "<X> holds instances that were not learned as they are given here: the Gram "
+                    "matrix of the others would not be positive semi-definite. Give the rows "
+                    "exactly as they were learned. Nothing was changed."
+                )
             )
         return self._cleared(rest) if has_constant else rest
 

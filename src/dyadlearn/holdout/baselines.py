@@ -47,9 +47,9 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn.holdout.additive import Effects
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.leaving import members_of, members_of_one_size, refuse
-from dyadlearn.spectrum import nothing_left
 
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")

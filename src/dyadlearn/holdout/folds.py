@@ -22,10 +22,12 @@ from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
+from dyadlearn._messages import Message
 from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.incomplete import part_of, predict_outside, rows_leave_kernels
 from dyadlearn.settings import Setting
@@ -38,7 +40,7 @@ from dyadlearn.solve.observed import (
     PairProducts,
     solve_by_directions,
 )
-from dyadlearn.spectrum import Spectrum, nothing_left
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
 
 # Most solves of one hold-out.
@@ -291,7 +293,10 @@ class _PairSolver:
         # A mask of the pairs for each fold, and its solution.
         of_fold = 0.125 * labels.size + math.prod(self.problem.pairing.ranks)
         purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
-        remedy = "pass groups that are left out together, for example five"
+        remedy = Message(
+            "[pass groups that are left out together|give --cv, a number of folds], for example "
+            "five"
+        )
         check_memory(8 * (total * of_fold + labels.size), labels.values, purpose, remedy)
 
     def solve(
@@ -324,9 +329,11 @@ class _PairSolver:
         """Solve without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
-                "Settings B, C and D of observed pairs fit the model again for each fold, which is "
-                "only defined for "
-                "Tikhonov's filter: use setting A, or filter=None."
+                Message(
+                    "Settings B, C and D of observed pairs fit the model again for each fold, "
+                    "which is only defined for Tikhonov's filter: use setting A[, or "
+                    "filter=None|]."
+                )
             )
         labels = self.problem.labels
         left, right = (self._features_beside(axis, pairing, fold) for axis in (0, 1))
@@ -382,11 +389,17 @@ def _check_number(labels: Labels, setting: Setting, n_folds: int) -> None:
     """Raise if there are too many folds to solve again for each."""
     if n_folds > _MOST_FOLDS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
+        name = names.get(setting, "groups= and task_groups=")
         raise ValueError(
-            f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, "
-            f"would be solved again "
-            f"{n_folds} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for "
-            f"example five."
+            Message(
+                "Setting {setting} of {n_labels} labels, some of them missing or weighted, would "
+                "be solved again {n_folds} times: [pass folds as {name}|give --cv, a number of "
+                "folds], for example five.",
+                setting=setting.value,
+                n_labels=labels.size,
+                n_folds=n_folds,
+                name=name,
+            )
         )
 
 
@@ -447,15 +460,24 @@ def warn_of_merged_groups(
         fewest = n_groups // n_folds
         most = -(-n_groups // n_folds)
         together = f"{fewest} or {most}" if fewest < most else f"{most}"
+        message = Message(
+            "In setting {setting}, {n_groups} groups of {words} are in {n_folds} folds: a model "
+            "is fitted without {together} groups at a time.",
+            setting=setting.value,
+            n_groups=n_groups,
+            words=words,
+            n_folds=n_folds,
+            together=together,
+        )
         # In setting D, cv is the number of folds of both sides.
-        if setting is Setting.D:
-            remedy = ""
-        else:
-            remedy = f" With cv={n_groups} it is fitted without one group at a time."
+        if setting is not Setting.D:
+            message = Message(
+                "{message} With <cv={n_groups}> it is fitted without one group at a time.",
+                message=message,
+                n_groups=n_groups,
+            )
         warnings.warn(
-            f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a "
-            f"model is fitted "
-            f"without {together} groups at a time.{remedy}",
+            message,
             MergedGroupsWarning,
             stacklevel=stacklevel + 1,
         )
@@ -494,7 +516,11 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
             raise ValueError(
-                f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}."
+                Message(
+                    "<cv> makes folds for setting {folds_setting}, but the setting is {setting}.",
+                    folds_setting=cv.setting,
+                    setting=setting.value,
+                )
             )
         if cv.network:
             raise ValueError(
@@ -509,7 +535,9 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
-        raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
+        raise TypeError(
+            Message("<cv> must be a number of folds or a SettingKFold, found {cv!r}.", cv=cv)
+        )
     return SettingKFold(
         setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0
     )

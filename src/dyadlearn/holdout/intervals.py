@@ -51,13 +51,13 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.jackknife import has_formula, jackknife_of
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing.base import side_ridges
 from dyadlearn.pairing.certainty import Jackknife, Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, jackknife
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import group_members, unit_codes
-from dyadlearn.spectrum import nothing_left
 
 # Most cells of the grid of a list whose intervals are those of the grid.
 _MOST_CELLS = 2**23

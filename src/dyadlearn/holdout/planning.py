@@ -27,6 +27,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
@@ -43,16 +44,17 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, check_request, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Groups, Setting, as_setting
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import group_members, largest_group
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import embedded
-from dyadlearn.spectrum import nothing_left
 
 #: Methods of hold-out that can be asked for.
 METHODS = ("exact", "folds")
@@ -646,8 +648,12 @@ def _reason(problem: Problem, setting: Setting) -> str:
 
 def _no_formula(problem: Problem, setting: Setting) -> ValueError:
     return ValueError(
-        f"Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. "
-        'Use method="folds", or no method.'
+        Message(
+            'Setting {setting} has no exact hold-out here: {reason}. Use <method="folds">, or no '
+            "method.",
+            setting=setting.value,
+            reason=_reason(problem, setting),
+        )
     )
 
 

@@ -22,6 +22,7 @@ from dyadlearn._codes import (
     label_array,
     pair_numbers,
 )
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
@@ -356,8 +357,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         n_units = int(units.max(initial=-1)) + 1
         if n_units < self.n_splits:
             raise ValueError(
-                f"{self.n_splits} folds need at least as many {words} in setting {self.setting}, "
-                f"found {n_units}: use fewer folds."
+                Message(
+                    "{n_splits} folds[| (--cv)] need at least as many {words} in setting "
+                    "{setting}, found {n_units}: use fewer folds.",
+                    n_splits=self.n_splits,
+                    words=words,
+                    setting=self.setting,
+                    n_units=n_units,
+                )
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])

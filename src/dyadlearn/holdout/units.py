@@ -17,6 +17,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
 from dyadlearn._codes import group_codes
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
@@ -254,7 +255,7 @@ class Problem:
 
 
 _LACK = "have no label to estimate an intercept from"
-_REMEDY = "use fit_intercept=False, or a model with task features"
+_REMEDY = Message("use <fit_intercept=False>, or a model with task features")
 
 
 def scored_labels(
@@ -289,9 +290,12 @@ def scored_labels(
         return labels.values
     if np.array_equal(unpredicted, labels.observed):
         raise ValueError(
-            f"Setting {setting.value} leaves out the only label of every task, so that no task has "
-            f"a label left to "
-            f"estimate its intercept from: give more labels of a task, {_REMEDY}."
+            Message(
+                "Setting {setting} leaves out the only label of every task, so that no task has a "
+                "label left to estimate its intercept from: give more labels of a task, {remedy}.",
+                setting=setting.value,
+                remedy=_REMEDY,
+            )
         )
     if not quiet:
         warn_of_only_labels(unpredicted, labels, setting, "they are not scored", stacklevel + 1)
@@ -314,9 +318,15 @@ def warn_of_unlabelled(
     if without.any():
         tasks = np.flatnonzero(without).tolist()
         warnings.warn(
-            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) {lack}: their "
-            f"predictions are NaN. "
-            f"Leave them out, {remedy}.",
+            Message(
+                "{n_tasks} of {n_all} tasks (positions {tasks}) {lack}: their predictions are "
+                "NaN. Leave them out, {remedy}.",
+                n_tasks=len(tasks),
+                n_all=without.size,
+                tasks=shown(tasks),
+                lack=lack,
+                remedy=remedy,
+            ),
             NoLabelWarning,
             stacklevel=stacklevel + 1,
         )
@@ -338,11 +348,17 @@ def warn_of_only_labels(
         return
     tasks = np.flatnonzero(np.any(mask, axis=0)).tolist()
     warnings.warn(
-        f"In setting {setting.value}, {np.count_nonzero(mask)} of {labels.size} labels are the "
-        f"only ones of their "
-        f"task (positions {shown(tasks)}), so that none is left to estimate its intercept from: "
-        f"{so}. "
-        f"Give more labels of these tasks, {_REMEDY}.",
+        Message(
+            "In setting {setting}, {n_only} of {n_labels} labels are the only ones of their task "
+            "(positions {tasks}), so that none is left to estimate its intercept from: {so}. Give "
+            "more labels of these tasks, {remedy}.",
+            setting=setting.value,
+            n_only=np.count_nonzero(mask),
+            n_labels=labels.size,
+            tasks=shown(tasks),
+            so=so,
+            remedy=_REMEDY,
+        ),
         NoLabelWarning,
         stacklevel=stacklevel + 1,
     )

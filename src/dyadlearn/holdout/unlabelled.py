@@ -25,7 +25,8 @@ from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, tak
 from dyadlearn._rounding import settle
 from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing.inverses import fixed_values
-from dyadlearn.solve.inverse import Inverse, MissingInverse
+from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.operators import GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, make_ids, read_table, write_table
 
 
@@ -72,8 +73,10 @@ class Strings:
             ids = Ids(kept_labels, self.ids.name if self.ids else None)
             values = [self.values[position] for position in valid]
             return Strings(values, self.what, ids, self.kind)
-        hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
-        raise ValueError(f"{message}. Correct or remove them{hint}.")
+        remedy = Message("Correct or remove them")
+        if on_error == "raise":
+            remedy = Message('{remedy}, or leave them out with <on_error="drop">', remedy=remedy)
+        raise ValueError(Message("{message}. {remedy}.", message=message, remedy=remedy))
 
     def write(self, values: Any, column_ids: Ids | None) -> Any:
         """Return a matrix (n, d) as a frame with the ids, if the input was a frame or series; otherwise unchanged."""

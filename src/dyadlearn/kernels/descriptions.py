@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, to_numpy
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
@@ -199,16 +200,29 @@ def check_description_names(names: Sequence[Any], owner: str) -> None:
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(
-                f"The names of the descriptions in {owner} must be text, found {name!r}."
+                Message(
+                    "The names of the descriptions in <{owner}> must be text, found {name!r}.",
+                    owner=owner,
+                    name=name,
+                )
             )
         if not name.strip() or name.startswith("$"):  # $ marks objects in a model file
             raise ValueError(
-                f"The descriptions in {owner} must have names that do not begin with $, found "
-                f"{name!r}."
+                Message(
+                    "The descriptions in <{owner}> must have names that do not begin with $, "
+                    "found {name!r}.",
+                    owner=owner,
+                    name=name,
+                )
             )
         if name in names[:position]:
             raise ValueError(
-                f"The descriptions in {owner} must have different names, found {name!r} twice."
+                Message(
+                    "The descriptions in <{owner}> must have different names, found {name!r} "
+                    "twice.",
+                    owner=owner,
+                    name=name,
+                )
             )
 
 
@@ -247,14 +261,23 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
             table = replace(table, values=np.asarray(table.values))
         if _dimensions(table) != 2:
             raise ValueError(
-                f"{title} must have two dimensions, found {_dimensions(table) or 'none'}."
+                Message(
+                    "{title} must have two dimensions, found {dimensions}.",
+                    title=title,
+                    dimensions=_dimensions(table) or "none",
+                )
             )
         read[name] = table
     lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
         raise ValueError(
-            f"The descriptions in {owner} must have one row for each entity, but {listed} rows."
+            Message(
+                "The descriptions in <{owner}> must have one row for each entity, but {listed} "
+                "rows.",
+                owner=owner,
+                listed=listed,
+            )
         )
     with_ids = [name for name, table in read.items() if table.row_ids is not None]
     if not with_ids:
@@ -267,9 +290,9 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
     return ordered
 
 
-def title_of(name: str, owner: str) -> str:
+def title_of(name: str, owner: str) -> Message:
     """Return the name of one description of a side for messages."""
-    return f"{owner}[{name!r}]"
+    return Message("<{owner}>[[{name!r}]| {name!r}]", owner=owner, name=name)
 
 
 def _in_order(table: Table, target: Ids | None, name: str, other: str) -> Table:

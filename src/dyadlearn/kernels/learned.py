@@ -25,6 +25,7 @@ from dyadlearn import _array as arrays
 from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_matrix, check_same_library
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
@@ -697,8 +698,12 @@ def widen(
     unknown = [labels[row] for row in np.flatnonzero(lacks_all).tolist()]
     if unknown:
         raise ValueError(
-            f"{name} has no description of row {shown(unknown)}: give one of "
-            f"{shown(kernel.names, 12)}."
+            Message(
+                "<{name}> has no description of row {unknown}: give one of {names}.",
+                name=name,
+                unknown=shown(unknown),
+                names=shown(kernel.names, 12),
+            )
         )
     return Table(wide, descriptions.row_ids, None, descriptions.kind)
 
@@ -713,7 +718,11 @@ def _check_whole_rows(values: Array, labels: Sequence[Any], title: str) -> None:
     partly = [labels[row] for row in np.flatnonzero(is_partial).tolist()]
     if partly:
         raise ValueError(
-            f"{title} has NaN in part of row {shown(partly)}: fill it in, or make all of it NaN."
+            Message(
+                "{title} has NaN in part of row {partly}: fill it in, or make all of it NaN.",
+                title=title,
+                partly=shown(partly),
+            )
         )
 
 
@@ -747,7 +756,10 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
             params = check_kernel(kernel, params)
         elif params:
             raise KernelError(
-                f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters."
+                Message(
+                    "{title} has a precomputed kernel, which takes no parameters.",
+                    title=title_of(label, owner),
+                )
             )
         chosen[label] = (kernel, params or None)
     return chosen
@@ -822,8 +834,12 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
     n_columns = table.values.shape[1]
     if n_columns != member.n_columns:
         raise ValueError(
-            f"{title} has {n_columns} columns, expected the {member.n_columns} features of "
-            f"training."
+            Message(
+                "{title} has {n_columns} columns, expected the {n_features} features of training.",
+                title=title,
+                n_columns=n_columns,
+                n_features=member.n_columns,
+            )
         )
     expected = own_ids(member.columns)
     names = own_ids(table.column_ids)
@@ -887,12 +903,11 @@ def known_places(
     if rows is not None and ids is not None:
         labels = rows.labels
         training = list(ids.labels)
-    elif trained is not None and (is_of_first or descriptions.places is not None):
-        labels = (
-            range(len(descriptions))
-            if descriptions.places is None
-            else descriptions.places.tolist()
-        )
+    elif trained is not None and descriptions.places is not None:
+        labels = descriptions.places.tolist()
+        training = trained.tolist()
+    elif trained is not None and is_of_first:
+        labels = range(len(descriptions))
         training = trained.tolist()
     else:
         return None

@@ -27,6 +27,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
@@ -197,8 +198,13 @@ def symmetrized(
         return K, gap
     if symmetrize == "error" and gap > tolerance:
         raise KernelError(
-            f"{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, the "
-            f"tolerance is {tolerance:.3g}; dyadlearn.kernels.repair averages the two."
+            Message(
+                "{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, the "
+                "tolerance is {tolerance:.3g}[; dyadlearn.kernels.repair averages the two|].",
+                name=name,
+                gap=gap,
+                tolerance=tolerance,
+            )
         )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
@@ -315,9 +321,16 @@ def repaired_values(
         if psd == "error":
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
             raise KernelError(
-                f"{name} is not positive semi-definite: {negative} of its {n} eigenvalues are "
-                f"negative, the smallest {smallest:.3g} (the largest is "
-                f"{float(xp.max(values)):.3g}); dyadlearn.kernels.repair changes them."
+                Message(
+                    "{name} is not positive semi-definite: {negative} of its {n} eigenvalues are "
+                    "negative, the smallest {smallest:.3g} (the largest is {highest:.3g})[; "
+                    "dyadlearn.kernels.repair changes them|].",
+                    name=name,
+                    negative=negative,
+                    n=n,
+                    smallest=smallest,
+                    highest=float(xp.max(values)),
+                )
             )
         if psd == "shift":
             values = values - smallest
@@ -351,17 +364,26 @@ def announced_repair(
     if lowest < -definiteness_tolerance(values, n, beside):
         if largest(repaired) == 0:
             raise KernelError(
-                f"{name} is negative: its eigenvalues go from {lowest:.3g} to "
-                f"{largest(values):.3g}: give minus the matrix, or exp(-D) for distances D."
+                Message(
+                    "{name} is negative: its eigenvalues go from {lowest:.3g} to {highest:.3g}: "
+                    "give minus the matrix, or exp(-D) for distances D.",
+                    name=name,
+                    lowest=lowest,
+                    highest=largest(values),
+                )
             )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
         warnings.warn(
-            f"{name} is {' and '.join(flaws)}. All rows were used for this, also those that a "
-            f"hold-out leaves out: use dyadlearn.kernels.repair to do this explicitly, or "
-            f"repair='error' to refuse it.",
+            Message(
+                "{name} is {flaws}. All rows were used for this, also those that a hold-out "
+                "leaves out[: use dyadlearn.kernels.repair to do this explicitly, or "
+                "repair='error' to refuse it|].",
+                name=name,
+                flaws=" and ".join(flaws),
+            ),
             KernelRepairWarning,
             stacklevel=3,
         )

@@ -185,8 +185,12 @@ class FoldError:
         """Return the error of folds, given as masks (m, q) of the cells to learn from and of those to predict."""
         cells = labels.cells
         observed = to_numpy(labels.observed) > 0
-        at_cells = [[mask[cells.rows, cells.columns] & observed for mask in fold] for fold in masks]
-        folds = [fold for fold in at_cells if all(mask.any() for mask in fold)]
+        folds = []
+        for train_mask, test_mask in masks:
+            fold_train = train_mask[cells.rows, cells.columns] & observed
+            fold_test = test_mask[cells.rows, cells.columns] & observed
+            if fold_train.any() and fold_test.any():
+                folds.append((fold_train, fold_test))
         if not folds:
             raise ValueError(
                 "No fold has labels both to learn from and to predict: use fewer folds, or other "

@@ -121,71 +121,15 @@ def descend(
     least_before : float
         Error of the stage before; the descent ends if it is not below it after some evaluations.
     """
-    losses: list[float] = []
-    values: list[float] = []
-    low, high = error.limits
-    origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
-    best = origin
-    best_loss = math.inf
-    least = math.inf
+    objective = _Objective(error, start, how, watch, least_before)
     interrupted = False
-    unit = 1.0
-    worth = _worthwhile(error, start)
-    # A strong penalty makes the steps of its parameters short; those of the others stay as long as
-    # they are.
-    scale = 1.0 / np.sqrt(1.0 + penalties)
-
-    def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best, best_loss, least, unit
-        n = len(losses)
-        last = values[-_LAST:]
-        # A failed step of the line search is no reason to stop, values that differ by rounding are.
-        has_stalled = (
-            n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < worth
-        )
-        if n >= how.n_steps or has_stalled or (n == _TRIAL and best_loss > least_before):
-            raise StopIteration
-        vector = origin + scale * steps
-        loss, slope = error.slope(start.of(vector))
-        losses.append(loss)
-        watch(loss)
-        if loss == 0:
-            best = vector
-            best_loss = loss
-            raise StopIteration
-        is_valid = math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()
-        if is_valid:
-            value = math.log(loss) + float(penalties @ (vector - origin) ** 2)
-        else:
-            value = math.inf
-        if value < least:
-            best = vector
-            best_loss = loss
-            least = value
-        values.append(value)
-        if not is_valid:
-            # The line search takes a shorter step.
-            return unit * (max(least, 0.0) + 10.0), np.zeros_like(vector)
-        gradient = scale * (slope / loss + 2.0 * penalties * (vector - origin))
-        if n == 0:
-            # The first step is as long as the gradient, and a short one would look like the end of
-            # the descent.
-            longest = float(np.max(np.abs(scale * gradient)))
-            unit = max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
-        return unit * value, unit * gradient
-
-    farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
-    bounds = Bounds(
-        np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale
-    )
     try:
-        start_at = np.zeros_like(origin)
         minimize(
             objective,
-            start_at,
+            np.zeros_like(objective.origin),
             jac=True,
             method="L-BFGS-B",
-            bounds=bounds,
+            bounds=objective.bounds(),
             options={"ftol": _LEAST_DECREASE},
         )
     except StopIteration:
@@ -193,7 +137,104 @@ def descend(
     except KeyboardInterrupt as stop:
         current().heed(stop)
         interrupted = True
-    return Descended(start.of(best), best_loss, losses, interrupted)
+    best = start.of(objective.best)
+    return Descended(best, objective.best_loss, objective.losses, interrupted)
+
+
+class _Objective:
+    """Logarithm of the error plus the penalty, and its gradient, as a function of scaled steps from the start.
+
+    It raises StopIteration where the descent ends; `best` are the parameters of its smallest value.
+    Parameters are those of `descend`.
+    """
+
+    def __init__(
+        self,
+        error: HoldoutError,
+        start: Parameters,
+        how: Descent,
+        watch: Callable[[float], None],
+        least_before: float,
+    ) -> None:
+        self.error = error
+        self.start = start
+        self.n_steps = how.n_steps
+        self.watch = watch
+        self.least_before = least_before
+        self.penalties = how.penalties(start, error.labels.sizes)
+        self.origin = np.clip(start.vector, *error.limits)
+        # A strong penalty makes the steps of its parameters short; those of the others stay as long
+        # as they are.
+        self.scale = 1.0 / np.sqrt(1.0 + self.penalties)
+        self.best = self.origin
+        self.best_loss = math.inf
+        self.losses: list[float] = []
+        self._values: list[float] = []
+        self._least = math.inf
+        self._unit = 1.0
+        self._worth = _worthwhile(error, start)
+
+    def bounds(self) -> Bounds:
+        """Return the bounds of the steps."""
+        low, high = self.error.limits
+        farthest = np.append(np.full(len(self.origin) - 1, _FARTHEST), np.inf)
+        return Bounds(
+            np.maximum(low - self.origin, -farthest) / self.scale,
+            np.minimum(high - self.origin, farthest) / self.scale,
+        )
+
+    def __call__(self, steps: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the gradient, both in a unit that the first gradient determines."""
+        if self._is_over():
+            raise StopIteration
+        vector = self.origin + self.scale * steps
+        loss, slope = self.error.slope(self.start.of(vector))
+        is_first = not self.losses
+        self.losses.append(loss)
+        self.watch(loss)
+        if loss == 0:
+            self.best = vector
+            self.best_loss = loss
+            raise StopIteration
+        is_valid = math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()
+        distance = vector - self.origin
+        value = math.inf
+        if is_valid:
+            value = math.log(loss) + float(self.penalties @ distance**2)
+        if value < self._least:
+            self.best = vector
+            self.best_loss = loss
+            self._least = value
+        self._values.append(value)
+        if not is_valid:
+            # The line search takes a shorter step.
+            return self._unit * (max(self._least, 0.0) + 10.0), np.zeros_like(vector)
+        gradient = self.scale * (slope / loss + 2.0 * self.penalties * distance)
+        if is_first:
+            self._unit = self._unit_of(gradient)
+        return self._unit * value, self._unit * gradient
+
+    def _is_over(self) -> bool:
+        """Return whether the descent ends: at the maximum number of steps, or because it gains too little."""
+        n = len(self.losses)
+        if n >= self.n_steps:
+            return True
+        if n == _TRIAL and self.best_loss > self.least_before:
+            return True
+        if n <= _LAST:
+            return False
+        # A failed step of the line search is no reason to stop, values that differ by rounding are.
+        differ_by_rounding = max(self._values[-_LAST:]) - self._least < _ROUNDING
+        return differ_by_rounding and min(self._values[:-_LAST]) - self._least < self._worth
+
+    def _unit_of(self, gradient: np.ndarray) -> float:
+        """Return the unit of the objective.
+
+        The first step is as long as the gradient, and a short one would look like the end of the
+        descent.
+        """
+        longest = float(np.max(np.abs(self.scale * gradient)))
+        return max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
 
 
 def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:
@@ -253,56 +294,103 @@ def is_small(shape: tuple[int, int]) -> bool:
 Judge = Callable[[float, Array], float]
 
 
-def _best_stage(
-    first: HoldoutError,
-    whole: Callable[[], HoldoutError],
-    starts: Sequence[Parameters],
-    how: Descent,
-    watch: Callable[[float], None],
-    judge: Judge,
-    least_before: float = math.inf,
-) -> tuple[Stage | None, bool]:
-    """Return the best stage from several starts, and whether learning was interrupted.
-
-    The error of the first folds is minimised, and starts are compared by that of all folds. There
-    is no stage if its descent does not reach an error below `least_before`.
-    """
-    best = None
-    found = Descended(starts[-1], math.inf, [], False)
-    interrupted = False
-    try:
-        for start in starts:
-            found = descend(first, start, how, watch, least_before)
-            interrupted = found.interrupted
-            if found.losses and found.loss > least_before:
-                return None, interrupted
-            stage = _stage(whole(), found, judge)
-            if best is None or stage.judged < best.judged:
-                best = stage
-            if interrupted:
-                break
-    except KeyboardInterrupt as stop:
-        current().heed(stop)
-        interrupted = True
-    return best or _stage(whole(), found._replace(losses=[]), judge), interrupted
+# Callback that is called with the stage and the error of each evaluation.
+Watch = Callable[[int, float], None]
 
 
-def _stage(error: HoldoutError, found: Descended, judge: Judge) -> Stage:
+class _Search(NamedTuple):
+    """How stages are learned and compared; attributes as in `learn`."""
+
+    how: Descent
+    watch: Watch
+    judge: Judge
+
+    def best_stage(
+        self,
+        number: int,
+        first: HoldoutError,
+        whole: Callable[[], HoldoutError],
+        starts: Sequence[Parameters],
+        least_before: float = math.inf,
+    ) -> tuple[Stage | None, bool]:
+        """Return the best stage from several starts, and whether learning was interrupted.
+
+        The error of the first folds is minimised, and starts are compared by that of all folds.
+        There is no stage if its descent does not reach an error below `least_before`.
+        """
+        best = None
+        descended = Descended(starts[-1], math.inf, [], False)
+        interrupted = False
+        watch = partial(self.watch, number)
+        try:
+            for start in starts:
+                descended = descend(first, start, self.how, watch, least_before)
+                interrupted = descended.interrupted
+                if descended.losses and descended.loss > least_before:
+                    return None, interrupted
+                stage = _stage(whole(), descended, self.judge)
+                if best is None or stage.judged < best.judged:
+                    best = stage
+                if interrupted:
+                    break
+        except KeyboardInterrupt as stop:
+            current().heed(stop)
+            interrupted = True
+        if best is None:
+            best = _stage(whole(), descended._replace(losses=[]), self.judge)
+        return best, interrupted
+
+    def next_stage(
+        self, number: int, error: FoldError, stage: Stage, sides: Sides, profiled: tuple[bool, bool]
+    ) -> tuple[tuple[Stage, FoldError] | None, bool]:
+        """Return the stage after another one with its error, if it is better, and whether learning was interrupted.
+
+        Parameters
+        ----------
+        number : int
+            Number of the new stage.
+        error : FoldError
+            Error of all folds of the stage before.
+        stage : Stage
+            The stage before.
+        sides : sequence of Mixture
+            Kernels of the original descriptions.
+        profiled : (bool, bool)
+        """
+        small = is_small(error.labels.cells.shape)
+        described = (stage.parameters, sides, profiled)
+        # Profiles of all folds take long on large grids: they are computed once a stage is better in
+        # the first.
+        first = (error if small else error.first(ENOUGH)).with_profiles(*described)
+        whole = cache(partial(_of_all_folds, error, first, described))
+        start = Parameters.start(first.sides)
+        starts = [stage.parameters.joined(start)]
+        if small:
+            starts.insert(0, start)
+        least_before = math.inf
+        if stage.judged == stage.error and not small:
+            least_before = stage.reached * (1.0 - _worthwhile(first, start))
+        following, interrupted = self.best_stage(number, first, whole, starts, least_before)
+        if following is None:
+            return None, interrupted
+        profiles = [
+            side.grams[len(old.grams) :] for side, old in zip(whole().whole, sides, strict=True)
+        ]
+        return (replace(following, profiles=profiles), whole()), interrupted
+
+
+def _stage(error: HoldoutError, descended: Descended, judge: Judge) -> Stage:
     """Return a stage with the error of its parameters."""
-    parameters = error.accepted(found.parameters)
+    parameters = error.accepted(descended.parameters)
     loss, predicted = error.evaluate(parameters)
     return Stage(
         parameters,
         loss,
         predicted,
-        found.loss,
-        found.losses,
+        descended.loss,
+        descended.losses,
         judge(loss, error.assembled(predicted)),
     )
-
-
-# Callback that is called with the stage and the error of each evaluation.
-Watch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,12 +437,10 @@ def learn(
     judge : callable
         Function of the error and the held-out predictions, by which stages and starts are compared.
     """
-    given = error.sides
-    small = is_small(error.labels.cells.shape)
-    first = error if small else error.first(ENOUGH)
-    stage, interrupted = _best_stage(
-        first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge
-    )
+    sides = error.sides
+    search = _Search(how, watch, judge)
+    first = error if is_small(error.labels.cells.shape) else error.first(ENOUGH)
+    stage, interrupted = search.best_stage(0, first, lambda: error, [Parameters.start(sides)])
     assert stage is not None
     interrupts = current()
     interrupts.keep()
@@ -363,36 +449,20 @@ def learn(
     held_out = error.assembled(stage.predicted)
     try:
         with interrupts.raising():
-            while (
-                isinstance(error, FoldError)
-                and not interrupted
-                and best == len(stages) - 1 < n_stages - 1
-            ):
-                described = (stage.parameters, given, profiled)
-                # Profiles of all folds take long on large grids: they are computed once a stage is
-                # better in the first.
-                first = (error if small else error.first(ENOUGH)).with_profiles(*described)
-                whole = cache(partial(_of_all_folds, error, first, described))
-                is_compared = stage.judged == stage.error and not small
-                start, number = Parameters.start(first.sides), len(stages)
-                if is_compared:
-                    least_before = stage.reached * (1.0 - _worthwhile(first, start))
-                else:
-                    least_before = math.inf
-                starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
-                stage, interrupted = _best_stage(
-                    first, whole, starts, how, partial(watch, number), judge, least_before
-                )
-                if stage is None:
+            while isinstance(error, FoldError) and len(stages) < n_stages:
+                if interrupted or best < len(stages) - 1:
                     break
-                error = whole()
-                profiles = [
-                    side.grams[len(old.grams) :]
-                    for side, old in zip(error.whole, given, strict=True)
-                ]
-                stages.append(replace(stage, profiles=profiles))
+                number = len(stages)
+                following, interrupted = search.next_stage(
+                    number, error, stages[-1], sides, profiled
+                )
+                if following is None:
+                    break
+                stage, error = following
+                stages.append(stage)
                 if stage.judged < stages[best].judged:
-                    best, held_out = number, error.assembled(stage.predicted)
+                    best = number
+                    held_out = error.assembled(stage.predicted)
     except KeyboardInterrupt as stop:
         interrupts.heed(stop)
         interrupted = True

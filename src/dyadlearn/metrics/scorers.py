@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
@@ -358,10 +359,12 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
             cause = error
     if not scores_numbers:
         raise ValueError(
-            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions "
-            f"of a classifier, but "
-            "these models predict numbers: use 'roc_auc', 'r2', 'neg_median_absolute_error' or a "
-            "function of (Y, F)."
+            Message(
+                "<scoring={scoring!r}> of scikit-learn judges the classes, probabilities or "
+                "decisions of a classifier, but these models predict numbers: use 'roc_auc', "
+                "'r2', 'neg_median_absolute_error'[ or a function of (Y, F)|].",
+                scoring=scoring,
+            )
         ) from cause
     if name is not None:
         return Scorer(name, Borrowed, {**options, "scorer": name})
@@ -568,7 +571,11 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         and inspect.signature(metric).parameters["k"].default is not None
     ):
         raise ValueError(
-            f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}."
+            Message(
+                "{name} needs k: say how many, as in <scoring='{stem}10'>.",
+                name=name,
+                stem=name.removesuffix("k"),
+            )
         )
     taken = {"average", "tie_tolerance"}
     for parameter in inspect.signature(metric).parameters.values():

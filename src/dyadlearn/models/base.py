@@ -23,6 +23,7 @@ from dyadlearn._checks import (
     check_whole,
 )
 from dyadlearn._codes import id_columns
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, announce
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
@@ -63,7 +64,7 @@ LevelSides = dict[float, list[Side]]
 
 
 #: How to fix a model that was fitted without tasks; the end of error messages.
-WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
+WITH_TASKS = Message("fit it with <tasks=>, the features or kernel of the training tasks.")
 
 
 # Names of the rows of each side, and of the argument with the kernel of each row with itself.
@@ -94,7 +95,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     allows_nan = False
 
     # How to fix a model without a task side; the end of error messages.
-    _tasks_remedy = WITH_TASKS
+    _tasks_remedy: str = WITH_TASKS
 
     # Table without values: the ids of both sides, if the model stores them, and the type of the
     # labels.
@@ -123,7 +124,11 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             return None, None
         if not self._knows_tasks:
             raise ValueError(
-                f"This {type(self).__name__} knows nothing of tasks: {self._tasks_remedy}"
+                Message(
+                    "This {model} knows nothing of tasks: {remedy}",
+                    model=type(self).__name__,
+                    remedy=self._tasks_remedy,
+                )
             )
         return self._new_rows(tasks, 1)
 
@@ -709,10 +714,18 @@ class PairwiseRidge(PairModel, stored=False):
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
             raise ValueError(
-                "A model with profiles of labels takes no labels of new rows: fit it with stages=1."
+                Message(
+                    "A model with profiles of labels takes no labels of new rows: fit it with "
+                    "<stages=1>."
+                )
             )
         if sum(rows is not None for rows in sides) != 1:
-            raise ValueError(f"labels are those of {reading.FOLD_IN}: give either X or tasks.")
+            raise ValueError(
+                Message(
+                    "<labels> are those of {fold_in}: give either <X> or <tasks>.",
+                    fold_in=reading.FOLD_IN,
+                )
+            )
         axis = int(sides[0] is None)
         problem = self._problem()
         predictions = self._expansion().grid(*sides)
@@ -742,9 +755,14 @@ class PairwiseRidge(PairModel, stored=False):
                 priors.append(asked.self_kernel)
                 if priors[-1] is None:
                     owner, name = _DIAGONALS[axis]
-                    numbers = f"give {name}=, {asked.size} numbers"
                     raise ValueError(
-                        f"The kernel of every row of {owner} with itself is not known: {numbers}."
+                        Message(
+                            "The kernel of every row of <{owner}> with itself is not known[: give "
+                            "{name}=, {size} numbers|].",
+                            owner=owner,
+                            name=name,
+                            size=asked.size,
+                        )
                     )
         return priors
 
@@ -756,7 +774,7 @@ class PairwiseRidge(PairModel, stored=False):
         for axis, values in enumerate(given):
             if values is not None:
                 own = self._given_prior(axis, form, rows[axis], values)
-                asked[axis] = replace(asked[axis], own=own)  # type: ignore[type-var]
+                asked[axis] = replace(asked[axis], diagonal=own)  # type: ignore[type-var]
         return asked
 
     def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:

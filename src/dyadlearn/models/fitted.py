@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import nearly_identical_rows
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, Units, leave_out
@@ -207,8 +208,11 @@ class Fitted(Predicting):
         """Raise ValueError if the model does not support the setting."""
         if setting not in self.settings:
             raise ValueError(
-                f"Setting {setting.value} predicts new tasks: fit with tasks=, their features or "
-                f"kernel."
+                Message(
+                    "Setting {setting} predicts new tasks: fit with <tasks=>, their features or "
+                    "kernel.",
+                    setting=setting.value,
+                )
             )
 
     def identical(self, axis: int) -> np.ndarray | None:
@@ -312,9 +316,11 @@ class FittedRidge(Fitted):
         """Pairing with the training labels; raises ValueError if labels are also features of a side."""
         if self.estimator.describes_by_labels:
             raise ValueError(
-                "This model uses profiles of the labels as features, so it has no hold-out "
-                "formula: use "
-                "model.holdout() or evaluate(), or fit the model with stages=1."
+                Message(
+                    "This model uses profiles of the labels as features, so it has no hold-out "
+                    "formula: use [model.holdout() or evaluate()|dyadlearn evaluate], or fit the "
+                    "model with <stages=1>."
+                )
             )
         return self.training_problem
 

@@ -15,6 +15,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import Constants, PairwiseRidge
 from dyadlearn.models.reading import checked_filter
@@ -175,9 +176,12 @@ class MainEffects(PairwiseRidge, stored=False):
         is_default = set(self._all_constants()) == {(1.0, 1.0)}
         if not (self.fit_intercept or is_default):
             raise ValueError(
-                f"constants={self.constants!r} are weights of main effects, which "
-                f"fit_intercept=False leaves out: set "
-                "fit_intercept=True, or leave constants out."
+                Message(
+                    "<constants={constants!r}> are weights of main effects, which "
+                    "<fit_intercept=False> leaves out: set <fit_intercept=True>, or leave "
+                    "<constants> out.",
+                    constants=self.constants,
+                )
             )
 
     # Ones are no combination of a few features, and the mean needs them.
@@ -394,14 +398,21 @@ class ProcessRidge(PairwiseRidge, stored=False):
         name = type(self).__name__
         if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
             if problem.pairing.knows_tasks:
-                remedy = "assess its predictions by holdout"
+                remedy = Message("assess its predictions by [holdout|evaluate]")
             else:
-                remedy = "fit it with tasks="
+                remedy = Message("fit it with <tasks=>")
             if self.describes_by_labels:
                 reason = "with profiles of labels"
             else:
                 reason = f"as {problem.pairing.words}"
-            raise ValueError(f"{name} {reason} has no deviations and no likelihood: {remedy}.")
+            raise ValueError(
+                Message(
+                    "{name} {reason} has no deviations and no likelihood: {remedy}.",
+                    name=name,
+                    reason=reason,
+                    remedy=remedy,
+                )
+            )
         labels = problem.labels
         if labels.is_full:
             return process_of(problem.pairing, labels)
@@ -556,8 +567,12 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
     def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
         if alpha is not None and task_alpha is not None and alpha != task_alpha:
             raise ValueError(
-                f"A network has one regularisation for both sides: set {task_alpha=} equal to "
-                f"{alpha=}."
+                Message(
+                    "A network has one regularisation for both sides: set "
+                    "<task_alpha={task_alpha!r}> equal to <alpha={alpha!r}>.",
+                    task_alpha=task_alpha,
+                    alpha=alpha,
+                )
             )
         return task_alpha if alpha is None else alpha
 

@@ -24,6 +24,7 @@ from dyadlearn._checks import (
     check_no_infinity,
     check_same_library,
 )
+from dyadlearn._messages import Message
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
@@ -192,7 +193,7 @@ class OnlineTwoStepRidge(PairModel):
     >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
     """
 
-    _tasks_remedy = "fit it with tasks=, the features of the tasks."
+    _tasks_remedy = Message("fit it with <tasks=>, the features of the tasks.")
     _not_always: ClassVar[tuple[str, ...]] = (
         *PairModel._not_always,
         "landscape_",
@@ -264,8 +265,10 @@ class OnlineTwoStepRidge(PairModel):
             return None
         if not (self._learnt.keeps_labels and self._knows_tasks):
             raise ValueError(
-                "row_alpha needs labels and features of tasks: fit with keep_labels=True and "
-                "tasks=."
+                Message(
+                    "row_alpha needs labels and features of tasks: [fit|tune] with "
+                    "<keep_labels=True> and <tasks=>."
+                )
             )
         return RowTerms(self._learnt.model, float(self.row_alpha))
 
@@ -314,7 +317,10 @@ class OnlineTwoStepRidge(PairModel):
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         if X is None:
-            raise ValueError(f"{type(self).__name__} predicts only for given instances: give X.")
+            name = type(self).__name__
+            raise ValueError(
+                Message("{name} predicts only for given instances: give <X>.", name=name)
+            )
         return self._new_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
@@ -412,11 +418,16 @@ class OnlineTwoStepRidge(PairModel):
         """Return features Ψ (l, r) of tasks, None for a model without task features, and the ids of the tasks."""
         if not self._knows_tasks:
             if tasks is not None:
-                raise ValueError("This model was fitted without task features: leave tasks out.")
+                raise ValueError(
+                    Message("This model was fitted without task features: leave <tasks> out.")
+                )
             return None, ids
         if tasks is None:
             raise ValueError(
-                "tasks is None, but this model has task features: give those of the new tasks."
+                Message(
+                    "[tasks is None|--tasks is missing], but this model has task features: give "
+                    "those of the new tasks."
+                )
             )
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
@@ -440,7 +451,10 @@ class OnlineTwoStepRidge(PairModel):
         for X, y in pieces:
             if X is None:
                 raise ValueError(
-                    "X is missing: give the instances of y, or fit the model with keep_labels=True."
+                    Message(
+                        "<X> is missing: give the instances of <y>, or [fit|tune] the model with "
+                        "<keep_labels=True>."
+                    )
                 )
             rows, grid, _ = self._read_rows(X, y, ids, reset=False)
             _check_width(grid, n_tasks)
@@ -456,10 +470,11 @@ class OnlineTwoStepRidge(PairModel):
             _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
             if row_ids is None or stored.ids is None:
                 raise ValueError(
-                    "This model stores all instances with their labels: leave X out, and give the "
-                    "labels of new tasks "
-                    "for all instances in one call, in the order in which they were learned, or "
-                    "with their ids."
+                    Message(
+                        "This model stores all instances with their labels: leave <X> out, and "
+                        "give the labels of new tasks for all instances in one call, in the order "
+                        "in which they were learned, or with their ids."
+                    )
                 )
             grid = replace(grid, row_ids=row_ids)
         if grid.values.shape[0] != self.n_seen_:
@@ -615,16 +630,23 @@ class OnlineTwoStepRidge(PairModel):
         ids = () if batch.ids is None else batch.ids.take(places.tolist()).labels
         if known == "error":
             raise IdError(
-                f"{len(ids)} of {batch.n_rows} instances are known already, and would count twice: "
-                f"{shown(ids)}. Leave "
-                'them out, forget them first, or replace their labels by known="replace".'
+                Message(
+                    "{n_ids} of {n_rows} instances are known already, and would count twice: "
+                    "{ids}. Leave them out, [forget them first, |]or replace their labels by "
+                    '<known="replace">.',
+                    n_ids=len(ids),
+                    n_rows=batch.n_rows,
+                    ids=shown(ids),
+                )
             )
         if not learnt.keeps_labels:
             raise ValueError(
-                f"Instances {shown(ids)} are known, but the model does not store their labels to "
-                f"replace them: fit "
-                "it again with keep_labels=True, or forget the instances with their old labels and "
-                "learn them again."
+                Message(
+                    "Instances {ids} are known, but the model does not store their labels to "
+                    "replace them: [fit|tune] it again with <keep_labels=True>[, or forget the "
+                    "instances with their old labels and learn them again|].",
+                    ids=shown(ids),
+                )
             )
 
     def forget(self, X: Any, y: Any) -> Self:
@@ -910,8 +932,11 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         if not learnt.keeps_labels:
             raise ValueError(
-                f"{type(self).__name__} keeps statistics only, not the labels: fit it with "
-                f"keep_labels=True."
+                Message(
+                    "{model} keeps statistics only, not the labels: [fit|tune] it with "
+                    "<keep_labels=True>.",
+                    model=type(self).__name__,
+                )
             )
         known = learnt.model.statistics
         stored = learnt.kept
@@ -978,7 +1003,11 @@ def _check_width(grid: Table, n_tasks: int) -> None:
     """Raise if the labels do not have one column per task."""
     if grid.values.shape[1] != n_tasks:
         raise ValueError(
-            f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s)."
+            Message(
+                "<Y> has {n_columns} columns, expected the labels of {n_tasks} task(s).",
+                n_columns=grid.values.shape[1],
+                n_tasks=n_tasks,
+            )
         )
 
 

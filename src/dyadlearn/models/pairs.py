@@ -26,6 +26,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import distinct, id_columns
+from dyadlearn._messages import Message
 from dyadlearn._registry import listed
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
@@ -167,7 +168,15 @@ def positions_of(
     unknown = [label for label, place in zip(wanted, places, strict=True) if place < 0]
     if unknown:
         raise IdError(
-            f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}."
+            Message(
+                "{n_unknown} of {n_wanted} {side} are {where}: {unknown}; {remedy}.",
+                n_unknown=len(unknown),
+                n_wanted=len(wanted),
+                side=side,
+                where=where,
+                unknown=shown(unknown),
+                remedy=remedy,
+            )
         )
     return places
 
@@ -687,7 +696,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:
-            remedy = "give tasks=, their features or kernel, to predict for new ones"
+            remedy: str = Message(
+                "give <tasks=>, their features or kernel, to predict for new ones"
+            )
         else:
             remedy = (
                 f"{type(self.model_).__name__} has no task side and predicts training tasks only"

@@ -40,6 +40,7 @@ from dyadlearn._codes import (
     pair_numbers,
 )
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
@@ -148,7 +149,14 @@ def checked_tasks(
             what = "kernel values with the training tasks"
         else:
             what = "features"
-        raise ValueError(f"tasks has {rows.shape[1]} columns, expected {n_columns} {what}.")
+        raise ValueError(
+            Message(
+                "<tasks> has {n_found} columns, expected {n_columns} {what}.",
+                n_found=rows.shape[1],
+                n_columns=n_columns,
+                what=what,
+            )
+        )
     return rows
 
 
@@ -267,13 +275,21 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
     for name, array in arrays.items():
         if array is not None and is_foreign(array):
             raise ValueError(
-                f"device={device!r} is for numpy arrays: move {name} to the device, and leave "
-                f"device= out."
+                Message(
+                    "<device={device!r}> is for numpy arrays: move {name} to the device, and "
+                    "leave <device=> out.",
+                    device=device,
+                    name=name,
+                )
             )
         if is_sparse(array):
             raise TypeError(
-                f"device={device!r} takes dense arrays, found {name} sparse: give it as "
-                f"{name}.toarray()."
+                Message(
+                    "<device={device!r}> takes dense arrays, found <{name}> sparse: [give it as "
+                    "{name}.toarray()|give a file of a dense matrix].",
+                    device=device,
+                    name=name,
+                )
             )
     return [None if array is None else on_device(array, device) for array in arrays.values()]
 
@@ -486,10 +502,14 @@ def _read_list(y: Any) -> Labels:
         and (labels.values == labels.values[0]).all()
     ):
         raise ValueError(
-            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and cells that a "
-            f"sparse matrix does not "
-            "store are not observed, so there is nothing to learn: if its zeros are labels too, "
-            "pass Y.toarray()."
+            Message(
+                "All {n_labels} labels[ that Y stores|] are {label:g}, and [cells that a sparse "
+                "matrix does not store|pairs that are not listed] are not observed, so there is "
+                "nothing to learn: if [its zeros are labels too, pass Y.toarray()|they are 0, "
+                "give --fill 0].",
+                n_labels=labels.size,
+                label=labels.values[0],
+            )
         )
     return labels
 
@@ -710,8 +730,10 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     if model.symmetry is not None:
         if tasks is not None:
             raise ValueError(
-                "A network has one set of nodes: pass their features or kernel as X, and leave "
-                "tasks out."
+                Message(
+                    "A network has one set of nodes: pass their features or kernel as <X>, and "
+                    "leave <tasks> out."
+                )
             )
         labels, form = symmetric_labels(labels.dense(), form, model._sign)
     instances, task_table, form = read_sides(model, X, tasks, form, (spec, task_spec))

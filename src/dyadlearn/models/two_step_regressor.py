@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import pattern_codes
+from dyadlearn._messages import Message
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table
 from dyadlearn.holdout import FitAgain, Units, plan_fits
@@ -24,18 +25,18 @@ from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
 from dyadlearn.solve.leaving import members_of
-from dyadlearn.spectrum import nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
 # How to predict for tasks without labels; the end of a warning.
-_REMEDY = "or give tasks=, the features or kernel of the tasks"
+_REMEDY = Message("or give <tasks=>, the features or kernel of the tasks")
 
 
 @dataclass(eq=False, repr=False)
@@ -299,8 +300,10 @@ class TwoStepRegressor(Predictor, stored=False):
         check_method(method)
         if method == "exact":
             raise ValueError(
-                "TwoStepRegressor has no formula: it is fitted again for each fold. Leave "
-                'method="exact" out.'
+                Message(
+                    "TwoStepRegressor has no formula: it is fitted again for each fold. Leave "
+                    '<method="exact"> out.'
+                )
             )
         how = self._plan(setting, groups, task_groups, None, cv)
         return HeldOut(

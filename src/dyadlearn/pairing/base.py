@@ -45,6 +45,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
+from dyadlearn._messages import Message
 from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
@@ -135,9 +136,12 @@ def check_request(model: Pairing, setting: Setting, groups: Groups, cells: Any =
     """Raise if a model does not support a setting, or does not support groups or cells in it."""
     if 1 in setting.new and not model.knows_tasks:
         raise ValueError(
-            f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit "
-            f"one that does, "
-            "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
+            Message(
+                "Setting {setting} leaves out tasks, but this model knows nothing of tasks: fit "
+                "one that does, any but IndependentTaskRidge, with <tasks=>, or ask for setting A "
+                "or B.",
+                setting=setting.value,
+            )
         )
     check_groups(setting, groups, cells)
     if model.symmetry and any(codes is not None for codes in (*groups, cells)):
@@ -220,12 +224,14 @@ def check_regularisation(model: Pairing) -> None:
         for alpha in map(float, np.unique(alphas)):
             check_ridge(name, alpha, scale * size, spectrum.values)
             share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
-            message = None
+            message: str | None = None
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
-                message = (
-                    f"The {word} kernel is nearly singular: with {name}=0, results may have a "
-                    f"relative error of "
-                    f"{spectrum.uncertainty:.0e}. Use a larger {name}."
+                message = Message(
+                    "The {word} kernel is nearly singular: with <{name}=0>, results may have a "
+                    "relative error of {error:.0e}. Use a larger {name}.",
+                    word=word,
+                    name=name,
+                    error=spectrum.uncertainty,
                 )
             elif share > _ROUNDED:
                 message = (

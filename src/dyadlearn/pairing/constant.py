@@ -35,8 +35,9 @@ from functools import cached_property
 
 from dyadlearn._array import Array, epsilon, largest, namespace, zeros
 from dyadlearn._rounding import ratio, rounding_level
+from dyadlearn.leverage import check_cells
 from dyadlearn.solve.leaving import Members, summed
-from dyadlearn.spectrum import Spectrum, check_cells
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
 

@@ -75,7 +75,6 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     epsilon,
     itemsize,
     largest,
@@ -184,8 +183,8 @@ class NewRows:
     places : integer array of shape (n,) or None
         Positions of the rows in training, if they are training rows of a model in which rows have
         functions of their own.
-    own : array of shape (n,) or None
-        Kernel of each row with itself, if it was given by the user.
+    diagonal : array of shape (n,) or None
+        Kernel of each row with itself, if the user passed it.
     """
 
     values: Array
@@ -193,7 +192,7 @@ class NewRows:
     width: int
     prior: Callable[[Array], Array] | None = None
     places: np.ndarray | None = None
-    own: Array | None = None
+    diagonal: Array | None = None
 
     @property
     def size(self) -> int:
@@ -203,8 +202,8 @@ class NewRows:
     @property
     def self_kernel(self) -> Array | None:
         """Kernel of each row with itself; None if it is not known."""
-        if self.own is not None:
-            return self.own
+        if self.diagonal is not None:
+            return self.diagonal
         return None if self.prior is None else self.prior(self.values)
 
     def cut(self, numbers: int, like: Array) -> list[slice]:
@@ -213,22 +212,21 @@ class NewRows:
 
     def at(self, here: slice) -> Array:
         """Return the block of some rows."""
-        return self.block(
-            self.values if here.stop - here.start == self.size else self.values[here, :]
-        )
+        is_whole = here.stop - here.start == self.size
+        return self.block(self.values if is_whole else self.values[here, :])
 
     def take(self, index: np.ndarray | slice) -> NewRows:
         """Return some of the rows."""
+        values = self.values
+        diagonal = self.diagonal
         if isinstance(index, slice):
-            values = self.values[index, :]
+            values = values[index, :]
+            diagonal = None if diagonal is None else diagonal[index]
         else:
-            values = take_rows(self.values, index)
-        own = self.own
-        if own is not None:
-            own = own[index] if isinstance(index, slice) else take_rows(own, index)
-        return replace(
-            self, values=values, places=None if self.places is None else self.places[index], own=own
-        )
+            values = take_rows(values, index)
+            diagonal = None if diagonal is None else take_rows(diagonal, index)
+        places = None if self.places is None else self.places[index]
+        return replace(self, values=values, places=places, diagonal=diagonal)
 
     def before(self, part: Part | None) -> NewRows:
         """Return the rows with the spectral weights of a part applied to their block."""
@@ -355,39 +353,46 @@ class Expansion:
         Products of columns and coefficients are computed once for many blocks. All columns have the
         same blocks of rows. A block may be overwritten.
         """
-        size = itemsize(self.values)
-        n = self.n_tasks if tasks is None else tasks.size
-        everything = slice(0, n)
-        if rows.places is not None or (tasks is not None and tasks.places is not None):
+        are_known = rows.places is not None or (tasks is not None and tasks.places is not None)
+        if are_known:
             # The model knows more about training rows than their kernel values, so their grid is
             # computed.
             grid = self.grid(rows, tasks)
-            for here in row_blocks(rows.size, n * size, _YIELDED_BYTES):
-                yield here, everything, grid[here, :]
-            return
-        if tasks is None:  # the columns are those of training
-            left = rows.before(self.instances)
-            r, s = self.values.shape
-            is_shared = size * r * n <= _PANEL_BYTES and not left_first(rows.size, n, r, s)
-            right = self.to_training if is_shared else None
-            width = n + max(left.width, rows.values.shape[1]) // 4
-            for here in row_blocks(rows.size, width * size, _YIELDED_BYTES):
-                if right is None:
-                    scores = self.grid(rows.take(here), None)
-                else:
-                    scores = matmul(left.at(here), right)
-                yield here, everything, scores
-            return
+            n = grid.shape[1]
+            for here in row_blocks(rows.size, n * itemsize(grid), _YIELDED_BYTES):
+                yield here, slice(0, n), grid[here, :]
+        elif tasks is None:
+            yield from self._blocks_of_training_tasks(rows)
+        else:
+            yield from self._blocks_of_new(rows, tasks)
+
+    def _blocks_of_training_tasks(self, rows: NewRows) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the predictions of new rows for all training tasks, in blocks of rows."""
+        size = itemsize(self.values)
+        n = self.n_tasks
+        left = rows.before(self.instances)
+        r, s = self.values.shape
+        is_shared = size * r * n <= _PANEL_BYTES and not left_first(rows.size, n, r, s)
+        right = self.to_training if is_shared else None
+        width = n + max(left.width, rows.values.shape[1]) // 4
+        for here in row_blocks(rows.size, width * size, _YIELDED_BYTES):
+            if right is None:
+                scores = self.grid(rows.take(here), None)
+            else:
+                scores = matmul(left.at(here), right)
+            yield here, slice(0, n), scores
+
+    def _blocks_of_new(self, rows: NewRows, tasks: NewRows) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the predictions of new rows for new tasks in blocks."""
+        size = itemsize(self.values)
+        n = tasks.size
         left = rows.before(self.instances)
         right = tasks.before(self.tasks)
         middle = self.values
         by_rows = left_first(rows.size, n, *middle.shape)
         # Number of columns whose products with the coefficients fit into a panel.
-        most = max(
-            1,
-            _PANEL_BYTES
-            // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))),
-        )
+        width = middle.shape[1] if by_rows else max(middle.shape)
+        most = max(1, _PANEL_BYTES // (size * (right.width + width)))
         step = min(most, max(1, _YIELDED_BYTES // (size * _YIELDED_ROWS)))
         step = -(-n // -(-n // step))  # blocks of one width
         row_bytes = size * (step + max(left.width, *middle.shape) // 4)
@@ -397,11 +402,8 @@ class Expansion:
                 half = matmul(left.at(here), middle) if by_rows else left.at(here)
                 for start in range(panel.start, panel.stop, step):
                     there = slice(start, min(start + step, panel.stop))
-                    yield (
-                        here,
-                        there,
-                        matmul(half, after[start - panel.start : there.stop - panel.start, :].T),
-                    )
+                    columns = after[start - panel.start : there.stop - panel.start, :]
+                    yield here, there, matmul(half, columns.T)
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
@@ -424,42 +426,52 @@ class Expansion:
         -------
         array of shape (n,)
         """
+        if rows is None and tasks is None:
+            return self._at_training(pairs)
+        if rows is None:
+            return self.transposed.at(tasks, None, pairs[::-1])
+        if tasks is not None:
+            return self._at_new(rows, tasks, pairs)
+        if self._spares_grid and rows.size * self.n_tasks > SMALL_GRID:
+            known = _known(self.tasks, self.values)
+            return replace(self, tasks=None).at(rows, known, pairs)
+        return self._at_training_tasks(rows, pairs)
+
+    def _at_training(self, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+        """Return predictions for pairs of training."""
+        if self._spares_grid:
+            instances = _known(self.instances, self.values)
+            tasks = _known(self.tasks, self.values)
+            return replace(self, instances=None, tasks=None).at(instances, tasks, pairs)
+        return _entries(self.fitted(), *pairs)
+
+    def _at_training_tasks(self, rows: NewRows, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+        """Return predictions for pairs of new instances and tasks of training."""
         middle = self.values
         first, second = pairs
-        if rows is None and tasks is None:
-            if self._spares_grid:
-                known = _known(self.instances, middle), _known(self.tasks, middle)
-                return replace(self, instances=None, tasks=None).at(*known, pairs)
-            fitted = self.fitted()
-            flat = namespace(fitted).reshape(fitted, (-1,))
-            return take_rows(flat, first * fitted.shape[1] + second)
-        if (
-            tasks is None
-            and rows is not None
-            and self._spares_grid
-            and rows.size * self.n_tasks > SMALL_GRID
-        ):
-            return replace(self, tasks=None).at(rows, _known(self.tasks, middle), pairs)
-        if rows is None:
-            return self.transposed.at(tasks, None, (second, first))
         rows = rows.before(self.instances)
-        tasks = tasks and tasks.before(self.tasks)
-        xp = namespace(middle)
-        finishing = 2 * self.n_tasks if tasks is None and self.tasks is not None else 0
+        finishing = 0 if self.tasks is None else 2 * self.n_tasks
         blocks = rows.cut(middle.shape[1] + finishing, middle)
-        if tasks is None:
-            task_blocks = [slice(0, self.n_tasks)]
-        else:
-            task_blocks = tasks.cut(0, middle)
-        if tasks is None:
-            sides = [(rows, blocks)]
-        else:
-            sides = [(rows, blocks), (tasks, task_blocks)]
-        _check_predictions(1, first.size, 0, sides, middle)
-        if tasks is not None and len(task_blocks) == 1:
-            once = tasks.at(task_blocks[0])
-        else:
-            once = None
+        _check_predictions(1, first.size, 0, [(rows, blocks)], middle)
+        pieces = [zeros((0,), middle)]
+        places = [first[:0]]
+        for here in blocks:
+            chosen = np.flatnonzero((here.start <= first) & (first < here.stop))
+            grid = self._finished(matmul(rows.at(here), middle))
+            pieces.append(_entries(grid, first[chosen] - here.start, second[chosen]))
+            places.append(chosen)
+        return in_order(pieces, places)
+
+    def _at_new(self, rows: NewRows, tasks: NewRows, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+        """Return predictions for pairs of new instances and new tasks."""
+        middle = self.values
+        first, second = pairs
+        rows = rows.before(self.instances)
+        tasks = tasks.before(self.tasks)
+        blocks = rows.cut(middle.shape[1], middle)
+        task_blocks = tasks.cut(0, middle)
+        _check_predictions(1, first.size, 0, [(rows, blocks), (tasks, task_blocks)], middle)
+        once = tasks.at(task_blocks[0]) if len(task_blocks) == 1 else None
         pieces = [zeros((0,), middle)]
         places = [first[:0]]
         for here in blocks:
@@ -467,16 +479,9 @@ class Expansion:
             half = matmul(rows.at(here), middle)
             for there in task_blocks:
                 chosen = inside[(there.start <= second[inside]) & (second[inside] < there.stop)]
-                own = first[chosen] - here.start
-                other = second[chosen] - there.start
-                if tasks is None:
-                    grid = self._finished(half)
-                    flat = as_array_of(own * grid.shape[1] + other, grid)
-                    pieces.append(xp.take(xp.reshape(grid, (-1,)), flat, axis=0))
-                else:
-                    pieces.append(
-                        dots_at(half, tasks.at(there) if once is None else once, own, other)
-                    )
+                others = tasks.at(there) if once is None else once
+                row_places = first[chosen] - here.start
+                pieces.append(dots_at(half, others, row_places, second[chosen] - there.start))
                 places.append(chosen)
         return in_order(pieces, places)
 
@@ -631,6 +636,12 @@ def _fill(
         product = matmul(rows.at(here), right)
         result[here, :] = finish(product) if finish else product
     return result
+
+
+def _entries(grid: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return the entries (n,) of a grid at some rows and columns."""
+    flat = namespace(grid).reshape(grid, (-1,))
+    return take_rows(flat, rows * grid.shape[1] + columns)
 
 
 def _check_predictions(

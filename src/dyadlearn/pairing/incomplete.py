@@ -15,6 +15,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.settings import Setting
@@ -22,7 +23,6 @@ from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.spectrum import nothing_left
 
 Axes = tuple[np.ndarray, np.ndarray]
 

@@ -35,21 +35,18 @@ from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_
 from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import leverage_error
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.incomplete import rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.fixed import FixedPart
-from dyadlearn.solve.inverse import (
-    CellsInverse,
-    FactorInverse,
-    FeatureInverse,
-    Inverse,
-    MissingInverse,
-)
+from dyadlearn.solve.inverse import CellsInverse, Inverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import Spectrum, leverage_error
+from dyadlearn.spectrum import Spectrum
 
 # Number of regularisations from which one eigendecomposition takes less time than an inverse for
 # each.

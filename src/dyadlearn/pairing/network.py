@@ -31,12 +31,13 @@ from dyadlearn._array import (
     with_diagonal,
 )
 from dyadlearn._rounding import rounding_level, settle
+from dyadlearn.leverage import check_cells, leverage_error, nothing_left
 from dyadlearn.pairing import full
 from dyadlearn.pairing.full import Sweep
 from dyadlearn.pairing.two_step import TwoStep, pairs_without_ridge, slack_of_cells
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
+from dyadlearn.spectrum import Smoother, Spectrum
 
 # Least determinant of two vertices, relative to the geometric mean of its maximum and of that of
 # unrelated vertices of the same slack. Below, the common formula has fewer than nine digits, and

@@ -41,6 +41,7 @@ import numpy as np
 
 from dyadlearn._array import Array, largest, namespace, solve, take_rows, to_numpy, zeros
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
@@ -66,9 +67,11 @@ def check_takes_labels(model: Pairing) -> None:
     """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
     if not model.knows_tasks:
         raise ValueError(
-            "The tasks are independent, so labels of a new instance say nothing about its other "
-            "tasks: leave labels "
-            "out, or fit another model than IndependentTaskRidge with tasks=."
+            Message(
+                "The tasks are independent, so labels of a new instance say nothing about its "
+                "other tasks: leave <labels> out, or fit another model than IndependentTaskRidge "
+                "with <tasks=>."
+            )
         )
     if model.symmetry:
         raise ValueError("A network takes no labels of new nodes: fit it again with the nodes.")

@@ -26,6 +26,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
+from dyadlearn.leverage import check_cells
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, rounding_of_centred
@@ -36,7 +37,7 @@ from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import without
-from dyadlearn.spectrum import Spectrum, check_cells
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
 

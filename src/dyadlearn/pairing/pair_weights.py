@@ -41,6 +41,7 @@ from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, to_nu
 from dyadlearn._memory import fits_in_memory, solve_numbers
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
+from dyadlearn.leverage import leverage_error
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.expansion import Asked, rotated_row
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
@@ -54,7 +55,6 @@ from dyadlearn.solve.directions import STIFF, CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.observed import factor_of
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import leverage_error
 
 # Number of iterations that a grid takes, for estimates of its work.
 _ITERATIONS = 50

@@ -61,6 +61,7 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
 from dyadlearn.labels import Labels, Places
+from dyadlearn.leverage import check_cells
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
@@ -83,7 +84,7 @@ from dyadlearn.solve.operators import (
     reduced,
     without,
 )
-from dyadlearn.spectrum import Smoother, check_cells
+from dyadlearn.spectrum import Smoother
 
 # Position of λ_t, setting and predictions of shape (n, m, q).
 _Stacks = Iterator[tuple[int, Setting, Array]]

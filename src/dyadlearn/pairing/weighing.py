@@ -21,7 +21,7 @@ from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.expansion import Asked, weights_of_observed
 from dyadlearn.pairing.full import closed_weights
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.solve.inverse import MissingInverse
+from dyadlearn.solve.missing_inverse import MissingInverse
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,8 +39,10 @@ from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.inverses import fixed_values
-from dyadlearn.solve.inverse import FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.factor_inverse import FeatureInverse
+from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import members_of
+from dyadlearn.solve.missing_inverse import MissingInverse
 
 
 @dataclass(frozen=True, eq=False)

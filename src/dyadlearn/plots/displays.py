@@ -486,6 +486,7 @@ class LandscapeDisplay(Display):
     def _draw_map(
         self, edges: list[np.ndarray], loss: np.ndarray, levels: Iterable[float] | None, cmap: str
     ) -> None:
+        """Draw the loss between edges as a map, with the best point and a colour bar."""
         up, across = edges
         steps = loss_levels(loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
@@ -501,6 +502,7 @@ class LandscapeDisplay(Display):
         self.colorbar_.ax.invert_yaxis()
 
     def _draw_line(self, name: str, powers: np.ndarray, scores: np.ndarray) -> None:
+        """Draw scores over one regularisation, with the best point."""
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         known = ~np.isnan(scores)

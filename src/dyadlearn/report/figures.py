@@ -111,7 +111,9 @@ def linear_axis(low: float, high: float, label: str) -> Axis:
     [(0.0, '0'), (0.2, '0.2'), (0.4, '0.4'), (0.6, '0.6'), (0.8, '0.8'), (1.0, '1')]
     """
     if high <= low:
-        low, high = low - 0.5, low + 0.5
+        middle = low
+        low = middle - 0.5
+        high = middle + 0.5
     rough = (high - low) / 5
     size = 10.0 ** math.floor(math.log10(rough))
     step = size * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / size))
@@ -145,7 +147,9 @@ def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()
     ['1', '2', '5', '10', '20']
     """
     if high <= low:
-        low, high = low - 0.5, low + 0.5
+        middle = low
+        low = middle - 0.5
+        high = middle + 0.5
     inside = list(range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1))
     if len(inside) > 3:
         return Axis(low, high, label, _whole_powers(inside))
@@ -600,17 +604,17 @@ def curves(kind: str, summary: Summary) -> str:
     """Draw the ROC or precision–recall curves of all settings."""
     share = summary.grid.share_positive
     if kind == "roc":
-        name, scoring, short = ("ROC curves", "roc_auc", "area")
+        name = "ROC curves"
+        scoring = "roc_auc"
+        short = "area"
         x = linear_axis(0, 1, "false positive rate")
         y = linear_axis(0, 1, "true positive rate")
         by_chance = [0.0, 1.0]
         chance = "any order at random"
     else:
-        name, scoring, short = (
-            "Precision–recall curves",
-            "average_precision",
-            "average precision",
-        )
+        name = "Precision–recall curves"
+        scoring = "average_precision"
+        short = "average precision"
         x = linear_axis(0, 1, "recall")
         y = linear_axis(0, 1, "precision")
         by_chance = [share, share]

@@ -149,7 +149,12 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     methods = [result.reason or result.method for result in results]
     rows.append(("", "90 % of labels within ±", widths))
     rows.append(("words", "held out by", methods))
-    return [row for row in rows if row[0] == "main" or any(text != "–" for text in row[2])]
+    shown = []
+    for kind, name, texts in rows:
+        is_empty = all(text == "–" for text in texts)
+        if kind == "main" or not is_empty:
+            shown.append((kind, name, texts))
+    return shown
 
 
 def _comparison(summary: Summary) -> str:
@@ -576,6 +581,7 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _data(summary: Summary) -> str:
+    """Return figures of the labels and of the kernels."""
     grid = summary.grid
     panels = [figures.grid(grid)]
     if grid.is_binary or grid.n_missing:
@@ -590,6 +596,7 @@ def _data(summary: Summary) -> str:
 
 
 def _landscapes(summary: Summary) -> str:
+    """Return the landscapes of all settings with their legend; empty without any."""
     levels = summary.levels()
     baselines: dict[Setting | None, dict[str, float]] = {}
     for result in summary.results:
@@ -607,6 +614,7 @@ def _landscapes(summary: Summary) -> str:
 
 
 def _held_out(summary: Summary) -> str:
+    """Return the curves or points of held-out predictions; empty without any."""
     if all(result.predictions is None for result in summary.results):
         return ""
     if summary.grid.is_binary:

@@ -34,6 +34,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
+from dyadlearn._messages import Message, message_of
 from dyadlearn._progress import Phase
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
@@ -43,6 +44,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.planning import plan_units
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
+from dyadlearn.leverage import nothing_left
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
@@ -51,7 +53,6 @@ from dyadlearn.pairing.full import check_memory, hold_out_stack
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
-from dyadlearn.spectrum import nothing_left
 
 
 @dataclass(frozen=True)
@@ -404,7 +405,13 @@ class SettingScore:
     def notes(self, sides: SideNames = _SIDES) -> list[str]:
         """Return notes on a missing or partly undefined score, and on a score that is not better than the baselines."""
         if self.trouble is not None:
-            return [f"Setting {self.setting.value} has no score. {self.trouble}"]
+            return [
+                Message(
+                    "Setting {setting} has no score. {trouble}",
+                    setting=self.setting.value,
+                    trouble=self.trouble,
+                )
+            ]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
         average = self.judge.average_in(self.setting)
@@ -416,9 +423,15 @@ class SettingScore:
             self.n_identical, sides.both, ("groups", "task_groups"), strict=True
         ):
             if count:
-                found = f"In setting {self.setting.value}, {count:,} held-out {side} have an identical one in training"
                 notes.append(
-                    f'{found}: if these are copies, {name}="identical" keeps them together.'
+                    Message(
+                        "In setting {setting}, {count:,} held-out {side} have an identical one in "
+                        'training: if these are copies, <{name}="identical"> keeps them together.',
+                        setting=self.setting.value,
+                        count=count,
+                        side=side,
+                        name=name,
+                    )
                 )
         if self.n_undefined and self.labels is not None:
             is_task = average == "task"
@@ -1020,7 +1033,7 @@ def _setting_scores(
     def failed(judge: Scorer, error: ValueError) -> SettingScore:
         if error_score == "raise":
             raise error
-        return SettingScore(setting, judge, float(error_score), trouble=str(error), **same)
+        return SettingScore(setting, judge, float(error_score), trouble=message_of(error), **same)
 
     try:
         if is_alone:

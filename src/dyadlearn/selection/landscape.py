@@ -33,6 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
+from dyadlearn._messages import Message
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
@@ -445,11 +446,15 @@ def score_plan(
         raise score.refusal
     if score.n_unconverged and not is_coarse:
         warnings.warn(
-            f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} "
-            f"conjugate-gradient "
-            f"iterations did not reach a relative residual of {score.tol:g}: their scores are "
-            f"approximate. Raise "
-            "max_iter, or leave out the smallest regularisations.",
+            Message(
+                "For {n_unconverged} of {count} regularisations {max_iter} conjugate-gradient "
+                "iterations did not reach a relative residual of {tol:g}: their scores are "
+                "approximate. [Raise max_iter, or leave|Leave] out the smallest regularisations.",
+                n_unconverged=score.n_unconverged,
+                count=counts[-1],
+                max_iter=how.problem.max_iter,
+                tol=score.tol,
+            ),
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -23,6 +23,7 @@ from dyadlearn._array import Array, as_array_of, double, namespace, take_rows, t
 from dyadlearn._checks import check_alpha, check_flag, check_whole
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
@@ -84,7 +85,9 @@ def check_learning_memory(
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
         numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
     purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
-    remedy = f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}"
+    remedy = Message("use fewer rows or fewer descriptions")
+    if any(profiled):
+        remedy = Message("{remedy}, or <stages=1>", remedy=remedy)
     check_memory(8 * numbers, Y, purpose, remedy)
 
 
@@ -565,8 +568,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             check_whole(self.stages, "stages")
             if self.stages > 1 and setting is Setting.D:
                 raise ValueError(
-                    "stages above 1 use profiles of labels, and in setting D both sides are new: "
-                    "set stages=1."
+                    Message(
+                        "<stages> above 1 use profiles of labels, and in setting D both sides are "
+                        "new: set <stages=1>."
+                    )
                 )
         check_whole(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
@@ -600,8 +605,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             elif tables[axis] is not None and not is_one_kernel(kernels[axis]):
                 parameter = ("kernel", "task_kernel")[axis]
                 raise ValueError(
-                    f"{parameter} is given for several descriptions, but {name} is one table: give "
-                    f"one kernel."
+                    Message(
+                        "<{parameter}> is given for several descriptions, but <{name}> is one "
+                        "table: give one kernel.",
+                        parameter=parameter,
+                        name=name,
+                    )
                 )
         self._plain = (given[0] is None, given[1] is None)
         first, second = (None if described is None else described.places for described in given)
@@ -660,7 +669,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 wanted = ("several", "a single table")
             else:
                 wanted = ("a single table", shown(kernel.names))
-            raise ValueError(f"{name} must be {wanted[1]}, as in fit, found {wanted[0]}.")
+            raise ValueError(
+                Message(
+                    "<{name}> must be {expected}, as in fit, found {found}.",
+                    name=name,
+                    expected=wanted[1],
+                    found=wanted[0],
+                )
+            )
         if described is None:
             [member] = kernel.members
             spec = KernelSpec(
@@ -676,10 +692,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 else:
                     unknown = f" ({int((known < 0).sum())} of {len(known)} are new)"
                 raise ValueError(
-                    f"The model describes {('instances', 'tasks')[axis]} by profiles of their "
-                    f"labels, so it predicts "
-                    f"only those of training, identified by ids{unknown}: leave {name} out, or fit "
-                    f"with stages=1."
+                    Message(
+                        "The model describes {side} by profiles of their labels, so it predicts "
+                        "only those of training, identified by ids{unknown}: leave <{name}> out, "
+                        "or fit with <stages=1>.",
+                        side=("instances", "tasks")[axis],
+                        unknown=unknown,
+                        name=name,
+                    )
                 )
             table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
             return table, replace(side.new_rows(table.values), places=known)
@@ -695,8 +715,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
         def refuse(rows: Array) -> Array:
             raise ValueError(
-                f"Deviations, intervals and labels= need all descriptions: give {missing} for each "
-                f"row."
+                Message(
+                    "Deviations, intervals and <labels=> need all descriptions: give {missing} "
+                    "for each row.",
+                    missing=missing,
+                )
             )
 
         filled = filled_kernel(
@@ -716,7 +739,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._keep_groups(groups, task_groups)
         if 1 in setting.new and not has_tasks:
             raise ValueError(
-                f"Setting {setting.value} predicts new tasks, which need features: give tasks=."
+                Message(
+                    "Setting {setting} predicts new tasks, which need features: give <tasks=>.",
+                    setting=setting.value,
+                )
             )
         check_enough_left(data.labels, setting, (groups, task_groups), knows_tasks=has_tasks)
         if self.scoring is not None:
@@ -961,9 +987,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_method(method)
         if method == "exact" and (nested or self.describes_by_labels):
             raise ValueError(
-                "Kernels that are learned again for each fold have no formula: leave "
-                'method="exact" out, or keep the '
-                "kernels with nested=False."
+                Message(
+                    "Kernels that are learned again for each fold have no formula: leave "
+                    '<method="exact"> out, or keep the kernels with <nested=False>.'
+                )
             )
         if nested:
             return self._relearned_holdout(setting, cv, groups=groups, task_groups=task_groups)
@@ -1025,10 +1052,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         super()._check_request(setting, groups, task_groups, cells)
         if side := self._profiled_side(setting):
             raise ValueError(
-                f"Setting {setting.value} leaves out {side}, which this model describes by "
-                f"profiles of their labels, "
-                f"so it cannot predict new ones: fit it for setting {setting.value}, or with "
-                f"stages=1."
+                Message(
+                    "Setting {setting} leaves out {side}, which this model describes by profiles "
+                    "of their labels, so it cannot predict new ones: fit it for setting "
+                    "{setting}, or with <stages=1>.",
+                    setting=setting.value,
+                    side=side,
+                )
             )
 
     def _profiled_side(self, setting: Setting) -> str:

@@ -30,6 +30,7 @@ from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -434,7 +435,10 @@ def nested_score(
     setting = as_setting(search.setting)
     if 1 in setting.new and tasks is None:
         raise ValueError(
-            f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel."
+            Message(
+                "Setting {setting} leaves out tasks: give <tasks=>, their features or kernel.",
+                setting=setting.value,
+            )
         )
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
@@ -1222,14 +1226,25 @@ class Edge:
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        return f"The best {self.name}, {write(self.best)}, is on the edge of {self._rest(write)}."
+        return Message(
+            "The best {name}, {best}, is on the edge of {rest}.",
+            name=self.name,
+            best=write(self.best),
+            rest=self._rest(write),
+        )
 
     def _rest(self, write: Callable[[float], str]) -> str:
         """Return the end of the sentence: the grid, and what to do."""
         limits = f"{write(self.least)} … {write(self.greatest)}"
         if not self.is_default:
             return f"the grid ({limits}): widen the grid"
-        return f"the default grid ({limits}): give {'smaller' if self.is_least else 'larger'} {self.name}s="
+        direction = "smaller" if self.is_least else "larger"
+        return Message(
+            "the default grid ({limits}): give {direction} <{values}=>",
+            limits=limits,
+            direction=direction,
+            values=f"{self.name}s",
+        )
 
 
 @dataclass(frozen=True)
@@ -1247,8 +1262,13 @@ class EdgeOfTasks(Edge):
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        which = f"{self.n_here} of {self.n_tasks} tasks"
-        return f"The best {self.name} of {which} is on the edge of {self._rest(write)}."
+        return Message(
+            "The best {name} of {n_here} of {n_tasks} tasks is on the edge of {rest}.",
+            name=self.name,
+            n_here=self.n_here,
+            n_tasks=self.n_tasks,
+            rest=self._rest(write),
+        )
 
 
 def edges_of(search: Search) -> list[Edge]:

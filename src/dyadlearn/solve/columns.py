@@ -74,6 +74,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
+from dyadlearn.leverage import check_cells, interpolation_error, leverage_error
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.inverse import CellsInverse
@@ -86,7 +87,7 @@ from dyadlearn.solve.operators import (
     reduced,
     without,
 )
-from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
+from dyadlearn.spectrum import Smoother
 
 
 def complete_block(
@@ -165,14 +166,16 @@ def loses_digits(
         return False
     slacks = []
     for side, inside in ((rows, missing_rows), (columns, missing_columns)):
-        slacks.append(_decompose(side, inside, without(inside, side.spectrum.n_rows))[1])
-    smallest, greatest = (
-        [float(ends(to_numpy(slack))) for slack in slacks] for ends in (np.min, np.max)
-    )
-    of_pairs = [
-        row_slack + (1.0 - row_slack) * task_slack for row_slack, task_slack in (smallest, greatest)
-    ]
-    return of_pairs[0] < _LEAST_SLACK * of_pairs[1]
+        slack = _decompose(side, inside, without(inside, side.spectrum.n_rows))[1]
+        slacks.append(to_numpy(slack))
+    row_slacks, task_slacks = slacks
+    smallest = _slack_of_pair(float(row_slacks.min()), float(task_slacks.min()))
+    greatest = _slack_of_pair(float(row_slacks.max()), float(task_slacks.max()))
+    return smallest < _LEAST_SLACK * greatest
+
+
+def _slack_of_pair(row_slack: float, task_slack: float) -> float:
+    return row_slack + (1.0 - row_slack) * task_slack
 
 
 def step_over_instances(
@@ -398,17 +401,17 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
     array([[3.],
            [1.]])
     """
-    # For λ = 0 at full rank the model interpolates, and weights and ridge have no effect.
-    hat_is_identity, side = side.remainder_limit is not None, side.scaled()
-    weights = None if hat_is_identity else weights
-    matrices = _Matrices(side, 0.0 if hat_is_identity else 1.0)
+    matrices = _Matrices.of(side)
+    side = matrices.side
+    if not matrices.ridge:
+        weights = None
 
     def solve(column: _Column) -> Array:
-        if _loses_digits(side, column) and not hat_is_identity:
+        if _loses_digits(matrices, column):
             return _complete_accurately(side, column)
         # If there are as many, the system of the directions is regular for any kernel.
         sizes = {"directions": int(side.spectrum.values.shape[0]), "observed": column.rows.size}
-        if hat_is_identity:
+        if not matrices.ridge:
             del sizes["directions"]
         if side.slack_floor > 0:
             # An unpenalised direction has no finite value in the kernel.
@@ -426,11 +429,10 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
             dual, mean = _solved(matrices, column)
             fitted = matrices.fitted(column.rows, dual) + mean
         # The closed form returns F for the labels F + a, where a is zero for missing labels.
-        return fitted + matrices.ridge * column.join(
-            dual, zeros((column.missing.size, dual.shape[1]), dual)
-        )
+        unlabelled = zeros((column.missing.size, dual.shape[1]), dual)
+        return fitted + matrices.ridge * column.join(dual, unlabelled)
 
-    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
+    return _each_pattern(Y, weights, solve, matrices.without_labels)
 
 
 def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
@@ -450,60 +452,71 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
     -------
     array of shape (m, q)
     """
-    hat_is_identity, side = side.remainder_limit is not None, side.scaled()
-    matrices = _Matrices(side, 0.0 if hat_is_identity else 1.0)
+    matrices = _Matrices.of(side)
 
     def solve(column: _Column) -> Array:
-        xp = namespace(Y)
-        if (
-            matrices.has_constant and column.rows.size == 1
-        ):  # no label is left to estimate the constant from
-            fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
-            return column.join(
-                xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing)
-            )
-        if _loses_digits(side, column) and not hat_is_identity:
-            system = _least_squares(side, column)
-            held_out = system.leave_one_out(column.labels)
-            return column.join(held_out, take_rows(_fitted(side, system, column), column.missing))
+        held_out, missing = _left_out_of_column(matrices, column)
+        return column.join(held_out, missing)
+
+    return _each_pattern(Y, weights, solve, matrices.without_labels)
+
+
+def _left_out_of_column(matrices: _Matrices, column: _Column) -> tuple[Array, Array]:
+    """Return leave-one-out predictions (n, p) of the observed rows, and predictions of the missing ones (m − n, p)."""
+    side = matrices.side
+    xp = namespace(column.labels)
+    if matrices.has_constant and column.rows.size == 1:
+        # No label is left to estimate the constant from.
+        fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
+        held_out = xp.full_like(column.labels, float("nan"))
+    elif _loses_digits(matrices, column):
+        held_out, fitted = _left_out_by_least_squares(side, column)
+    else:
         is_smaller = side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size
         directions = _directions(side, column) if is_smaller else None
         if directions is None:
-            inverse = xp.linalg.inv(_system(matrices, column))
-            mean = 0.0
-            if matrices.has_constant:
-                constant = FixedPart.constant(inverse.shape[0], inverse).solved(
-                    partial(xp.matmul, inverse)
-                )
-                mean = constant.coefficients(column.labels)
-                inverse = constant.project_in_place(inverse)
-            slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
-            if (
-                matrices.has_constant
-                and not hat_is_identity
-                and -largest(-slack) < 1.0 - _FAR_FROM_ONE
-            ):
-                # The border is subtracted from the inverse, which loses digits here.
-                system = _least_squares(side, column)
-                fitted = _fitted(side, system, column)
-                held_out = system.leave_one_out(column.labels)
-            else:
-                fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
-                held_out = CellsInverse(inverse).leave_out(column.labels)
+            held_out, fitted = _left_out_by_inverse(matrices, column)
         else:
-            coefficients, solver = directions
-            fitted = side.spectrum.vectors @ coefficients
-            own = take_rows(side.spectrum.vectors, column.rows)
-            leverage = column.scale * xp.sum(own * solver(own.T).T, axis=1)[:, None]
-            if largest(leverage) > _FAR_FROM_ONE:
-                held_out = _leave_one_out_apart(side, column)
-            else:
-                held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (
-                    1.0 - leverage
-                )
-        return column.join(held_out, take_rows(fitted, column.missing))
+            held_out, fitted = _left_out_by_directions(side, column, *directions)
+    return held_out, take_rows(fitted, column.missing)
 
-    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
+
+def _left_out_by_least_squares(side: Smoother, column: _Column) -> tuple[Array, Array]:
+    """Return leave-one-out predictions (n, p) and fitted values (m, p) from orthogonal factorisations."""
+    system = _least_squares(side, column)
+    return system.leave_one_out(column.labels), _fitted(side, system, column)
+
+
+def _left_out_by_inverse(matrices: _Matrices, column: _Column) -> tuple[Array, Array]:
+    """Return the same from the inverse of the kernel of the observed rows."""
+    xp = namespace(column.labels)
+    inverse = xp.linalg.inv(_system(matrices, column))
+    mean = 0.0
+    if matrices.has_constant:
+        constant = FixedPart.constant(inverse.shape[0], inverse)
+        fit = constant.solved(partial(xp.matmul, inverse))
+        mean = fit.coefficients(column.labels)
+        inverse = fit.project_in_place(inverse)
+        least_slack = -largest(-xp.linalg.diagonal(inverse)[:, None] / column.scale)
+        if matrices.ridge and least_slack < 1.0 - _FAR_FROM_ONE:
+            # The border is subtracted from the inverse, which loses digits here.
+            return _left_out_by_least_squares(matrices.side, column)
+    fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
+    return CellsInverse(inverse).leave_out(column.labels), fitted
+
+
+def _left_out_by_directions(
+    side: Smoother, column: _Column, coefficients: Array, solver: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """Return the same from the coefficients of the directions and a solver of their system."""
+    fitted = side.spectrum.vectors @ coefficients
+    vectors = take_rows(side.spectrum.vectors, column.rows)
+    products = vectors * solver(vectors.T).T
+    leverage = column.scale * namespace(fitted).sum(products, axis=1)[:, None]
+    if largest(leverage) > _FAR_FROM_ONE:
+        return _leave_one_out_apart(side, column), fitted
+    of_others = take_rows(fitted, column.rows) - leverage * column.labels
+    return of_others / (1.0 - leverage), fitted
 
 
 def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
@@ -554,11 +567,9 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
         )
         eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
         units = column.join(eye, zeros((missing.size, rows.size), y) + float("nan"))
-        if weights is None:
-            given = None
-        else:
-            given = xp.broadcast_to(weights[:, None], units.shape)
-        observed_weights = complete_columns(side, units, given).T @ asked[:, None]
+        if weights is not None:
+            weights = xp.broadcast_to(weights[:, None], units.shape)
+        observed_weights = complete_columns(side, units, weights).T @ asked[:, None]
     return column.join(observed_weights, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
 
 
@@ -619,46 +630,66 @@ class _Matrices:
     """Blocks of the kernel and of the hat matrix of one side.
 
     The matrix of all rows is formed once, unless the spectrum is truncated.
+
+    Parameters
+    ----------
+    side : Smoother
+    ridge : float
+        The ridge of the kernel: 1, or 0 for λ = 0 at full rank, where the model interpolates and
+        weights have no effect.
     """
 
     def __init__(self, side: Smoother, ridge: float) -> None:
-        # has_constant: whether each column has a separate unpenalised constant.
-        self._side = side
+        self.side = side
         self.ridge = ridge
-        self.has_constant = side.spectrum.has_free_constant
+
+    @classmethod
+    def of(cls, side: Smoother) -> _Matrices:
+        """Return the blocks of a side, with a scaled residual for λ = 0 at full rank."""
+        return cls(side.scaled(), 1.0 if side.remainder_limit is None else 0.0)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether each column has a separate unpenalised constant."""
+        return self.side.spectrum.has_free_constant
+
+    @property
+    def without_labels(self) -> float:
+        """Prediction for columns without labels: NaN if they need a constant."""
+        return float("nan") if self.has_constant else 0.0
 
     @cached_property
     def _weights(self) -> Array:
         """Eigenvalues of the kernel, shape (k,)."""
-        shrinkage = self._side.shrinkage
-        remainder = self._side.remainder
+        shrinkage = self.side.shrinkage
+        remainder = self.side.remainder
         if not self.has_constant:
             return shrinkage / remainder
         xp = namespace(shrinkage)
         weights = shrinkage[:-1] / remainder[:-1]
         # Dual coefficients sum to zero, so that any value gives the same result. The smallest value
         # leaves the condition of the system unchanged.
-        value = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
+        value = 0.0 if self.side.spectrum.is_truncated else -largest(-weights, -1.0)
         return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + value])
 
     @cached_property
     def _kernel(self) -> Array:
-        return self._side.spectrum.matrix(self._weights)
+        return self.side.spectrum.matrix(self._weights)
 
     @cached_property
     def _hat(self) -> Array:
-        return self._side.off_diagonal()
+        return self.side.off_diagonal()
 
     def kernel(self, rows: np.ndarray) -> Array:
         """Return the kernel between some rows."""
-        spectrum = self._side.spectrum
+        spectrum = self.side.spectrum
         if spectrum.is_truncated:
             return spectrum.block(self._weights, rows)
         return take_block(self._kernel, rows, rows)
 
     def fitted(self, rows: np.ndarray, dual: Array) -> Array:
         """Return the kernel between all rows and some rows, times dual coefficients of these."""
-        spectrum = self._side.spectrum
+        spectrum = self.side.spectrum
         if not spectrum.is_truncated:
             return take_rows(self._kernel.T, rows).T @ dual
         return spectrum.vectors @ (
@@ -667,8 +698,8 @@ class _Matrices:
 
     def hat(self, rows: np.ndarray, others: np.ndarray) -> Array:
         """Return the hat matrix between some rows and others; between equal rows its entries are not meaningful."""
-        if self._side.spectrum.is_truncated:
-            return self._side.spectrum.block(self._side.shrinkage, rows, others)
+        if self.side.spectrum.is_truncated:
+            return self.side.spectrum.block(self.side.shrinkage, rows, others)
         return take_block(self._hat, rows, others)
 
 
@@ -723,9 +754,10 @@ def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
     return observed.leave_one_out(root * column.labels) / root
 
 
-def _loses_digits(side: Smoother, column: _Column) -> bool:
+def _loses_digits(matrices: _Matrices, column: _Column) -> bool:
     """Return whether the ridge, or a weight, is lost in the systems of a column that are formed otherwise."""
-    if side.slack_floor > 0:
+    side = matrices.side
+    if not matrices.ridge or side.slack_floor > 0:
         return False
     weights = column.weights
     has_large_spread = weights is not None and largest(weights) > _LARGE_SPREAD * -largest(-weights)

@@ -18,7 +18,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +34,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._checks import caller_level
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
@@ -133,62 +134,78 @@ def conjugate_gradients(
         if rest is not None:
             rest[...] = right
         return Solution(xp.zeros_like(right), 0, 0.0, True)
-    goal = tol
-    values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
+    iteration = _Iteration(operator, precondition, dot, square, scale)
     if start is None:
+        values = xp.zeros_like(right)
         residual = xp.asarray(right, copy=True)
     else:
+        values = xp.asarray(start, copy=True)
         residual = right - operator(values)
+    goal = tol
+    size = iteration.size_of(square(residual))
+    n_iter = 0
+    while size > goal and n_iter < max_iter:
+        before = size
+        n_iter += iteration.improve(values, residual, goal, max_iter - n_iter)
+        if tol < _ROUGH:
+            residual = right - operator(values)
+        size = iteration.size_of(square(residual))
+        # Stop at the precision if a restart reduced the residual by less than half.
+        if size > 0.5 * before:
+            if n_iter < max_iter:
+                norm = iteration.size_of(dot(values, values))
+                goal = max(goal, 2.0 * rounding * norm)
+            break
+    if rest is not None:
+        rest[...] = residual
+    return Solution(values, n_iter, size, bool(size <= goal))  # tol may be a number of numpy
 
-    def largest(squares: Array) -> float:
+
+class _Iteration(NamedTuple):
+    """Iterations of conjugate gradients; attributes as in `conjugate_gradients`, and the squared norm `scale` of b."""
+
+    operator: Operator
+    precondition: Operator | None
+    dot: Callable[[Array, Array], Array]
+    square: Operator
+    scale: Array
+
+    def size_of(self, squares: Array) -> float:
         """Return the largest norm relative to that of the right-hand side, from squared norms."""
-        return math.sqrt(float(xp.max(ratio(squares, scale))))
+        return math.sqrt(float(namespace(squares).max(ratio(squares, self.scale))))
 
-    def iterate(values: Array, residual: Array, max_iter: int) -> int:
-        """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
-        improved = residual if precondition is None else precondition(residual)
+    def improve(self, values: Array, residual: Array, goal: float, max_iter: int) -> int:
+        """Improve `values` in place until the updated `residual` falls below a goal; return the iterations taken."""
+        xp = namespace(residual)
+        improved = self._preconditioned(residual)
         direction = xp.asarray(improved, copy=True)
-        product = dot(residual, improved)
-        squares = square(residual)
+        product = self.dot(residual, improved)
+        squares = self.square(residual)
         del improved  # arrays as large as the grid are freed early
         for n_iter in range(1, max_iter + 1):
-            image = operator(direction)
-            curvature = dot(direction, image)
+            image = self.operator(direction)
+            curvature = self.dot(direction, image)
             # A system that is solved does not depend on how long the others take.
-            step = xp.where(squares > goal**2 * scale, ratio(product, curvature), 0.0)
+            step = xp.where(squares > goal**2 * self.scale, ratio(product, curvature), 0.0)
             image *= step
             residual -= image
             del image
             values += step * direction
             # A curvature is only negative by rounding: this direction gives no further improvement.
             # One value is read from an accelerator in each iteration.
-            squares = xp.where(curvature > 0, square(residual), 0.0)
-            if largest(squares) <= goal:
+            squares = xp.where(curvature > 0, self.square(residual), 0.0)
+            if self.size_of(squares) <= goal:
                 return n_iter
-            improved = residual if precondition is None else precondition(residual)
+            improved = self._preconditioned(residual)
             previous = product
-            product = dot(residual, improved)
+            product = self.dot(residual, improved)
             direction *= ratio(product, previous)
             direction += improved
             del improved
         return max_iter
 
-    size = largest(square(residual))
-    n_iter = 0
-    while size > goal and n_iter < max_iter:
-        before = size
-        n_iter += iterate(values, residual, max_iter - n_iter)
-        if tol < _ROUGH:
-            residual = right - operator(values)
-        size = largest(square(residual))
-        # Stop at the precision if a restart reduced the residual by less than half.
-        if size > 0.5 * before:
-            if n_iter < max_iter:
-                goal = max(goal, 2.0 * rounding * largest(dot(values, values)))
-            break
-    if rest is not None:
-        rest[...] = residual
-    return Solution(values, n_iter, size, bool(size <= goal))  # tol may be a number of numpy
+    def _preconditioned(self, residual: Array) -> Array:
+        return residual if self.precondition is None else self.precondition(residual)
 
 
 def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
@@ -203,10 +220,15 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
     """
     if not solution.converged and solution.residual > tol:
         warnings.warn(
-            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative "
-            f"residual of "
-            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the "
-            f"regularisation.",
+            Message(
+                "Conjugate gradients stopped{where} after {n_iter} iterations at a relative "
+                "residual of {residual:.1e}, short of [tol={tol:g}|{tol:g}]: raise [max_iter, tol "
+                "or |]the regularisation.",
+                where=where,
+                n_iter=solution.n_iter,
+                residual=solution.residual,
+                tol=tol,
+            ),
             ConvergenceWarning,
             stacklevel=caller_level(),
         )

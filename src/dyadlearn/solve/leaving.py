@@ -34,8 +34,9 @@ from dyadlearn._array import Array, itemsize, largest, namespace, take_rows, zer
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
+from dyadlearn.leverage import check_cells, leverage_error
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum
 
 # Advice of the error about too little memory.
 _FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"

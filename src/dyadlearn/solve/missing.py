@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,10 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
     Deflation,
@@ -60,7 +62,6 @@ from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
@@ -148,65 +149,98 @@ def complete(
     """
     xp = namespace(Y)
     observed = ~xp.isnan(Y)
-    # For λ = 0 at full rank the model interpolates, and weights have no effect.
-    weights = None if operators.hat_is_identity else weights
+    if operators.hat_is_identity:  # for λ = 0 at full rank, weights have no effect
+        weights = None
     n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
-    n_missing = math.prod(Y.shape) - n_observed
-    if weights is None and n_missing == 0:
+    if weights is None and n_observed == math.prod(Y.shape):
         return Completion(Y, "missing", Solution(xp.zeros_like(Y), 0, 0.0, True))
     if operators.free_mean and n_observed == 0:
         raise nothing_observed()
-    tol = max(tol, 50 * epsilon(Y))
     if weights is not None and (operators.interpolates or route == "missing"):
         raise ValueError(
             "sample_weight has no effect on a model that interpolates the labels: use a larger "
             "alpha (and filters that "
             "regularise), or leave sample_weight out."
         )
-    top = 1.0 if weights is None else largest(_where(observed, weights))
-    by_directions = route is None and rank is None and suit_directions(operators, n_observed, top)
-    may_be_direct = route != "missing" and rank is None and max_direct > 0
-    is_direct = may_be_direct and _is_direct(
-        operators, n_observed, max_direct, Y, is_given=route is not None
-    )
-    if route is None:
-        route = "observed"
-        if weights is None:
-            route = _cheaper_route(
-                operators, n_observed, n_missing, max_direct, is_direct=is_direct
-            )
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
-    begin = start.solution.values if start is not None and start.route == route else None
-    options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
-    if by_directions:
-        completion = _ObservedCells(operators, labels, observed, weights).completed_by_directions()
-    elif route == "missing":
-        known = _where(observed, labels)
-        if operators.prefers_residual:
-            right = -operators.residual(known)
-        else:
-            right = operators.hat(known)
-        right = _where(~observed, right)
-        del known  # as large as the grid
-        solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
-        completion = Completion(solution.values, route, solution)
-    elif (
-        weights is None
-        and rank is None
-        and not is_direct
-        and _suits_cells(operators, n_observed, labels)
-    ):
-        completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
+    holes = _Holes(operators, labels, observed, weights, n_observed)
+    method = _method_for(holes, route, rank, max_direct)
+    wanted = "missing" if method == "missing" else "observed"
+    begin = start.solution.values if start is not None and start.route == wanted else None
+    stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
+    if method == "missing":
+        right = _right_of_missing(operators, labels, observed)
+        solution = solve_missing(
+            operators, right, observed, rank=rank, start=begin, max_direct=max_direct, **stopping
+        )
+        completion = Completion(solution.values, "missing", solution)
+    elif method == "cells":
+        completion = _completed_by_cells(operators, labels, observed, begin, **stopping)
     else:
         completion = _ObservedCells(operators, labels, observed, weights).completed(
-            is_direct, **options
+            method, begin, rank=rank, **stopping
         )
-    settled = _settled(operators, completion.labels, labels, observed, top)
-    # Without weights, observed labels stay as they are.
+    settled = _settled(operators, completion.labels, labels, observed, holes.largest_weight)
     moved = settled + shift
-    return replace(
-        completion, labels=moved if weights is not None else xp.where(observed, Y, moved)
+    if weights is None:  # observed labels stay as they are
+        moved = xp.where(observed, Y, moved)
+    return replace(completion, labels=moved)
+
+
+class _Holes(NamedTuple):
+    """Labels (m, q) of a grid of which some are missing; attributes as in `complete`, without the grand mean."""
+
+    operators: GridOperators
+    labels: Array
+    observed: Array
+    weights: Array | None
+    n_observed: int
+
+    @property
+    def largest_weight(self) -> float:
+        """Largest weight of an observed cell."""
+        return 1.0 if self.weights is None else largest(_where(self.observed, self.weights))
+
+
+def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: int) -> str:
+    """Return how the labels are completed; arguments as in `complete`.
+
+    Returns
+    -------
+    {"directions", "missing", "direct", "cells", "iterations"}
+        By least squares in the directions of the kernel; by the system of the missing cells; by
+        that of the observed cells, directly, by products at the cells, or by products of grids.
+    """
+    operators = holes.operators
+    n_observed = holes.n_observed
+    is_free = route is None and rank is None
+    if is_free and suit_directions(operators, n_observed, holes.largest_weight):
+        return "directions"
+    may_be_direct = route != "missing" and rank is None and max_direct > 0
+    is_direct = may_be_direct and _is_direct(
+        operators, n_observed, max_direct, holes.labels, is_given=route is not None
     )
+    if route is None and holes.weights is None:
+        n_missing = math.prod(holes.labels.shape) - n_observed
+        route = _cheaper_route(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
+    if route == "missing":
+        return "missing"
+    if is_direct:
+        return "direct"
+    is_plain = holes.weights is None and rank is None
+    if is_plain and _suits_cells(operators, n_observed, holes.labels):
+        return "cells"
+    return "iterations"
+
+
+def _right_of_missing(operators: GridOperators, labels: Array, observed: Array) -> Array:
+    """Return the right-hand side (m, q) of the system of the missing cells."""
+    known = _where(observed, labels)
+    if operators.prefers_residual:
+        right = -operators.residual(known)
+    else:
+        right = operators.hat(known)
+    return _where(~observed, right)
 
 
 def _settled(
@@ -229,8 +263,10 @@ def _settled(
 def nothing_observed() -> ValueError:
     """Return the error for a grid without labels and a model with an unpenalised mean."""
     return ValueError(
-        "No label is observed, and nothing else determines the grand mean: give labels, or use "
-        "fit_intercept=False."
+        Message(
+            "No label is observed, and nothing else determines the grand mean: give labels, or "
+            "use <fit_intercept=False>."
+        )
     )
 
 
@@ -300,8 +336,11 @@ def solve_missing(
     Solution
         Its unknowns are zero where observed.
     """
-    missing, n_missing = ~observed, int(np.count_nonzero(~to_numpy(observed)))
-    if n_missing <= (max(max_direct, _CHECKED_CELLS) if operators.floor > 0 else max_direct):
+    missing = ~observed
+    n_missing = int(np.count_nonzero(to_numpy(missing)))
+    if operators.floor > 0:
+        max_direct = max(max_direct, _CHECKED_CELLS)
+    if n_missing <= max_direct:
         return Solution(_solve_directly(operators, right, to_numpy(missing)), 0, 0.0, True)
     if operators.floor > 0:
         _check_determined(operators, to_numpy(observed))
@@ -310,12 +349,13 @@ def solve_missing(
         rank = choose_rank(
             operators.remainder, right.shape, operators.residual_cost, n_missing, tol, limit
         )
+    precondition = None
+    if rank:
+        precondition = _missing_preconditioner(operators, observed, min(rank, limit))
     return conjugate_gradients(
         lambda grid: _where(missing, operators.residual(grid)),
         right,
-        precondition=_missing_preconditioner(operators, observed, min(rank, limit))
-        if rank
-        else None,
+        precondition=precondition,
         start=None if start is None else _where(missing, start),
         tol=tol,
         max_iter=max_iter,
@@ -328,9 +368,8 @@ def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) ->
     system = operators.residual_block(cells.rows, cells.columns)
     refusal = partial(leverage_error, np.flatnonzero(mask), mask.size, "cells form a set that")
     known = cells.take(right[None, ...]).T
-    return cells.grid(solve_block(system, known, operators.floor, operators.is_graded, refusal).T)[
-        0, ...
-    ]
+    solved = solve_block(system, known, operators.floor, operators.is_graded, refusal)
+    return cells.grid(solved.T)[0, ...]
 
 
 def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
@@ -509,11 +548,14 @@ class _ObservedCells:
         """Return a grid with values at the observed cells and zeros elsewhere."""
         return self.cells.grid(values[None, :])[0, ...]
 
-    def completed(self, is_direct: bool, start: Array | None, **options: Any) -> Completion:
-        """Return the fitted grid, or completed labels with weights, solved for directly or by conjugate gradients."""
-        values = self._solved_directly() if is_direct else None
+    def completed(self, method: str, start: Array | None, **options: Any) -> Completion:
+        """Return the fitted grid, or completed labels with weights, by a method of `_method_for`."""
+        if method == "directions":
+            return self._completed_by_directions()
+        values = self._solved_directly() if method == "direct" else None
         if values is None:
-            solution = self._iterated(start=None if start is None else self._at(start), **options)
+            begin = None if start is None else self._at(start)
+            solution = self._iterated(start=begin, **options)
         else:
             solution = Solution(values, 0, 0.0, True)
         values = self._project(solution.values)
@@ -525,8 +567,8 @@ class _ObservedCells:
         labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
-    def completed_by_directions(self) -> Completion:
-        """Return the fitted grid, or completed labels with weights, for a ridge that the kernel of the cells loses."""
+    def _completed_by_directions(self) -> Completion:
+        """Return the same for a ridge that the kernel of the cells loses."""
         rows = self.cells.rows
         columns = self.cells.columns
         fit = CellsFit(self.operators, rows, columns, self.right / self.root, self.root)

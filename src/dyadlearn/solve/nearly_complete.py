@@ -58,8 +58,8 @@ from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
 from dyadlearn.labels import Places
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.operators import GridOperators
-from dyadlearn.spectrum import leverage_error
 
 # Most bytes of a block of rows, which should stay in the cache.
 _BLOCK = 2**24

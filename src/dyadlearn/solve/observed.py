@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -283,59 +283,24 @@ class ObservedSystem:
             allows.
         max_iter : int, default=1000
         """
-        ridge = self.operators.ridge
         y = self.labels.values
         shift = self.operators.shift_of(y, self.labels.weights)
         # The mean of labels far from zero is rounded: the mean of the difference is subtracted too.
         centred = self._centred(y - shift)
         right = self._gathered(centred)
-        diagonal = self._diagonal()
-        size = math.sqrt(inner(centred, self._weighted(centred)))
+        size = self._norm_at_pairs(centred)
         del centred  # as large as the labels
+        diagonal = self._diagonal()
         tol = max(tol, 50 * epsilon(y))
-        values = None if start is None else self._turned(start.spectral)
-        n_iter = 0
-        residual = math.inf
-        goal = tol
-
-        def square(rest: Array) -> Array:
-            """Return an estimate of the squared norm of a residual at the pairs, by the preconditioner."""
-            return inner_there(rest, diagonal * rest) / ridge**2
-
-        def measured(rest: Array) -> float:
-            return math.sqrt(float(square(rest)))
-
-        def product(function: Array) -> Array:
-            return self._gathered(self._values(function)) + ridge * function
-
-        if size == 0 or measured(right) == 0:
+        if size == 0 or math.sqrt(float(self._square(right, diagonal))) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
-        # A function that is small beside the labels, as for a large ridge, is computed to as many
-        # digits.
-        least = min(size, measured(right))
-        for _ in range(_ROUNDS):
-            run = conjugate_gradients(
-                product,
-                right,
-                precondition=lambda rest: rest / diagonal,
-                start=values,
-                tol=goal * least / measured(right),
-                max_iter=max_iter - n_iter,
-                square=square,
-            )
-            n_iter = n_iter + run.n_iter
-            values = run.values
-            before = residual
-            left = right - product(values)
-            rest = self._values(left)
-            residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
-            if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
-                break
-            goal = min(goal, measured(left) / least) * 0.5 * tol / residual
-        # Rounding error of one product with the normal equations, in the dual coefficients.
-        allowed = max(
-            tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0
-        )
+        begin = None if start is None else self._turned(start.spectral)
+        values, n_iter, residual = self._iterated(right, diagonal, size, begin, tol, max_iter)
+        allowed = tol
+        if n_iter < max_iter:
+            # Rounding error of one product with the normal equations, in the dual coefficients.
+            rounding = 8.0 * epsilon(y) * largest(diagonal) / self.operators.ridge
+            allowed = max(tol, rounding)
         mean = shift
         if self.operators.free_mean:
             fitted = self.products.values(self._scaled(values))
@@ -343,6 +308,73 @@ class ObservedSystem:
         return ObservedSolution(
             self._turned(values, back=True), mean, n_iter, residual, residual <= allowed
         )
+
+    def _iterated(
+        self,
+        right: Array,
+        diagonal: Array,
+        size: float,
+        begin: Array | None,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[Array, int, float]:
+        """Return the unknowns (k, l), the number of iterations, and the relative residual at the pairs.
+
+        Parameters
+        ----------
+        right : array of shape (k, l)
+            Right-hand side of the normal equations.
+        diagonal : array of shape (k, l)
+            The preconditioner.
+        size : float
+            Norm of the labels at the pairs.
+        begin : array of shape (k, l) or None
+            Initial unknowns.
+        tol, max_iter : float and int
+        """
+        ridge = self.operators.ridge
+        square = partial(self._square, diagonal=diagonal)
+
+        def norm(rest: Array) -> float:
+            return math.sqrt(float(square(rest)))
+
+        def product(function: Array) -> Array:
+            return self._gathered(self._values(function)) + ridge * function
+
+        # A function that is small beside the labels, as for a large ridge, is computed to as many
+        # digits.
+        least = min(size, norm(right))
+        values = begin
+        n_iter = 0
+        residual = math.inf
+        goal = tol
+        for _ in range(_ROUNDS):
+            run = conjugate_gradients(
+                product,
+                right,
+                precondition=lambda rest: rest / diagonal,
+                start=values,
+                tol=goal * least / norm(right),
+                max_iter=max_iter - n_iter,
+                square=square,
+            )
+            n_iter += run.n_iter
+            values = run.values
+            before = residual
+            left = right - product(values)
+            residual = self._norm_at_pairs(self._values(left)) / (ridge * size)
+            if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
+                break
+            goal = min(goal, norm(left) / least) * 0.5 * tol / residual
+        return values, n_iter, residual
+
+    def _square(self, rest: Array, diagonal: Array) -> Array:
+        """Return an estimate of the squared norm of a residual at the pairs, by the preconditioner."""
+        return inner_there(rest, diagonal * rest) / self.operators.ridge**2
+
+    def _norm_at_pairs(self, values: Array) -> float:
+        """Return the weighted norm of values at the pairs."""
+        return math.sqrt(inner(values, self._weighted(values)))
 
     def fitted(
         self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None

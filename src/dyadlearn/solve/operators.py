@@ -69,9 +69,10 @@ from dyadlearn._array import (
 from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
 from dyadlearn.labels import Places
+from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
-from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
+from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
 from dyadlearn.vectrick import sandwich
 
 

@@ -75,22 +75,22 @@ def write_model(
     `FileChangedError` is raised.
     """
     if not isinstance(model, StoredEstimator) or name_in_file(model) is None:
-        kinds = ", ".join(stored_estimators())
-        found = type(model).__name__
         raise ModelFileError(
-            f"A model file holds a model of this library ({kinds}), not an object of class {found}."
+            f"A model file holds a model of this library ({', '.join(stored_estimators())}), not "
+            f"an object of class {type(model).__name__}."
         )
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
     from dyadlearn import __version__
 
-    libraries = {
+    versions = {
+        "dyadlearn": __version__,
+        "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
     }
-    versions = {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
     header = {"versions": versions, "model": plain, **more}
     try:
         _model(header, writer.arrays, Path(path), copies=False)
@@ -141,6 +141,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 def _model(
     header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies: bool = True
 ) -> Any:
+    """Return the model that a header and arrays describe; raise if they describe none."""
     try:
         model = Reader(arrays, copies=copies).read(header["model"], "")
         if not isinstance(model, StoredEstimator):

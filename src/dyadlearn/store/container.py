@@ -56,15 +56,13 @@ _NO_CHECKSUM = "0" * 64
 _LONGEST_HEAD = 100_000_000
 
 # Shapes and types of arrays by name.
-Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+Layouts = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 # Names of types in safetensors: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
-_DTYPES = {
-    f"{kind.upper()}{8 * size}": f"<{kind}{size}"
-    for kind, sizes in _SIZES.items()
-    for size in sizes
-}
-_DTYPES["BOOL"] = "|b1"
+_DTYPES = {"BOOL": "|b1"}
+for _kind, _sizes in _SIZES.items():
+    for _size in _sizes:
+        _DTYPES[f"{_kind.upper()}{8 * _size}"] = f"<{_kind}{_size}"
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
@@ -106,8 +104,10 @@ def write_container(
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
-        sizes = f"{len(head):,} bytes, but at most {_LONGEST_HEAD:,} can be stored"
-        raise ModelFileError(f"The ids and parameters of this model take {sizes}: use shorter ids.")
+        raise ModelFileError(
+            f"The ids and parameters of this model take {len(head):,} bytes, but at most "
+            f"{_LONGEST_HEAD:,} can be stored: use shorter ids."
+        )
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
@@ -121,12 +121,8 @@ def write_container(
 
 def _bytes(array: np.ndarray) -> memoryview:
     """Return the bytes of an array in the order of the file, without a copy if possible."""
-    return (
-        np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        .reshape(-1)
-        .view(np.uint8)
-        .data
-    )
+    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return contiguous.reshape(-1).view(np.uint8).data
 
 
 def read_checksum(path: Path) -> str | None:
@@ -134,10 +130,11 @@ def read_checksum(path: Path) -> str | None:
     try:
         check_file(path, ModelFileError)
         with open(path, "rb") as file:
-            found = _HEAD.match(file.read(8 + len(_START) + 200)[8:])
+            start = file.read(8 + len(_START) + 200)
     except FileNotFoundError:
         return None
-    return None if found is None or found[2] is None else found[2].decode()
+    head = _HEAD.match(start[8:])
+    return None if head is None or head[2] is None else head[2].decode()
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
@@ -162,12 +159,11 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     """
     size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
-        head, span, header, forms = _read_tables(file, size, path)
+        head, span, header, layouts = _read_tables(file, size, path)
         # A sparse file may be larger than the disk.
-        check_memory(
-            1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine"
-        )
-        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
+        remedy = "free some, or load it on a larger machine"
+        check_memory(1.5 * size, np.empty(0), f"Loading {path}", remedy)
+        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in layouts.items()}
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
         digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
         for array in arrays.values():
@@ -182,28 +178,17 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
 
 def _read_tables(
     file: BinaryIO, size: int, path: Path
-) -> tuple[bytes, tuple[int, int], Any, Forms]:
+) -> tuple[bytes, tuple[int, int], Any, Layouts]:
     """Return the head, the position of its checksum, the header, and the shapes and dtypes of the arrays in order."""
     head = _read_head(file, size, path)
-    found = _HEAD.match(head)
-    version = int(found[1]) if found else 0
-    if version > VERSION:
-        reads = f"this one reads formats up to {VERSION}"
-        raise ModelFileError(
-            f"{path} is in format {version} of a newer dyadlearn, and {reads}: upgrade dyadlearn."
-        )
-    if 0 < version < OLDEST:
-        reads = f"this one reads formats from {OLDEST} on"
-        raise ModelFileError(
-            f"{path} is in format {version} of an older dyadlearn, and {reads}: fit the model "
-            f"again."
-        )
-    if found is None or found[2] is None:
+    start = _HEAD.match(head)
+    _check_version(int(start[1]) if start else 0, path)
+    if start is None or start[2] is None:
         raise _damaged(path, "its head does not begin as one does")
     try:
         tables = json.loads(head)
         header = json.loads(tables.pop("__metadata__")["header"])
-        forms = _forms(tables)
+        layouts = _layouts(tables)
     except (
         ArithmeticError,
         AttributeError,
@@ -213,19 +198,32 @@ def _read_tables(
         ValueError,
     ) as error:
         raise _damaged(path, "its head cannot be read") from error
-    expected = (
-        8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
-    )
+    expected = 8 + len(head)
+    longest = 0
+    for shape, dtype in layouts.values():
+        expected += math.prod(shape) * dtype.itemsize
+        # With an axis of length 0, other axes could have any length without bytes in the file.
+        without_zeros = math.prod(max(axis, 1) for axis in shape) * dtype.itemsize
+        longest = max(longest, without_zeros)
     if size < expected:
         raise _cut_short(path, size, expected)
-    # With an axis of length 0, other axes could have any length without bytes in the file.
-    lengths = (
-        math.prod(max(axis, 1) for axis in shape) * dtype.itemsize
-        for shape, dtype in forms.values()
-    )
-    if size > expected or max(lengths, default=0) > size:
+    if size > expected or longest > size:
         raise _damaged(path, "its arrays and its size do not fit together")
-    return head, found.span(2), header, forms
+    return head, start.span(2), header, layouts
+
+
+def _check_version(version: int, path: Path) -> None:
+    """Raise if a file is in a format that this version does not read; 0 if it names none."""
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to "
+            f"{VERSION}: upgrade dyadlearn."
+        )
+    if 0 < version < OLDEST:
+        raise ModelFileError(
+            f"{path} is in format {version} of an older dyadlearn, and this one reads formats from "
+            f"{OLDEST} on: fit the model again."
+        )
 
 
 def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
@@ -245,33 +243,35 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     return file.read(length)
 
 
-def _forms(tables: Mapping[str, Any]) -> Forms:
+def _layouts(tables: Mapping[str, Any]) -> Layouts:
     """Return the shapes and dtypes of the arrays in order; raise ValueError if they are not contiguous."""
-    forms = {}
+    layouts = {}
     end = 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
         shape = tuple(table["shape"])
         dtype = np.dtype(_DTYPES[table["dtype"]])
-        if (
-            any(type(length) is not int or not 0 <= length < 2**48 for length in shape)
-            or len(shape) > 8
-        ):
+        if len(shape) > 8:
             raise ValueError("not a shape")
+        for length in shape:
+            if type(length) is not int or not 0 <= length < 2**48:
+                raise ValueError("not a shape")
         start = end
         end = end + math.prod(shape) * dtype.itemsize
         if table["data_offsets"] != [start, end]:
             raise ValueError("a hole, an overlap or another size")
-        forms[name] = (shape, dtype)
-    return forms
+        layouts[name] = (shape, dtype)
+    return layouts
 
 
 def _cut_short(path: Path, size: int, expected: int) -> ModelFileError:
+    """Return the error for a file with too few bytes."""
     return ModelFileError(
         f"{path} was cut short, or its beginning is damaged: it has {size} of {expected} bytes."
     )
 
 
 def _damaged(path: Path, why: str) -> ModelFileError:
+    """Return the error for a file that is not as it was saved."""
     return ModelFileError(f"{path} is damaged or was changed after it was saved: {why}.")
 
 
@@ -284,9 +284,8 @@ _REMEDIES = {
     "filter": "use one of dyadlearn.filters",
     "feature_map": "use Landmarks or an array, or transform the features before the model gets "
     "them",
-    **dict.fromkeys(
-        ("instances", "tasks"), "use an array, a sparse matrix, or a frame that holds numbers"
-    ),
+    "instances": "use an array, a sparse matrix, or a frame that holds numbers",
+    "tasks": "use an array, a sparse matrix, or a frame that holds numbers",
     "scoring": 'use a metric by its name, such as "roc_auc"',
     "random_state": "use a whole number",
     "cv": "use a number of folds, or SettingKFold",
@@ -371,7 +370,7 @@ class Reader:
         if tag == "$again":
             return self._seen[plain[tag]]
         name = tag[1:]
-        cls = stored_class(tag[1:])
+        cls = stored_class(name)
         if name in _CODECS:
             _, read = _CODECS[name]
             value = read(self, plain[tag], path)
@@ -403,9 +402,8 @@ def _joined(path: str, name: str | int) -> str:
 def _refusal(value: Any, path: str) -> ModelFileError:
     """Return the error for a value that cannot be stored, with a remedy if one is known."""
     parts = path.removeprefix("parameters.").split(".")
-    name = next(
-        (part for part in reversed(parts) if part.removeprefix("task_") in _REMEDIES), parts[-1]
-    )
+    known = [part for part in parts if part.removeprefix("task_") in _REMEDIES]
+    name = known[-1] if known else parts[-1]
     remedy = _REMEDIES.get(name.removeprefix("task_"), "")
     if isinstance(value, np.ndarray):
         what = f"an array of {value.dtype}"
@@ -413,10 +411,13 @@ def _refusal(value: Any, path: str) -> ModelFileError:
         what = f"a Python function ({value.__name__})"
     else:
         text = repr(value)
-        what = f"of type {type(value).__name__} ({text if len(text) < 60 else text[:57] + '…'})"
-    return ModelFileError(
-        f"{name} is {what}, which a model file cannot hold{remedy and ': ' + remedy}."
-    )
+        if len(text) >= 60:
+            text = f"{text[:57]}…"
+        what = f"of type {type(value).__name__} ({text})"
+    message = f"{name} is {what}, which a model file cannot hold"
+    if remedy:
+        message += f": {remedy}"
+    return ModelFileError(f"{message}.")
 
 
 def _tag_of(value: Any) -> str | None:
@@ -446,6 +447,7 @@ def _frame(frame: Any, path: str) -> Table:
 
 
 def _write_array(writer: Writer, value: Any, path: str) -> str:
+    """Add an array to those of the file, and return its memory layout, "C" or "F"."""
     array = to_numpy(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise _refusal(array, path)
@@ -458,10 +460,13 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
 
 
 def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
+    """Return an array of the file in its memory layout."""
     if layout not in ("C", "F"):
         raise ModelFileError(f"its array {path} has the unknown layout {layout!r}")
     array = reader.arrays[path]
-    return np.asfortranarray(array) if layout == "F" and reader.copies else array
+    if layout == "F" and reader.copies:
+        array = np.asfortranarray(array)
+    return array
 
 
 def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[str]:
@@ -478,16 +483,24 @@ _SPARSE = {
 
 
 def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
-    matrix = matrix if matrix.format in ("csr", "csc") else matrix.tocsr()
-    if type(matrix).__name__ not in _SPARSE:
+    """Return the class, the shape and the arrays of a sparse matrix."""
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    kind = type(matrix).__name__
+    if kind not in _SPARSE:
         raise _refusal(matrix, path)
-    parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
-    return writer.fields(
-        {"class": type(matrix).__name__, "shape": list(matrix.shape), **parts}, path
-    )
+    parts = {
+        "class": kind,
+        "shape": list(matrix.shape),
+        "data": matrix.data,
+        "indices": matrix.indices,
+        "indptr": matrix.indptr,
+    }
+    return writer.fields(parts, path)
 
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
+    """Return a sparse matrix after checking its indices."""
     parts = reader.fields(plain, path)
     return compressed_matrix(_SPARSE[parts["class"]], parts, tuple(parts["shape"]))
 

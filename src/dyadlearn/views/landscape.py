@@ -377,7 +377,9 @@ def loss_levels(losses: np.ndarray) -> list[float]:
         return [0.0, 1.0]
     low, high, highest = (float(value) for value in np.quantile(above, [0.02, 0.9, 1.0]))
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(highest)) + 1)
-    steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    steps: list[float] = []
+    for power in powers:
+        steps += [float(f"{digit}e{power}") for digit in (1, 2, 5)]
     # Each step is at most 2.5 times the one before, so one of them is below the lowest loss.
     inside = [step for step in steps if low / 2.5 <= step <= high and step < highest]
     while len(inside) > _MOST_LEVELS:  # drop every second one, but not the highest

@@ -222,9 +222,10 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
     notes += _notes_on_scores(request, results, landscapes)
     notes += _notes_on_omissions(request, results, intervals)
     notes += _notes_on_pairs(fitted, sides)
-    about_scores = [note for result in results for note in result.notes(_apart(grid.names))]
-    about_model = _warnings(fitted, grid.names)
-    all_warnings = [*request.options.notes, *about_model, *about_scores, *messages]
+    all_warnings = [*request.options.notes, *_warnings(fitted, grid.names)]
+    for result in results:
+        all_warnings += result.notes(_apart(grid.names))
+    all_warnings += messages
     named = request.options.names or {}
     return Summary(
         title=request.options.title or f"{type(fitted.estimator).__name__}: {grid.size}",
