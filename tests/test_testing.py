@@ -107,10 +107,16 @@ def accepts_infinite_features(fit, self, X, y, **named):
     return fit(self, X, y, **named)
 
 
+def sets_the_parameter_only(set_alpha, self, alpha):
+    self.alpha = alpha
+    return self
+
+
 #: The check that must fail, the method with the fault, and the fault.
 FAULTS = [
     ("parameters", "fit", replacing(changes_a_parameter)),
     ("refit", "fit", replacing(keeps_the_first_fit)),
+    ("set_alpha", "set_alpha", replacing(sets_the_parameter_only)),
     ("hold-out", "holdout", changing(lambda found: found * (1 + 1e-4))),
     ("groups", "holdout", replacing(ignores_groups)),
     ("order", "fit", replacing(weighs_the_first_row)),

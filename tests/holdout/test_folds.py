@@ -341,31 +341,6 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
 # --- forms and libraries -------------------------------------------------------------------------
 
 
-@over(every(model=[MODELS["two-step"], MODELS["Kronecker primal"]]))
-def test_every_library_leaves_out_alike(model, library):
-    own = fitted(model, PATTERNS["rows and some"], None)
-    other = type(model)(**model.get_params())
-    other.fit(
-        library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T)
-    )
-    for letter, groups in (("A", {}), ("D", {"groups": GROUPS, "task_groups": TASK_GROUPS})):
-        found = other.holdout(letter, **groups)
-        assert type(found) is type(library.asarray(Y))
-        close(library.to_numpy(found), own.holdout(letter, **groups), 100 * library.rtol)
-
-
-def test_every_library_leaves_out_columns_and_parts_alike(library):
-    for name, pattern in (
-        ("independent", "some"),
-        ("independent primal", "some"),
-        ("Kronecker", "rows and columns"),
-    ):
-        own = fitted(MODELS[name], PATTERNS[pattern], None)
-        other = type(MODELS[name])(**MODELS[name].get_params())
-        other.fit(library.asarray(X), library.asarray(PATTERNS[pattern]), tasks=library.asarray(T))
-        close(library.to_numpy(other.holdout("B")), own.holdout("B"), 100 * library.rtol)
-
-
 def test_frames_are_left_out_by_id():
     rows = list("abcdefg")
     columns = list("uvwxy")

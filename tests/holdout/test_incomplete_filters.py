@@ -221,22 +221,6 @@ def test_what_the_rest_does_not_determine_is_refused():
         model.holdout("B", groups=np.array([0, 0, 0, 1, 1, 1, 1]))
 
 
-def test_every_library_leaves_out_alike(library):
-    options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "task_filter": Landweber(4)}
-    for fit_intercept in (True,):
-        own = TwoStepRidge(
-            0.5, 0.2, filter=IteratedTikhonov(2), fit_intercept=fit_intercept, **options
-        )
-        other = TwoStepRidge(**own.get_params())
-        own.fit(X, HOLES, tasks=T)
-        given = library.asarray(X), library.asarray(HOLES), library.asarray(T)
-        other.fit(*given[:2], tasks=given[2])
-        found = other.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-        assert type(found) is type(library.asarray(Y))
-        expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-        assert_allclose(library.to_numpy(found), expected, atol=1e3 * library.rtol)
-
-
 @over(covering(fit_intercept=[True, False], letter="ABC", alpha=[1e-3, 1.0]))
 def test_iterated_filter_with_tiny_regularisation_of_the_tasks_leaves_tasks_apart(
     fit_intercept, letter, alpha

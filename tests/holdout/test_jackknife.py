@@ -446,23 +446,6 @@ def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, 
             )
 
 
-@over(every(kernel_name=["rbf", "linear"], missing=["few", "most"]))
-def test_in_every_library(kernel_name, missing, library):
-    n_features = 3 if kernel_name == "linear" else 5
-    found = case("Kronecker", missing, kernel_name=kernel_name, n_features=n_features)
-    X, T, _ = data(n_features=n_features)
-    arrays = map(library.asarray, (X[:M], found.Y))
-    other = clone(found.fitted).set_params(tol=1e-8).fit(*arrays, tasks=library.asarray(T[:Q]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnboundedIntervalWarning)
-        wanted = found.fitted.predict_interval(X[M:], coverage=0.6)
-        bounds = other.predict_interval(library.asarray(X[M:]), coverage=0.6)
-    tolerance = max(1e-6, 10 * library.rtol)
-    for end, expected in zip(bounds, wanted, strict=True):
-        assert type(end) is type(library.asarray(X))
-        assert_allclose(library.to_numpy(end), expected, rtol=tolerance, atol=tolerance)
-
-
 def test_few_refits_without_each_row():
     """Two-step ridge regression has no inverse in B: where refits are few, each row is left out."""
     X, T, Y = data()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,10 +10,7 @@ from sklearn.exceptions import NotFittedError
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
 from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.holdout.refit import refit
 from sweeps import every, lines, over
-
-transductive = partial(refit, fixed_penalty=True)
 
 M = 6
 Q = 5
@@ -63,34 +58,6 @@ def fitted(name, data, model_class=None):
     return model.fit(X, Y, tasks=tasks)
 
 
-@over(lines("name setting", *LEGAL))
-def test_models_equal_refitting(data, name, setting):
-    model = fitted(name, data)
-    found = model.holdout(setting)
-    assert found.shape == model.fitted_.training_problem.Y.shape
-    twin = transductive if "iterated" in name else refit
-    # In every row and every column.
-    some = np.add.outer(np.arange(M), np.arange(found.shape[1])) % 3 == 0
-    expected = twin(model.fitted_.training_problem, setting, where=some)
-    assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-12)
-    assert verify_holdout(model, setting, n=5, random_state=0) < 1e-11
-
-
-@over(every(setting="BCD", name=["two-step rbf", "kronecker"]))
-def test_models_equal_fitting_the_estimator_again(data, name, setting):
-    """The user's own loop: fit on what remains, predict what was left out."""
-    X, tasks, Y = data
-    found = fitted(name, data).holdout(setting)
-    for i, j in [(0, 0), (3, 4), (5, 2)]:
-        rows = [a for a in range(M) if a != i] if setting in "BD" else list(range(M))
-        columns = [b for b in range(Q) if b != j] if setting in "CD" else list(range(Q))
-        again = MODELS[name].__class__(**MODELS[name].get_params())
-        again.fit(X[rows], Y[np.ix_(rows, columns)], tasks=tasks[columns])
-        # The default width of the RBF kernel depends on the number of features alone, so it stays.
-        predicted = again.predict(X[[i]], tasks=tasks[[j]])
-        assert_allclose(found[i, j], predicted[0, 0], rtol=1e-9)
-
-
 def test_without_tasks_the_model_is_independent(data):
     X, _, Y = data
     expected = IndependentTaskRidge(alpha=0.7).fit(X, Y).holdout("B")
@@ -104,22 +71,6 @@ def test_without_tasks_the_model_is_independent(data):
                 model.holdout(setting)
             with pytest.raises(ValueError, match=f"Setting {setting} .*tasks"):
                 verify_holdout(model, setting)
-
-
-def test_changing_alpha_changes_the_hold_out(data):
-    X, tasks, Y = data
-    model = fitted("two-step", data).set_alpha(5.0, 0.01)
-    expected = TwoStepRidge(5.0, 0.01).fit(X, Y, tasks=tasks)
-    for setting in "ABCD":
-        assert_allclose(model.holdout(setting), expected.holdout(setting), rtol=1e-12)
-
-
-def test_labels_of_one_task_come_back_with_one_dimension(data):
-    X, _, Y = data
-    model = IndependentTaskRidge(alpha=0.7).fit(X, Y[:, 0])
-    assert model.holdout("B").shape == (M,)
-    assert_allclose(model.holdout("B"), fitted("independent", data).holdout("B")[:, 0], rtol=1e-12)
-    assert verify_holdout(model, "B", random_state=0) < 1e-12
 
 
 def test_an_unfitted_model_is_refused():
@@ -166,19 +117,6 @@ def grid_of(frame):
     if hasattr(frame, "index"):
         return list(frame.index), list(frame.columns), frame.to_numpy()
     return frame["id"].to_list(), frame.columns[1:], frame.drop("id").to_numpy()
-
-
-@over(every(setting="ABCD"))
-def test_frames_in_frames_out(data, frames, setting):
-    kind, (X, tasks, Y), (order, task_order) = frames
-    model = TwoStepRidge(alpha=0.7, task_alpha=0.3).fit(X, Y, tasks=tasks)
-    found = model.holdout(setting)
-    assert type(found).__module__.startswith(kind)
-    rows, columns, values = grid_of(found)
-    assert (rows, columns) == grid_of(Y)[:2]
-    expected = fitted("two-step", data).holdout(setting)
-    assert_allclose(values, expected[np.ix_(order, task_order)], rtol=1e-10)
-    assert verify_holdout(model, setting, random_state=0) < 1e-11
 
 
 def test_groups_are_matched_by_id(data, frames):
@@ -285,16 +223,6 @@ def test_bad_input_is_refused(data, method, setting, arguments, message):
         verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(
             setting, **arguments
         )
-
-
-@over(every(setting="ABCD"))
-def test_arrays_of_any_library(data, library, setting):
-    X, tasks, Y = (library.asarray(array) for array in data)
-    model = TwoStepRidge(alpha=0.7, task_alpha=0.3, kernel="rbf").fit(X, Y, tasks=tasks)
-    found = model.holdout(setting)
-    assert type(found) is type(Y)
-    assert found.dtype == Y.dtype
-    assert verify_holdout(model, setting, random_state=0) < 20 * library.rtol
 
 
 @over(every(hole=[False, True]))

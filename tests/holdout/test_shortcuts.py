@@ -11,7 +11,6 @@ from scipy import sparse
 
 import dyadlearn.pairing.full as full_module
 import dyadlearn.pairing.new_both as new_both_module
-from dyadlearn._array import namespace
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import Independent
@@ -112,48 +111,6 @@ def single(spectrum):
         )
     features = (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
     return Spectrum.from_features(features.astype(np.float32))
-
-
-@over(
-    lines(
-        "method setting",
-        ("independent", "B"),
-        ("two_step", "A"),
-        ("two_step", "D"),
-        ("kronecker", "A"),
-        ("kronecker", "D"),
-        ("network", "A"),
-    )
-)
-def test_every_array_library(cases, library, method, setting):
-    gram = cases.gram
-    rng = np.random.default_rng(5)
-    K = gram(6, 6, rng)
-    G = gram(5, 4, rng)
-    Y = rng.normal(size=(6, 5))
-    if method == "network":
-        G = K
-        Y = rng.normal(size=(6, 6))
-        Y = Y + Y.T
-    spectrum = Spectrum.from_gram(library.asarray(K))
-    if method == "independent":
-        task_spectrum = None
-    else:
-        task_spectrum = Spectrum.from_gram(library.asarray(G))
-    problem = posed(method, library.asarray(Y), spectrum, 0.5, task_spectrum, 0.5)
-    found = holdout(problem, setting)
-    assert type(found) is type(problem.Y)
-    assert found.dtype == namespace(found).float64
-    some = some_cells(Y.shape)
-    expected = refit(problem, setting, where=some)
-    assert_allclose(
-        library.to_numpy(found)[some], expected[some], rtol=library.rtol, atol=library.rtol
-    )
-    if method != "network":
-        labels = labels_of("unequal", setting, Y.shape)
-        found = library.to_numpy(holdout(problem, setting, **labels))
-        expected = refit(problem, setting, **labels, where=some)
-        assert_allclose(found[some], expected[some], rtol=library.rtol, atol=library.rtol)
 
 
 @over(lines("method setting", *LEGAL))

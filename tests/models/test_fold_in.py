@@ -322,20 +322,6 @@ def test_frames_are_matched_by_ids_and_may_lack_columns():
         model.predict(users[M:], labels=rated.rename(columns={"f2": "f9"}))
 
 
-def test_arrays_of_other_libraries(library):
-    put = library.asarray
-    for model in (
-        KroneckerRidge(kernel="rbf"),
-        TwoStepRidge(),
-        PairKernelRidge(per_instance=0.5, per_task=0.5),
-    ):
-        expected = model.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict(X[M:], labels=FEW)
-        model.fit(put(X[:M]), put(Y[:M, :Q]), tasks=put(T[:Q]))
-        found = model.predict(put(X[M:]), labels=put(FEW))
-        assert type(found) is type(put(X))
-        assert_allclose(library.to_numpy(found), expected, rtol=library.rtol)
-
-
 def test_a_precomputed_kernel_with_a_constant_diagonal_needs_no_diagonal():
     K = gram(X, kernel="rbf")
     for model in (KroneckerRidge(kernel="precomputed"), TwoStepRidge(kernel="precomputed")):

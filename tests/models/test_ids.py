@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
-from sweeps import covering, every, over
+from sweeps import every, over
 
 M = 7
 Q = 5
@@ -113,46 +113,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 # --- alignment in fit --------------------------------------------------------------------------
-
-
-@over(every(Model=MODELS))
-def test_precomputed_kernels_are_aligned_by_label(kind, Model):
-    expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G))
-    model = make(Model, "precomputed").fit(
-        shuffled(kind, K, ROWS, ROWS, 1),
-        shuffled(kind, Y, ROWS, TASKS, 2),
-        **task_arguments(Model, shuffled(kind, G, TASKS, TASKS, 3)),
-    )
-    predicted = model.predict(shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4))
-    assert type(predicted) is type(frame(kind, Y, ROWS, TASKS))
-    assert sorted(rows_of(predicted)) == NEW_ROWS
-    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
-    if Model is not IndependentTaskRidge:
-        predicted = model.predict(
-            shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4),
-            tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5),
-        )
-        assert_allclose(
-            in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9
-        )
-
-
-@over(covering(Model=MODELS, kernel=["linear", "rbf"], strength=1))
-def test_features_are_aligned_by_label(kind, Model, kernel):
-    expected = make(Model, kernel).fit(X, Y, **task_arguments(Model, T))
-    model = make(Model, kernel).fit(
-        frame(kind, X[::-1], ROWS[::-1], FEATURES),
-        shuffled(kind, Y, ROWS, TASKS, 2),
-        **task_arguments(Model, frame(kind, T[::-1], TASKS[::-1], TASK_FEATURES)),
-    )
-    predicted = model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES))
-    assert rows_of(predicted) == NEW_ROWS
-    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(X_NEW), rtol=1e-9)
-    if Model is not IndependentTaskRidge:
-        tasks = frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES)
-        predicted = model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES), tasks=tasks)
-        assert columns_of(predicted) == NEW_TASKS
-        assert_allclose(values_of(predicted), expected.predict(X_NEW, T_NEW), rtol=1e-9)
 
 
 @over(every(kernel=["precomputed", "rbf"]))

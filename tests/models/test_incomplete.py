@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import tracemalloc
 from typing import Any
 
@@ -12,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -256,30 +253,6 @@ def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
             assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-@over(every(**every_model))
-def test_a_second_fit_forgets_the_first(Model):
-    X, Y, T = LARGE
-    model = make_model(Model, "rbf").fit(X, LARGE_HOLES, tasks=T)
-    assert Model is IndependentTaskRidge or model.n_iter_ > 1
-    fresh = make_model(Model, "rbf").fit(X, Y, tasks=T)
-    model.fit(X, Y, tasks=T)
-    assert_array_equal(model.predict(X), fresh.predict(X))
-    assert_array_equal(model.completed_, Y)
-    assert (model.n_iter_, model.residual_) == (1, 0.0)
-
-
-@over(every(**every_model))
-def test_labels_overwritten_after_fit_change_nothing(Model):
-    X, Y, T = make_data(n_new=0)
-    Y = with_holes(Y, "50%")
-    model = make_model(Model).fit(X, Y, tasks=T)
-    expected = model.completed_
-    held_out = model.holdout("B")
-    Y[:] = 0.0
-    assert_array_equal(model.set_alpha(ALPHA).completed_, expected)
-    assert_array_equal(model.holdout("B"), held_out)
-
-
 # --- solving by iterations -----------------------------------------------------------------------
 
 LARGE = make_data(45, 31, 0)
@@ -521,20 +494,6 @@ def test_completed_labels_come_in_the_form_of_the_labels(Model):
     pd.testing.assert_series_equal(series, pd.Series(vector, rows))
 
 
-@over(covering(**every_model, pattern=["5%", "50%", "block", "rows"], strength=1))
-def test_every_library_completes_alike(Model, library, pattern):
-    X, Y, T = make_data()
-    Y = with_holes(Y, pattern)
-    expected = make_model(Model).fit(X[:M], Y, tasks=T[:Q])
-    model = make_model(Model).fit(
-        library.asarray(X[:M]), library.asarray(Y), tasks=library.asarray(T[:Q])
-    )
-    assert type(model.completed_) is type(library.asarray(Y))
-    assert str(model.completed_.dtype).endswith(library.dtype)
-    close(library.to_numpy(model.completed_), expected.completed_, library.rtol)
-    close(library.to_numpy(model.predict(library.asarray(X))), expected.predict(X), library.rtol)
-
-
 @over(every(**every_pair_model))
 def test_every_library_iterates_alike(Model, library):
     X, _, T = LARGE
@@ -544,21 +503,3 @@ def test_every_library_iterates_alike(Model, library):
     )
     assert model.residual_ > 0
     close(library.to_numpy(model.completed_), expected.completed_, 100 * library.rtol)
-
-
-@over(every(**every_model))
-def test_fitted_models_travel(Model):
-    X, Y, T = make_data(n_new=0)
-    model = make_model(Model, "rbf").fit(X, with_holes(Y, "50%"), tasks=T)
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        close(other.predict(X), model.predict(X), 1e-12)
-        assert_array_equal(other.completed_, model.completed_)
-        close(other.holdout("B"), model.holdout("B"), 1e-12)
-        close(
-            other.set_alpha(3.0).predict(X),
-            make_model(Model, "rbf", alpha=3.0).fit(X, with_holes(Y, "50%"), tasks=T).predict(X),
-        )
-    blank = clone(model)
-    assert blank.get_params() == model.get_params()
-    assert not hasattr(blank, "completed_")
-    assert_array_equal(blank.fit(X, with_holes(Y, "50%"), tasks=T).predict(X), model.predict(X))

@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
@@ -29,13 +29,9 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
     landscape,
-    load,
-    save,
 )
-from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.pairing.base import settings_of
-from sweeps import covering, every, lines, over
+from sweeps import covering, every, over
 
 M = 9
 Q = 7
@@ -146,29 +142,6 @@ def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: floa
 # --- labels that move --------------------------------------------------------------------------------------------
 
 
-@over(covering(name=NAMES, forms=FEW_FORMS, dtype=["float64", "float32"], filter=FILTERS))
-def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter):
-    Y = labels_of(name)
-    options: dict[str, Any] = {} if name == "kronecker" else {"filter": filter}
-    options |= {"task_filter": filter} if name == "two-step" else {}
-    model, rows, tasks = fitted(name, forms, Y, dtype, **options)
-    moved, _, _ = fitted(name, forms, Y + 64, dtype, **options)
-    near = {"rtol": 0, "atol": np.abs(Y).max() * (1e-10 if dtype == "float64" else 3e-3)}
-    for given in (None, tasks):
-        assert_allclose(
-            moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near
-        )
-    for setting in settings_of(model.fitted_.training_problem.pairing):
-        try:
-            expected = model.holdout(setting)
-        except LeverageError:  # what keeps directions whole may keep all there is
-            assert filter in (SpectralCutoff(), Landweber(5))
-            continue
-        assert_allclose(moved.holdout(setting) - 64, expected, **near, err_msg=str(setting))
-        assert expected.dtype == dtype
-    assert moved.predict(rows).dtype == dtype
-
-
 @over(every(name=NAMES, scoring=["neg_mean_squared_error", "neg_mean_squared_error of F"]))
 def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
     """The form of squared errors that needs no predictions, and the one that does."""
@@ -235,18 +208,6 @@ def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
         own = fitted("independent", forms, Y)[0].set_alpha(alphas[0])
         problems.close(own.holdout("B", groups=groups if grouped else None), left @ Y, 1e-8)
         problems.close(own.holdout("A"), without(K, M, np.arange(M), True, alphas[0]) @ Y, 1e-8)
-
-
-@over(every(forms=MIXED))
-def test_predictions_are_those_of_bordered_systems(forms):
-    K = kernel_of(forms[0], X)
-    G = kernel_of(forms[1], T)
-    left = weights_for(K, np.arange(M + NEW), np.arange(M), ALPHA)
-    right = weights_for(G, np.arange(Q + NEW), np.arange(Q), TASK_ALPHA)
-    model, rows, tasks = fitted("two-step", forms, Y)
-    problems.close(model.predict(rows, tasks=tasks), left @ Y @ right.T, 1e-10)
-    own, _, _ = fitted("independent", forms, Y)
-    problems.close(own.predict(rows), left @ Y, 1e-10)
 
 
 def test_leaving_out_is_not_removing_the_mean_beforehand():
@@ -435,24 +396,6 @@ def test_what_has_no_constant_has_none_to_show():
 def test_an_intercept_is_there_or_not(value):
     with pytest.raises(TypeError, match=f"^fit_intercept must be True or False, found {value!r}"):
         TwoStepRidge(fit_intercept=value).fit(X[:M], Y)
-
-
-@over(
-    lines("name forms", *((NAMES[place % len(NAMES)], forms) for place, forms in enumerate(MIXED)))
-)
-def test_files_keep_the_constant_to_the_bit(name, forms, tmp_path):
-    model, rows, tasks = fitted(name, forms, labels_of(name) + 5)
-    path = tmp_path / f"{name} {' '.join(forms)}.dyad"
-    save(model, path)
-    loaded = load(path)
-    assert loaded.fit_intercept is True
-    assert_array_equal(loaded.predict(rows, tasks=tasks), model.predict(rows, tasks=tasks))
-    assert_array_equal(loaded.intercept_, model.intercept_)
-    assert_array_equal(loaded.holdout("B"), model.holdout("B"))
-    if name != "independent":
-        assert_array_equal(loaded.instance_coef_, model.instance_coef_)
-        assert_array_equal(loaded.task_coef_, model.task_coef_)
-    assert_array_equal(loaded.set_alpha(2.0).predict(rows), model.set_alpha(2.0).predict(rows))
 
 
 # --- networks ----------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -595,12 +593,6 @@ def test_networks_and_pairs_count_their_residuals():
         regressor.predict_interval([(6, 1), (0, 2)])
 
 
-def test_float32_stays():
-    X, T, Y = (each.astype(np.float32) for each in data(16))
-    lower, upper = KroneckerRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:])
-    assert lower.dtype == upper.dtype == np.float32
-
-
 @over(
     lines(
         "given error words",
@@ -734,21 +726,6 @@ def test_ends_do_not_cross(coverage):
     assert (lower <= upper).all()
 
 
-@over(lines("model holes", ("two-step", True), ("Kronecker", False)))
-def test_models_travel_after_they_were_asked(model, holes):
-    X, T, Y = data(24)
-    Y = Y[:M, :Q].copy()
-    if holes:
-        Y[3, 4] = np.nan
-    fitted = MODELS[model](0.3, **RBF).fit(X[:M], Y, tasks=T[:Q])
-    asked = [(X[M:], None), (None, T[Q:]), (X[M:], T[Q:]), (None, None)]
-    wanted = [fitted.predict_interval(*each, coverage=0.8) for each in asked]
-    unpickled = pickle.loads(pickle.dumps(fitted))
-    for again in (unpickled, copy.deepcopy(fitted), copy.copy(fitted)):
-        for each, bounds in list(zip(asked, wanted, strict=True))[: 4 if again is unpickled else 1]:
-            assert_allclose(again.predict_interval(*each, coverage=0.8), bounds, rtol=1e-12)
-
-
 def test_groups_of_a_pair_kernel_leave_together():
     X, T, Y = data(25)
     groups = np.arange(M) // 3
@@ -836,39 +813,6 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
         reaches.append(scores[ranks(scores.size, 0.8)[1] - 1])
     assert reaches[0] != reaches[1]
     assert_allclose(widths[1] / widths[0], reaches[1] / reaches[0], rtol=1e-9)
-
-
-@over(
-    lines(
-        "model holes intercept asked",
-        (MODELS["two-step"], True, True, ["X", ""]),
-        (MODELS["pair kernel"], False, False, ["XT"]),
-        (MODELS["independent"], False, True, ["X"]),
-    )
-)
-def test_in_every_library(model, holes, intercept, asked, library):
-    X, T, Y = data(30)
-    M = 8
-    Q = 7
-    if holes:
-        Y[1, 2] = Y[5, 3] = np.nan
-    fitted = model(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    other = clone(fitted).fit(
-        *map(library.asarray, (X[:M], Y[:M, :Q])), tasks=library.asarray(T[:Q])
-    )
-    for new in asked:
-        rows = X[M:] if "X" in new else None
-        tasks = T[Q:] if "T" in new else None
-        given = [None if each is None else library.asarray(each) for each in (rows, tasks)]
-        bounds = fitted.predict_interval(rows, tasks, coverage=0.8)
-        for found, wanted in zip(other.predict_interval(*given, coverage=0.8), bounds, strict=True):
-            assert type(found) is type(library.asarray(X))
-            assert_allclose(
-                library.to_numpy(found),
-                wanted,
-                rtol=(tolerance := max(1e-6, library.rtol)),
-                atol=tolerance,
-            )
 
 
 def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):

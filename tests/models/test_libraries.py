@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.metrics import r2_score
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -84,7 +83,6 @@ PROBLEMS = {
     "precomputed": precomputed(),
 }
 Y = np.random.default_rng(1).normal(size=(M, Q))
-Y_NEW = np.random.default_rng(2).normal(size=(NEW, Q))
 
 
 def dense_dual(
@@ -144,48 +142,6 @@ def fitted(library: Any, Model: Any, given: Problem, with_tasks: bool, **alphas:
 
 @over(all_cases)
 @over(every(**all_problems))
-def test_predictions(library, Model, with_tasks, name):
-    if not is_run(library, (Model, with_tasks), name):
-        return
-    given = PROBLEMS[name]
-    model = fitted(library, Model, given, with_tasks)
-    A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)
-    new = library.asarray(given.new)
-    labels = library.asarray(Y_NEW)
-    pairs = np.array([[0, 2], [3, 0], [0, 2], [1, 1]])
-    grid = given.K_new @ A @ given.G if with_tasks else given.K_new @ A
-    check(library, model.predict(new), grid)
-    check(library, model.predict_pairs(new, None, pairs), grid[pairs[:, 0], pairs[:, 1]])
-    score = model.score(new, labels)
-    assert type(score) is float
-    # Errors of single precision grow where labels vary little beside their errors.
-    assert_allclose(score, r2_score(Y_NEW, grid), rtol=10 * library.rtol)
-
-
-@over(covering(Model=[KroneckerRidge, TwoStepRidge], **all_problems, strength=1))
-def test_predictions_for_given_tasks(library, Model, name):
-    given = PROBLEMS[name]
-    model = fitted(library, Model, given, True)
-    A = dense_dual(Model, given, True, ALPHA, TASK_ALPHA)
-    new = library.asarray(given.new)
-    tasks = library.asarray(given.new_tasks)
-    check(
-        library,
-        model.predict(new, tasks=library.asarray(given.task_rows)),
-        given.K_new @ A @ given.G,
-    )
-    grid = given.K_new @ A @ given.G_new.T
-    check(library, model.predict(new, tasks=tasks), grid)
-    pairs = np.array([[0, 2], [3, 0], [0, 2], [1, 1]])
-    # One pair is gathered, many are picked out of the whole grid.
-    for chosen in (pairs[:1], pairs):
-        check(library, model.predict_pairs(new, tasks, chosen), grid[chosen[:, 0], chosen[:, 1]])
-    score = model.score(new, library.asarray(Y_NEW[:, :NEW_TASKS]), tasks=tasks)
-    assert_allclose(score, r2_score(Y_NEW[:, :NEW_TASKS], grid), rtol=10 * library.rtol)
-
-
-@over(all_cases)
-@over(every(**all_problems))
 def test_parameters(library, Model, with_tasks, name):
     if not is_run(library, (Model, with_tasks), name):
         return
@@ -224,32 +180,6 @@ def test_regularisation_changes_without_a_decomposition(
     grid = given.K_new @ A @ given.G if with_tasks else given.K_new @ A
     check(library, model.predict(library.asarray(given.new)), grid)
     check(library, model.dual_coef_, A)
-
-
-@over(every(name=["linear-primal", "rbf"]))
-def test_independent_tasks_take_tasks_and_learn_nothing_from_them(library, name):
-    given = PROBLEMS[name]
-    rows, labels, tasks, new = map(library.asarray, (given.rows, Y, given.task_rows, given.new))
-    without = make(IndependentTaskRidge, given).fit(rows, labels)
-    model = make(IndependentTaskRidge, given).fit(rows, labels, tasks=tasks)
-    check(library, model.predict(new), library.to_numpy(without.predict(new)))
-
-
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge]))
-def test_a_vector_of_labels_gives_vectors(library, Model):
-    given = PROBLEMS["linear-primal"]
-    model = make(Model, given, fit_intercept=False).fit(
-        library.asarray(given.rows), library.asarray(Y[:, 0])
-    )
-    A = np.linalg.solve(given.K + ALPHA * np.eye(M), Y[:, 0])
-    check(library, model.predict(library.asarray(given.new)), given.K_new @ A)
-    check(library, model.dual_coef_, A)
-    check(library, model.coef_, given.rows.T @ A)
-    assert_allclose(
-        model.score(library.asarray(given.new), library.asarray(Y_NEW[:, 0])),
-        r2_score(Y_NEW[:, 0], given.K_new @ A),
-        rtol=10 * library.rtol,
-    )
 
 
 @over(

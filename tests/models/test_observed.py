@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
 import warnings
 
@@ -20,9 +19,7 @@ from dyadlearn import (
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    load,
     recommend,
-    save,
 )
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
@@ -230,50 +227,6 @@ def test_few_pairs_are_solved_for_without_iterations(listed):
     assert pairs.n_iter_ == fresh.n_iter_ == 1
     assert_allclose(pairs.set_alpha(0.3).predict(), fresh.predict(), rtol=1e-12)
     assert pairs.n_iter_ == 1
-
-
-@over(
-    lines(
-        "model dtype labels",
-        (KroneckerRidge(0.7), "float64", "float32"),
-        (KroneckerRidge(0.7), "float32", "int64"),
-        (TwoStepRidge(0.7, 2.0), "float32", "float64"),
-        (TwoStepRidge(0.7, 2.0), "float64", "int64"),
-        (TwoStepRidge(0.7, fit_intercept=False, kernel="rbf"), "float32", "float32"),
-    )
-)
-def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labels):
-    Y = SPARSE if labels != "int64" else SPARSE * 10
-    pairs = clone(model).fit(
-        X.astype(dtype), Y.astype(labels), tasks=T.astype(dtype), sample_weight=SPARSE_WEIGHTS
-    )
-    wide = "float64" if "float64" in (dtype, labels) else "float32"
-    assert pairs.predict().dtype == wide
-    save(pairs, tmp_path / "model")
-    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(pairs))):
-        assert_array_equal(again.predict(), pairs.predict())
-        assert_array_equal(again.holdout("A").data, pairs.holdout("A").data)
-        assert (again.n_iter_, again.residual_) == (pairs.n_iter_, pairs.residual_)
-        fresh = clone(again.set_alpha(0.3)).fit(
-            X, Y.astype(labels), tasks=T, sample_weight=SPARSE_WEIGHTS
-        )
-        level = 1e-3 if wide == "float32" else 1e-6
-        assert_allclose(again.predict(), fresh.predict(), rtol=level, atol=level)
-
-
-def test_what_was_given_may_change_afterwards(listed):
-    given = SPARSE.copy()
-    weights = SPARSE_WEIGHTS.copy()
-    rows = X.copy()
-    model = TwoStepRidge().fit(rows, given, tasks=T, sample_weight=weights)
-    before = model.predict(), model.holdout("A").data
-    given.data[:] = 0.0
-    weights.data[:] = 7.0
-    rows[:] = 1.0
-    assert_array_equal(model.predict(), before[0])
-    assert_array_equal(model.holdout("A").data, before[1])
-    model.set_alpha(2.0).set_alpha(1.0)
-    assert_allclose(model.predict(), before[0], rtol=1e-6)
 
 
 def test_stopping_short_is_told(listed, iterated):

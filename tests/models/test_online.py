@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import dyadlearn
 from conventions import conventions
@@ -507,26 +505,6 @@ class TestForms:
         with pytest.raises(ValueError, match="feature names of tasks should match"):
             model.predict(features[:2], tasks=described.rename(columns={"a": "z"}))
 
-    def test_polars_frames(self, data):
-        pl = pytest.importorskip("polars")
-        X, Y, T = data
-        labels = pl.DataFrame(
-            {"id": [f"p{i}" for i in range(M)]} | {f"d{j}": Y[:, j] for j in range(Q)}
-        )
-        features = pl.DataFrame(
-            {"id": [f"p{i}" for i in range(M)]} | {f"x{k}": X[:, k] for k in range(P)}
-        )
-        model = (
-            OnlineTwoStepRidge()
-            .fit(features[:12], labels[:12], tasks=T)
-            .partial_fit(features[12:], labels[12:])
-        )
-        found = model.predict(features[:2])
-        assert found.columns == ["id", *(f"d{j}" for j in range(Q))]
-        assert_allclose(
-            found.drop("id").to_numpy(), TwoStepRidge().fit(X, Y, tasks=T).predict(X[:2]), rtol=1e-9
-        )
-
     def test_sparse_labels_with_repeated_entries(self, data):
         X, _, T = data
         twice = sparse.csr_array(
@@ -536,14 +514,6 @@ class TestForms:
         model.partial_fit(X[:2], twice), wanted.partial_fit(X[:2], twice.toarray())
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-12)
         assert twice.nnz == 4, "the caller's matrix was changed"
-
-    def test_pickled_and_cloned(self, data, model):
-        X, Y, _ = data
-        model.coef_  # noqa: B018, so that something is cached
-        again = pickle.loads(pickle.dumps(model)).partial_fit(X[20:], Y[20:, :5])
-        assert_array_equal(again.predict(X), model.partial_fit(X[20:], Y[20:, :5]).predict(X))
-        with pytest.raises(NotFittedError):
-            clone(model).predict(X)
 
     def test_some_pairs_only(self, data):
         X, Y, T = data

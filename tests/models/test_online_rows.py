@@ -231,27 +231,6 @@ def test_without_its_only_task_a_row_has_no_term(setting):
     assert_allclose(model.holdout(X, Y, setting), plain.holdout(X, Y, setting))
 
 
-def test_holdout_with_arrays_of_other_libraries(library):
-    X, Y, T = problem((7, 2, 6, 2))
-    given = list(map(library.asarray, (X, Y, T)))
-    model = online().fit(*given)
-    wanted = online().fit(X, Y, T)
-    for setting in Setting:
-        found = model.holdout(*given[:2], setting)
-        assert type(found) is type(given[0])
-        assert_allclose(
-            library.to_numpy(found),
-            wanted.holdout(X, Y, setting),
-            rtol=100 * library.rtol,
-            atol=1e-5,
-        )
-    assert_allclose(
-        recommend(model, instance=2).scores,
-        recommend(wanted, instance=2).scores,
-        rtol=100 * library.rtol,
-    )
-
-
 @over(every(setting=["A", "B", "C"]))
 def test_landscape_scores_the_held_out_predictions(setting):
     X, Y, T = problem((7, 2, 6, 2))

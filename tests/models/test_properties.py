@@ -141,25 +141,6 @@ def test_swapping_the_sides_transposes_the_answer(make, kernel, data):
 
 @any_data
 @given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
-def test_the_order_of_training_instances_does_not_matter(make, kernel, data, order):
-    rows = order.sample(range(len(data.X)), len(data.X))
-    permuted = replace(data, X=data.X[rows], Y=data.Y[rows])
-    assert_same(predictions(make, permuted, kernel), predictions(make, data, kernel))
-
-
-@any_data
-@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
-def test_the_order_of_training_tasks_does_not_matter(make, kernel, data, order):
-    """Where tasks mean nothing, their order comes back in the columns of the answer."""
-    columns = order.sample(range(len(data.tasks)), len(data.tasks))
-    permuted = replace(data, tasks=data.tasks[columns], Y=data.Y[:, columns])
-    expected = predictions(make, data, kernel)
-    expected = expected[:, columns] if make is independent else expected
-    assert_same(predictions(make, permuted, kernel), expected)
-
-
-@any_data
-@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
 def test_the_answer_comes_in_the_order_of_the_question(make, kernel, data, order):
     rows = order.sample(range(len(data.X_new)), len(data.X_new))
     expected = predictions(make, data, kernel)[rows]

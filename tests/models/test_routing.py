@@ -317,47 +317,10 @@ CONFIGURED = [
 configured = {"model": CONFIGURED}
 
 
-@over(every(**configured))
-def test_a_clone_has_the_parameters_and_not_the_fit(model):
-    fitted = clone(model).fit(X, Y, tasks=T)
-    copy = clone(fitted)
-    assert not copy.__sklearn_is_fitted__()
-    ours = copy.get_params(deep=False)
-    theirs = model.get_params(deep=False)
-    assert ours.keys() == theirs.keys()
-    assert {name: str(value) for name, value in ours.items()} == {
-        name: str(value) for name, value in theirs.items()
-    }
-    assert_array_equal(copy.fit(X, Y, tasks=T).predict(X), fitted.predict(X))
-
-
 def test_a_clone_keeps_what_it_requests():
     copy = clone(requesting(TwoStepRidge(), "fit", "predict"))
     result = cross_val_predict(copy, X, Y, cv=FOLDS, params={"tasks": Tasks(T)})
     assert result.shape == Y.shape
-
-
-@over(every(**configured))
-def test_a_pickled_model_is_the_same_model(model):
-    fitted = clone(model).fit(X, Y, tasks=T)
-    copy = pickle.loads(pickle.dumps(fitted))
-    # A copy lies elsewhere in memory, where sums may be taken in another order.
-    near = {"rtol": 1e-9, "atol": 1e-12}
-    assert_allclose(copy.predict(X), fitted.predict(X), **near)
-    assert_allclose(copy.dual_coef_, fitted.dual_coef_, **near)
-    if not isinstance(model, IndependentTaskRidge):
-        assert_allclose(copy.predict(X, tasks=T_NEW), fitted.predict(X, tasks=T_NEW), **near)
-    assert_allclose(copy.set_alpha(7.0).predict(X), fitted.set_alpha(7.0).predict(X), **near)
-
-
-def test_a_pickled_model_keeps_its_ids():
-    rows = [f"i{i}" for i in range(M)]
-    names = [f"t{j}" for j in range(Q)]
-    model = precomputed().fit(pd.DataFrame(K, rows, rows), pd.DataFrame(Y, rows, names), tasks=G)
-    new = pd.DataFrame(K[:2, ::-1], ["a", "b"], rows[::-1])
-    copy = pickle.loads(pickle.dumps(model))
-    pd.testing.assert_frame_equal(copy.predict(new), model.predict(new))
-    assert list(copy.predict(new).columns) == names
 
 
 def test_a_pickled_holder_holds():

@@ -184,16 +184,6 @@ def test_weights_of_frames_are_aligned_by_id(Model):
     close(turned.predict(NEW), expected)
 
 
-def test_weights_of_polars_frames_are_aligned_by_id():
-    labels = pl.DataFrame({"id": ROWS} | {name: HOLES[:, j] for j, name in enumerate(TASKS)})
-    weights = pl.DataFrame({"id": ROWS} | {name: WEIGHTS[:, j] for j, name in enumerate(TASKS)})
-    expected = make_model(TwoStepRidge).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
-    close(
-        make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights[::-1]).predict(NEW),
-        expected,
-    )
-
-
 @over(
     every(
         model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
@@ -210,15 +200,6 @@ def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
     model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
     close(model.predict(X)[observed], labels[observed], 1e-6)
     close(model.predict(NEW), expected, 1e-6)
-
-
-@over(every(**every_model))
-def test_another_regularisation_keeps_the_weights(Model):
-    model = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).set_alpha(3.0)
-    fresh = make_model(Model, alpha=3.0).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS)
-    close(model.predict(NEW), fresh.predict(NEW))
-    model.fit(X, HOLES, tasks=T)
-    close(model.predict(NEW), make_model(Model, alpha=3.0).fit(X, HOLES, tasks=T).predict(NEW))
 
 
 @over(every(**every_model))

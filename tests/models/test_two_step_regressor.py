@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -21,7 +20,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.multioutput import MultiOutputRegressor
@@ -466,58 +464,6 @@ def test_a_task_without_labels_and_features_is_told():
 
 
 INSTANCES = [f"i{i}" for i in range(M)]
-TASKS = [f"t{j}" for j in range(Q)]
-
-
-@over(every(kind=["features", "kernels"]))
-def test_frames_are_aligned_by_their_ids(kind):
-    names = {"kernels": (INSTANCES, TASKS), "features": (list("abcd"), list("uvw"))}[kind]
-    model, _, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
-        "precomputed" if kind == "kernels" else "kernels", 0.3, 0.7
-    )
-    x = pd.DataFrame(rows, INSTANCES, names[0])
-    t = pd.DataFrame(tasks, TASKS, names[1])
-    order = RNG.permutation(M)
-    task_order = RNG.permutation(Q)
-    y = pd.DataFrame(Y, INSTANCES, TASKS).iloc[order, task_order]
-    expected = model.fit(rows, Y, tasks=tasks).predict(new_rows, new_tasks)
-    model.fit(x, y, tasks=Tasks(t))
-    x_new = pd.DataFrame(new_rows, list("vwxyz"), names[0])
-    t_new = pd.DataFrame(new_tasks, ["p", "r"], names[1])
-    if kind == "kernels":
-        x_new = x_new.iloc[:, ::-1]
-    found = model.predict(x_new, t_new)
-    assert_allclose(found.to_numpy(), expected)
-    assert (list(found.index), list(found.columns)) == (list("vwxyz"), ["p", "r"])
-    held_out = model.holdout("B", groups=pd.Series(GROUPS, INSTANCES))
-    again = model.fit(rows, Y, tasks=tasks).holdout("B", groups=GROUPS)
-    assert_allclose(held_out.loc[INSTANCES, TASKS].to_numpy(), again)
-    assert_allclose(
-        model.fit(x, y, tasks=t).predict_pairs(x_new, t_new, [("w", "r"), ("v", "p")]),
-        expected[[1, 0], [1, 0]],
-    )
-    truth = pd.DataFrame(expected, list("vwxyz"), ["p", "r"]).iloc[::-1, ::-1]
-    assert_allclose(model.score(x_new, truth, t_new), 1.0)
-
-
-def test_polars_frames_come_back_as_such():
-    x = pl.DataFrame({"id": INSTANCES, **{f"f{k}": X[:, k] for k in range(4)}})
-    y = pl.DataFrame({"id": INSTANCES[::-1], **{task: Y[::-1, j] for j, task in enumerate(TASKS)}})
-    t = pl.DataFrame({"id": TASKS[::-1], **{f"g{k}": T[::-1, k] for k in range(3)}})
-    model = TwoStepRegressor().fit(x, y, tasks=t)
-    found = model.predict(x)
-    assert isinstance(found, pl.DataFrame)
-    assert_allclose(found.drop("id").to_numpy(), TwoStepRegressor().fit(X, Y, tasks=T).predict(X))
-    assert isinstance(model.holdout("B", cv=3), pl.DataFrame)
-
-
-def test_score_is_that_of_the_predictions():
-    model = TwoStepRegressor(tree(), Ridge()).fit(X, Y, tasks=T)
-    truth = RNG.normal(size=(5, 2))
-    assert_allclose(model.score(X_NEW, truth, T_NEW), r2_score(truth, model.predict(X_NEW, T_NEW)))
-    weights = np.arange(1.0, 6.0)
-    expected = r2_score(truth, model.predict(X_NEW, T_NEW), sample_weight=weights)
-    assert_allclose(model.score(X_NEW, truth, T_NEW, weights), expected)
 
 
 def test_sparse_features_are_as_dense_ones():
@@ -543,46 +489,12 @@ def test_missing_features_are_up_to_the_estimator():
     assert raised.value.__notes__ == ["It was raised by task_estimator, whose rows are the tasks."]
 
 
-def test_float32_labels_have_float32_predictions():
-    model = TwoStepRegressor().fit(
-        X.astype("float32"), Y.astype("float32"), tasks=T.astype("float32")
-    )
-    found = model.predict(X_NEW.astype("float32"), T_NEW.astype("float32"))
-    assert found.dtype == np.float32
-    assert_allclose(found, TwoStepRegressor().fit(X, Y, tasks=T).predict(X_NEW, T_NEW), rtol=1e-4)
-
-
-def test_predictions_do_not_change_with_the_arrays_of_the_caller():
-    rows = X.copy()
-    tasks = T.copy()
-    labels = Y.copy()
-    model = TwoStepRegressor(KNeighborsRegressor(2), tree()).fit(rows, labels, tasks=tasks)
-    before = model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()
-    rows[:] = 0.0
-    tasks[:] = 0.0
-    labels[:] = 0.0
-    for found, expected in zip(
-        (model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()),
-        before,
-        strict=True,
-    ):
-        assert_array_equal(found, expected)
-
-
 def test_parameters_that_are_set_after_the_fit_are_for_the_next():
     model = TwoStepRegressor(Ridge(0.1), tree()).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
     before = model.predict(X_NEW, T_NEW), model.holdout("A", cells=CELLS)
     model.set_params(instance_estimator__alpha=1e6, task_estimator__max_depth=1, first_step="tasks")
     assert_array_equal(model.predict(X_NEW, T_NEW), before[0])
     assert_array_equal(model.holdout("A", cells=CELLS), before[1])
-
-
-def test_a_fit_that_fails_leaves_the_model_as_it_was():
-    model = TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
-    before = model.predict(X_NEW, T_NEW)
-    with pytest.raises(ValueError, match="X has 5 instances, but Y has 9 rows"):
-        model.fit(X_NEW, Y, tasks=T)
-    assert_array_equal(model.predict(X_NEW, T_NEW), before)
 
 
 # --- among scikit-learn's tools ------------------------------------------------------------------------------

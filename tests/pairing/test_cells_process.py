@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import _memory
-from dyadlearn._array import namespace
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import PairKernel, cells_process, expansion
@@ -305,30 +304,6 @@ def test_blocks_of_rows_change_nothing(setting, shares, free_mean, monkeypatch):
     assert_allclose(
         problem.process().variance(**problem.asked(setting)), whole, rtol=1e-10, atol=1e-14
     )
-
-
-@over(covering(kinds=KINDS[::2], shares=SHARES[::3], free_mean=[False, True], where=may_be))
-def test_every_library(kinds, shares, free_mean, library):
-    if library.dtype == "float32":
-        return
-    problem = case(kinds, 0.3, shares, free_mean)
-    process = problem.process(library.asarray)
-    expected = problem.grids()
-    for setting in "ABCD":
-        found = process.variance(**problem.asked(setting, library.asarray))
-        assert found.dtype == namespace(found).float64
-        assert type(found) is type(library.asarray([0.0]))
-        assert_allclose(
-            library.to_numpy(found),
-            expected[setting],
-            rtol=1e-9,
-            atol=problem.rounding(),
-            err_msg=setting,
-        )
-    value, gradient = process.log_likelihood(library.asarray(problem.y))
-    exact, slopes = problem.process().log_likelihood(problem.y)
-    assert_allclose(value, exact, rtol=1e-10)
-    assert_allclose(list(gradient.values()), list(slopes.values()), rtol=1e-8, atol=1e-9)
 
 
 def test_other_diagonals_are_told():

@@ -515,26 +515,3 @@ def test_features_that_are_all_zero_predict_zero(container):
     model = TwoStepRidge(alpha=0.5, task_alpha=0.0, **PAPER).fit(X, Y, tasks=tasks)
     assert_array_equal(model.predict(X), np.zeros((4, 3)))
     assert_close(model.dual_coef_, Y / 0.5 @ np.linalg.inv(tasks @ tasks.T))
-
-
-def test_every_library_computes_the_same(library):
-    for rank in ("full", "singular"):
-        side, tasks, Y = make_problem((7, 4), rank)
-        K, G, labels, K_new, G_new = (
-            library.asarray(array) for array in (side.K, tasks.K, Y, side.K_new, tasks.K_new)
-        )
-        for model in models(0.5, 0.2, "precomputed"):
-            twin = type(model)(**model.get_params()).fit(side.K, Y, tasks=tasks.K)
-            model.fit(K, labels, tasks=G)
-            found = [
-                (model.predict(K_new), twin.predict(side.K_new)),
-                (model.dual_coef_, twin.dual_coef_),
-            ]
-            if not isinstance(model, IndependentTaskRidge):
-                expected = twin.predict(side.K_new, tasks=tasks.K_new)
-                found.append((model.predict(K_new, tasks=G_new), expected))
-            for own, other in found:
-                assert type(own) is type(K)
-                assert own.dtype == K.dtype
-                scale = np.abs(other).max()
-                assert_allclose(library.to_numpy(own), other, rtol=0, atol=library.rtol * scale)

@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose
 
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing import Kronecker
 from dyadlearn.pairing.inverses import inverse_of
 from dyadlearn.solve import factor_inverse, inverse
 from dyadlearn.spectrum import Spectrum
@@ -148,28 +147,6 @@ def test_groups_of_one_size_come_together(monkeypatch):
     leave_out(given.operators, labels_of(given), groups)
     # Two groups of two and one of three at once; one of 23 in the four unknowns.
     assert sizes == [(2, 2, 2), (1, 3, 3), (4, 4)]
-
-
-@over(covering(model=["two-step", "kronecker"], groups=[False, True], weighted=[False, True]))
-def test_every_library_computes_the_same(library, model, groups, weighted):
-    rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(8, 2)), rng.normal(size=(6, 2)), rng.normal(size=30) + 2.0
-    rows, columns = np.divmod(np.sort(rng.choice(48, 30, replace=False)), 6)
-    weights = rng.uniform(0.5, 2.0, 30) if weighted else None
-
-    def found(put):
-        kind = "free" if model == "two-step" else "feature"
-        sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
-        pairing = Kronecker(*sides, 0.5, free_mean=True)
-        if model == "two-step":
-            pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        labels = Labels((rows, columns), put(Y), (8, 6), None if weights is None else put(weights))
-        return leave_out(pairing, labels, np.arange(30) // 20 if groups else None)
-
-    values = found(library.asarray)
-    assert type(values) is type(library.asarray(Y))
-    assert values.dtype == namespace(values).float64
-    close(library.to_numpy(values), found(np.asarray), 100 * library.rtol)
 
 
 @over(every(by_rows=[False, True], alpha=[1e-9, 1e-13]))

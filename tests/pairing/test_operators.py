@@ -247,33 +247,3 @@ def test_what_vanishes_without_regularisation():
     for values, expected in (([2.0, 4.0], [0.5, 0.25]), ([2.0, 0.0], [0.0, 1.0])):
         spectrum = Spectrum(np.array(values), 2, None, np.eye(2))
         assert_array_equal(Kronecker(spectrum, tasks, 0.0).remainder, np.array([expected]).T)
-
-
-@over(every(model=MODELS))
-def test_every_library_computes_the_same(library, model):
-    for kinds in (("full", "full"), ("singular", "thin")):
-        given = grids.holes(model, (6, 5), kinds=kinds)
-        spectra = [
-            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors))
-            for s in given.operators.spectra
-        ]
-        if model == "kronecker":
-            operators = Kronecker(*spectra, 0.5)
-        else:
-            operators = TwoStep(
-                spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2)
-            )
-        values = np.random.default_rng(6).normal(size=(6, 5))
-        grid = library.asarray(values)
-        for name in ("hat", "residual", "kernel"):
-            image = getattr(operators, name)(grid)
-            assert type(image) is type(grid)
-            assert image.dtype == grid.dtype
-            grids.close(
-                library.to_numpy(image), getattr(given.operators, name)(values), library.rtol
-            )
-        cells = np.divmod(np.arange(0, 30, 4), 5)
-        block = operators.residual_block(*cells)
-        assert type(block) is type(grid)
-        assert block.dtype == grid.dtype
-        grids.close(library.to_numpy(block), given.operators.residual_block(*cells), library.rtol)

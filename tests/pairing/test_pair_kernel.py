@@ -344,23 +344,6 @@ def test_single_precision(shares, kinds, letter, free, alpha):
     grids.close(found, holdout(Problem.of(pairing, Y), letter), 2e-4)
 
 
-@over(covering(kinds=KINDS[:3], shares=SHARES[2:5], letter=LETTERS, grouped=[True, False]))
-def test_in_every_library(kinds, shares, letter, grouped, library):
-    pairing, kernels, Y = posed(kinds, (6, 5), shares, True, 0.4)
-    given = {}
-    if grouped and letter != "A":
-        given = {"groups": np.arange(6) % 3} if letter in "BD" else {}
-        given |= {"task_groups": np.arange(5) % 3} if letter in "CD" else {}
-    elsewhere = PairKernel(
-        *(Spectrum.from_gram(library.asarray(kernel)) for kernel in kernels), 0.4, shares, True
-    )
-    found = holdout(Problem.of(elsewhere, library.asarray(Y)), letter, **given)
-    grids.close(
-        library.to_numpy(found), holdout(Problem.of(pairing, Y), letter, **given), library.rtol
-    )
-    grids.close(library.to_numpy(elsewhere.dual(library.asarray(Y))), pairing.dual(Y), library.rtol)
-
-
 @over(
     covering(
         shares=SHARES[:4],

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import _memory
-from dyadlearn._array import namespace
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, expansion
 from dyadlearn.pairing import process as module
@@ -270,39 +269,6 @@ def test_variances_are_those_of_the_dense_process(
             found, by_kernel, rtol=1e-9, atol=(1e-14 + 1e-16 / alpha) * prior.max(), err_msg=setting
         )
         assert (found >= 0).all()
-
-
-@over(
-    covering(
-        kind=["full", "primal", "sparse"],
-        task_kind=["singular", "thin"],
-        shares=SHARES[::3],
-        free_mean=[False, True],
-        alpha=[1e-3, 1e3],
-        where=may_be,
-    )
-)
-def test_variances_in_every_library_and_precision(
-    kind, task_kind, shares, free_mean, alpha, library
-):
-    if "sparse" in (kind, task_kind) and not library.name.startswith("numpy"):
-        return
-    problem = case((5, 4), (kind, task_kind), alpha, shares, free_mean)
-    process = problem.process(library.dtype, library.asarray)
-    expected = problem.variances()
-    for setting in SETTINGS:
-        found = process.variance(**problem.asked(setting, library.dtype, library.asarray))
-        assert found.dtype == namespace(found).float64
-        assert type(found) is type(library.asarray([0.0]))
-        size = problem.dense(setting)[2].astype(float).max()
-        rtol = 1e-4 if library.dtype == "float32" else 1e-10
-        assert_allclose(
-            library.to_numpy(found),
-            expected[setting],
-            rtol=rtol,
-            atol=0.1 * rtol * size,
-            err_msg=setting,
-        )
 
 
 @over(

@@ -144,18 +144,6 @@ def test_networks(sign, setting, constant):
     assert_allclose(found, one_by_one(pairing, stack, Setting(setting)), rtol=1e-12)
 
 
-@over(covering(model=MODELS, setting="ABD", constant=[False, True]))
-def test_in_every_library(model, setting, constant, library):
-    shape = (3, 4)
-    pairing = made(model, shape, "full", 0.5, constant, put=library.asarray, dtype=library.dtype)
-    if not pairing.knows_tasks and setting == "D":
-        return
-    stack = stack_of(shape)
-    found = hold_out_stack(pairing, library.asarray(stack), Setting(setting))
-    expected = one_by_one(made(model, shape, "full", 0.5, constant), stack, Setting(setting))
-    problems.close(library.to_numpy(found), expected, max(library.rtol, 1e-9))
-
-
 def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
     import dyadlearn.pairing.new_both as module
 

@@ -6,7 +6,6 @@ import pickle
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -417,49 +416,6 @@ def test_kernels_are_searched_too():
 
 
 # --- forms and libraries -------------------------------------------------------------------------
-
-
-@over(every(**pair_searches))
-def test_frames(Search):
-    X, Y, T = make_data()
-    rows = [f"i{i}" for i in range(12)]
-    columns = [f"t{j}" for j in range(9)]
-    groups = pd.Series(np.arange(12) // 2, rows)
-    plain = make_search(Search, cv=2).fit(X, Y, tasks=T, groups=groups.to_numpy())
-    framed = make_search(Search, cv=2).fit(
-        pd.DataFrame(X, rows)[::-1],
-        pd.DataFrame(Y, rows, columns),
-        tasks=pd.DataFrame(T, columns),
-        groups=groups[::-1],
-    )
-    pd.testing.assert_frame_equal(framed.holdout_, pd.DataFrame(plain.holdout_, rows, columns))
-    pd.testing.assert_frame_equal(framed.completed_, pd.DataFrame(plain.completed_, rows, columns))
-    assert_allclose(framed.landscape_, plain.landscape_)
-
-
-@over(
-    lines(
-        "Search letter",
-        (TwoStepRidgeCV, "B"),
-        (KroneckerRidgeCV, "A"),
-    )
-)
-def test_array_libraries(Search, letter, library):
-    X, Y, T = make_data(8, 6)
-    # in all others there is a shortcut
-    if (Search, letter) == (TwoStepRidgeCV, "B"):
-        cv = 2
-    else:
-        cv = None
-    expected = make_search(Search, letter, cv=cv).fit(X, Y, tasks=T)
-    search = make_search(Search, letter, cv=cv)
-    search.fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
-    assert type(search.holdout_) is type(library.asarray(Y))
-    assert_allclose(search.landscape_, expected.landscape_, rtol=100 * library.rtol)
-    assert (search.alpha_, search.holdout_method_) == (expected.alpha_, expected.holdout_method_)
-    assert_allclose(
-        library.to_numpy(search.holdout_), expected.holdout_, rtol=0, atol=100 * library.rtol
-    )
 
 
 # --- bad input -----------------------------------------------------------------------------------

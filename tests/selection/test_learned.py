@@ -752,17 +752,6 @@ def test_scikit_learn_conventions(estimator, checks, each):
         check(estimator)
 
 
-def test_clone_and_parameters():
-    model = LearnedKernelRidge(
-        kernel={"a": "linear", "b": ("rbf", {"gamma": 0.5})}, shrinkage=0.3, cv=4
-    )
-    assert clone(model).get_params() == model.get_params()
-    X, Y, _ = _problem()
-    fitted = clone(model).set_params(**FAST).fit(dict(zip("ab", X, strict=True)), Y)
-    assert fitted.n_features_in_ == 5
-    assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(), fitted.predict())
-
-
 def test_descriptions_go_through_splitters_and_searches():
     X, Y, T = _problem()
     rows = Descriptions(
@@ -940,16 +929,6 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
             {"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]}
         )
     assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
-
-
-def test_small_grids_in_single_precision_learn_as_in_double():
-    (X, _), Y, (T, _) = _problem(10, 7)
-    Y = _holes(Y)
-    model = LearnedKernelRidge(cv=2, stages=2, **FAST)
-    expected = model.fit(X, Y, T).stage_errors_
-    found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
-    assert found.completed_.dtype == np.float32
-    assert_allclose(found.stage_errors_, expected, rtol=1e-4)
 
 
 def test_a_score_is_that_of_the_held_out_predictions(capsys):

@@ -25,7 +25,6 @@ from dyadlearn import (
     evaluate,
     landscape,
 )
-from dyadlearn.exceptions import ModelFileError
 from dyadlearn.holdout import plan, planning
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
@@ -204,23 +203,6 @@ def test_kernels_are_searched_too(listed):
     assert search.kernel_params_ == {
         "gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]
     }
-
-
-def test_a_search_is_kept_in_a_file(listed, tmp_path):
-    for setting in "AD":
-        search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting=setting, cv=2)
-        dyadlearn.save(search, tmp_path / "model.dyad")
-        again = dyadlearn.load(tmp_path / "model.dyad")
-        assert_array_equal(again.holdout_.toarray(), search.holdout_.toarray())
-        assert_array_equal(again.landscape_, search.landscape_)
-        assert again.baselines_ == search.baselines_
-        assert_array_equal(again.predict(X[:3]), search.predict(X[:3]))
-    # Predictions of other pairs than those that are observed are no hold-out of this model.
-    kept = search.fitted_.validation
-    fewer = replace(kept, predictions=kept.predictions[:-1])
-    search.fitted_ = replace(search.fitted_, validation=fewer)
-    with pytest.raises(ModelFileError, match="do not fit together"):
-        dyadlearn.save(search, tmp_path / "other.dyad")
 
 
 # --- scores --------------------------------------------------------------------------------------

@@ -289,25 +289,6 @@ def test_frames_are_aligned_by_id(name):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(name=list(MODELS)))
-def test_array_libraries(name, library):
-    X, Y, T = make_data()
-    expected = search_for(name, setting="D").fit(X, Y, tasks=T)
-    found = search_for(name, setting="D").fit(
-        *map(library.asarray, (X, Y)), tasks=library.asarray(T)
-    )
-    assert isinstance(found.landscape_, np.ndarray)
-    assert (found.alpha_, found.task_alpha_) == (expected.alpha_, expected.task_alpha_)
-    assert type(found.holdout_) is type(library.asarray(Y))
-    assert_allclose(
-        library.to_numpy(found.holdout_),
-        expected.holdout_,
-        rtol=10 * library.rtol,
-        atol=10 * library.rtol,
-    )
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_without_tasks_all_are_the_same():
     X, Y, _ = make_data()
     independent = IndependentTaskRidgeCV(GRID).fit(X, Y)

@@ -219,7 +219,7 @@ class TwoStepRegressor(Predictor, stored=False):
         without = (np.isnan(held_out) & fitted.labels.observed).any(axis=0)
         lack = "are left without a label to learn from"
         warn_of_unlabelled(without, caller_level(), lack, _REMEDY)
-        return fitted.form.restore(held_out)
+        return fitted.form.restore(held_out.astype(fitted.precision))
 
     def predict_interval(
         self,

@@ -20,22 +20,25 @@ from sklearn.metrics import r2_score
 
 from dyadlearn.selection import evaluate
 from dyadlearn.store import load, save
+from dyadlearn.testing.framing import Frames
 from dyadlearn.testing.refitting import compare_with_refits
 from dyadlearn.testing.refusals import Wrong, refused, wrong_arguments
 from dyadlearn.testing.trial import (
     FORMS,
     N_COLUMNS,
     N_NEW,
-    N_NEW_TASKS,
     N_ROWS,
     TOLERANCES,
-    Rows,
     Trial,
     dense,
 )
 
-# Predictions and updates of the check of threads.
-N_ROUNDS = 8
+# Predictions of each thread while the model is fitted again.
+N_ROUNDS = 5
+
+# Libraries of arrays and of frames that are tried for each form of labels.
+LIBRARIES = {"full": ("array_api_strict",), "missing": ("array_api_strict", "torch")}
+FRAMES = {"full": ("pandas",), "missing": ("polars",), "weights": ("pandas",)}
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def check_parameters(trial: Trial) -> None:
     trial.close(trial.predict(again.fit(**trial.data.arguments())), expected, "refit")
 
 
-@_check("refit", *FORMS)
+@_check("refit", "full", "missing")
 def check_refit(trial: Trial) -> None:
     """Check that a second fit forgets the first."""
     keep = np.arange(N_ROWS - 1)
@@ -103,6 +106,19 @@ def check_refit(trial: Trial) -> None:
     trial.close(trial.predict(model), trial.predict(fresh), "refit")
     setting = trial.settings[0]
     trial.close(trial.hold_out(model, setting), trial.hold_out(fresh, setting), "refit")
+
+
+@_check("set_alpha", "full", "missing")
+def check_set_alpha(trial: Trial) -> None:
+    """Check that `set_alpha` gives the model that a fit with this regularisation gives."""
+    names = [name for name in ("alpha", "task_alpha") if name in trial.estimator.get_params()]
+    if not names or not hasattr(trial.estimator, "set_alpha"):
+        return
+    chosen: dict[str, Any] = dict.fromkeys(names, 3.0)
+    model = trial.fit().set_alpha(**chosen)
+    expected = trial.answers(trial.fit(**chosen))
+    trial.same(model, trial.data, expected, "hold-out", "after set_alpha")
+    assert model.get_params()["alpha"] == 3.0, "set_alpha does not change the parameter"
 
 
 @_check("hold-out", *FORMS)
@@ -230,17 +246,15 @@ def check_score(trial: Trial) -> None:
 
 @_check("input", "full", "weights", "list")
 def check_input(trial: Trial) -> None:
-    """Check that input may be read-only, it is not changed, and later changes of it or of answers change nothing."""
+    """Check that input may be read-only and stays as it is, and that later changes of it or of answers do nothing."""
 
     def frozen(values: np.ndarray) -> np.ndarray:
         copied = np.array(values)
         copied.flags.writeable = False
         return copied
 
-    locked = trial.fit(trial.data.converted(frozen))
-    expected = trial.predict(locked, trial.data.converted(frozen))
-    setting = trial.settings[0]
-    held_out = trial.hold_out(locked, setting)
+    locked = trial.data.converted(frozen)
+    expected = trial.answers(trial.fit(locked), locked)
     data = trial.data.converted(np.array)
     given = data.arguments()
     model = clone(trial.estimator).fit(**given)
@@ -249,17 +263,13 @@ def check_input(trial: Trial) -> None:
     for values in given.values():
         numbers = values if isinstance(values, np.ndarray) else values.data
         numbers[...] = 7.0
-    answer = trial.predict(model)
-    trial.close(answer, expected, "refit", "predictions follow later changes of the input")
-    if isinstance(answer, np.ndarray) and answer.flags.writeable:
-        answer[...] = 7.0
-    trial.close(trial.predict(model), expected, "refit", "predictions share memory with the model")
-    if not trial.grows:
-        for _ in range(2):
-            found = model.holdout(setting, **trial.units(model, setting))
-            trial.close(found, held_out, "refit", "hold-out shares memory with input or answers")
-            if isinstance(found, np.ndarray) and found.flags.writeable:
-                found[...] = 7.0
+    answers = trial.answers(model)
+    for question, values in answers.items():
+        trial.close(values, expected[question], "refit", f"{question} after a change of the input")
+        numbers = values if isinstance(values, np.ndarray) else values.data
+        if numbers.flags.writeable:
+            numbers[...] = 7.0
+    trial.same(model, trial.data, expected, "refit", "after a change of the answers")
 
 
 @_check("float32", "full", "missing")
@@ -267,103 +277,82 @@ def check_float32(trial: Trial) -> None:
     """Check that single precision gives answers in single precision, close to those in double precision."""
     data = trial.data.converted(lambda values: np.asarray(values, dtype=np.float32))
     model = trial.fit(data)
-    found = trial.predict(model, data)
-    assert found.dtype == np.float32, f"predictions have the type {found.dtype}"
-    trial.close(found, trial.predict(trial.fit()), "float32")
+    for question, values in trial.answers(model, data).items():
+        assert values.dtype == np.float32, f"{question}: the type is {values.dtype}"
+    trial.same(model, data, trial.answers(trial.fit()), "float32", "single precision")
 
 
 @_check("libraries", "full", "missing")
 def check_libraries(trial: Trial) -> None:
     """Check that arrays of other libraries give the same numbers, in arrays of that library."""
-    expected = trial.predict(trial.fit())
-    setting = trial.settings[0]
-    held_out = trial.hold_out(trial.fit(), setting)
-    for name in ("array_api_strict", "torch"):
+    expected = trial.answers(trial.fit())
+    for name in LIBRARIES[trial.form]:
         try:
             library = importlib.import_module(name)
         except ImportError:
             continue
         data = trial.data.converted(library.asarray)
         model = trial.fit(data)
-        found = trial.predict(model, data)
-        assert type(found) is type(data.y), f"{name} gives predictions of {type(found).__name__}"
-        trial.close(found, expected, "libraries", name)
-        if not trial.grows:
-            trial.close(trial.hold_out(model, setting), held_out, "libraries", name)
+        for question, values in trial.answers(model, data).items():
+            kind = type(values)
+            assert kind is type(data.y), f"{name}: {question} has the type {kind.__name__}"
+        trial.same(model, data, expected, "libraries", name)
 
 
-@_check("frames", "full", "missing")
+@_check("frames", "full", "missing", "weights")
 def check_frames(trial: Trial) -> None:
-    """Check that frames are matched by their ids, in any order, and answers have the ids of the question."""
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError:
-        return
-    m, q = trial.data.y.shape
-    rng = np.random.default_rng(3)
-    rows = [f"row {i}" for i in range(m)]
-    columns = rows if trial.symmetry else [f"column {j}" for j in range(q)]
-    new, new_tasks = [f"new {i}" for i in range(N_NEW)], [f"other {j}" for j in range(N_NEW_TASKS)]
-
-    def table(side: Rows, values: np.ndarray, ids: list[str], known: list[str]) -> Any:
-        names = known if side.are_kernels else [f"feature {k}" for k in range(values.shape[1])]
-        return pandas.DataFrame(values, index=ids, columns=names)
-
-    data = trial.data
-    order, task_order = rng.permutation(m), rng.permutation(q)
-    X = table(data.X, data.X.known, rows, rows)
-    given = {
-        "X": X.iloc[order, order] if data.X.are_kernels else X.iloc[order],
-        "y": pandas.DataFrame(data.y, index=rows, columns=columns),
-    }
-    if data.tasks is not None:
-        T = table(data.tasks, data.tasks.known, columns, columns)
-        shuffled = T.iloc[task_order]
-        given["tasks"] = shuffled[shuffled.index] if data.tasks.are_kernels else shuffled
-    model = clone(trial.estimator).fit(**given)
-    asked = table(data.X, data.X.new, new, rows)
-    if data.tasks is not None and trial.knows_tasks:
-        found = model.predict(asked, tasks=table(data.tasks, data.tasks.new, new_tasks, columns))
-        expected_columns = new_tasks
-    else:
-        found = model.predict(asked)
-        expected_columns = columns
-    assert list(found.index) == new, "predictions do not have the ids of the question"
-    assert list(found.columns) == expected_columns, "predictions do not have the ids of the tasks"
-    plain = trial.fit()
-    trial.close(found, trial.predict(plain), "frames")
-    if not trial.grows:
-        setting = trial.settings[0]
-        held_out = model.holdout(setting, **trial.units(model, setting))
-        assert list(held_out.index) == rows, (
-            "held-out predictions do not have the ids of the labels"
-        )
-        assert list(held_out.columns) == columns
-        trial.close(held_out, trial.hold_out(plain, setting), "frames")
+    """Check that frames are matched by their ids, in any order, and that answers have the ids of the question."""
+    expected = trial.answers(trial.fit())
+    for name in FRAMES[trial.form]:
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            continue
+        frames = Frames(library, trial)
+        data = frames.data()
+        model = trial.fit(data)
+        for question, values in trial.answers(model, data).items():
+            rows = frames.known_rows if question in TRAINING else frames.new_rows
+            if question in ("predictions", "deviations") and frames.asks_for_tasks:
+                columns = frames.new_columns
+            else:
+                columns = frames.known_columns
+            ids = frames.ids_of(values)
+            assert ids == (rows, columns), f"{name}: {question} has the ids {ids}"
+            trial.close(values, expected[question], "frames", f"{name}: {question}")
 
 
-@_check("pickle", *FORMS)
+# Answers about the rows of training.
+TRAINING = (
+    "predictions of training rows",
+    "completed labels",
+    "hold-out A",
+    "hold-out B",
+    "hold-out C",
+    "hold-out D",
+    "hold-out of groups",
+)
+
+
+@_check("pickle", "full", "missing")
 def check_pickle(trial: Trial) -> None:
-    """Check that a pickled model gives the same answers, and what can be computed again is not in the pickle."""
+    """Check that a pickled model gives the same answers, and that what can be computed again is not in the pickle."""
     model = trial.fit()
     stored = pickle.dumps(model)
-    expected = dense(trial.predict(model))
-    settings = "" if trial.grows else trial.settings[:2]
-    held_out = {setting: trial.hold_out(model, setting) for setting in settings}
+    expected = trial.answers(model)
     larger = pickle.dumps(model)
     # Hold-out may compute inverses of systems of all labels.
     inverse = 8 * np.count_nonzero(~np.isnan(trial.data.y)) ** 2
     assert len(larger) - len(stored) < inverse / 2, "the pickle has what can be computed again"
     for content in (stored, larger):
         again = pickle.loads(content)
-        assert_array_equal(dense(trial.predict(again)), expected)
-        for setting, values in held_out.items():
-            trial.close(trial.hold_out(again, setting), values, "refit")
+        assert_array_equal(dense(trial.predict(again)), dense(expected["predictions"]))
+        trial.same(again, trial.data, expected, "refit", "after a pickle")
 
 
-@_check("file", *FORMS)
+@_check("file", "full", "missing", "list")
 def check_file(trial: Trial) -> None:
-    """Check that a model file gives the same answers, or `save` refuses objects that no file can hold."""
+    """Check that a model file gives the same answers, or that `save` refuses objects that no file can hold."""
     model = trial.fit()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.dyad"
@@ -374,15 +363,15 @@ def check_file(trial: Trial) -> None:
             return
         again = load(path)
     assert type(again) is type(model)
-    assert_array_equal(dense(trial.predict(again)), dense(trial.predict(model)))
-    for setting in "" if trial.grows else trial.settings[:2]:
-        trial.close(trial.hold_out(again, setting), trial.hold_out(model, setting), "refit")
+    expected = trial.answers(model)
+    assert_array_equal(dense(trial.predict(again)), dense(expected["predictions"]))
+    trial.same(again, trial.data, expected, "refit", "after a file")
 
 
 @_check("intervals", "full", "missing")
 def check_intervals(trial: Trial) -> None:
     """Check that the lower end of an interval is not above the upper one, and more coverage is wider."""
-    if not hasattr(trial.estimator, "predict_interval") or trial.grows or "B" not in trial.settings:
+    if not trial.has_intervals:
         return
     model = trial.fit()
     narrow, wide = (

@@ -106,6 +106,8 @@ class Data:
     weights : array of shape (m, q) or None
     is_list : bool
         Whether the labels are passed as a sparse matrix.
+    new_y : array of shape (a, q) or None
+        Some labels of the new instances.
     """
 
     X: Rows
@@ -113,6 +115,7 @@ class Data:
     y: Any
     weights: Any = None
     is_list: bool = False
+    new_y: Any = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `fit`."""
@@ -137,7 +140,12 @@ class Data:
         tasks = None if self.tasks is None else self.tasks.converted(convert)
         weights = None if self.weights is None else convert(self.weights)
         return replace(
-            self, X=self.X.converted(convert), tasks=tasks, y=convert(self.y), weights=weights
+            self,
+            X=self.X.converted(convert),
+            tasks=tasks,
+            y=convert(self.y),
+            weights=weights,
+            new_y=convert(self.new_y),
         )
 
 
@@ -209,7 +217,9 @@ class Trial:
         params = self.estimator.get_params()
         side = Rows.of_features(X, X_new, params.get("kernel") == "precomputed")
         tasks = Rows.of_features(T, T_new, params.get("task_kernel") == "precomputed")
-        data = Data(side, None if self.symmetry else tasks, y)
+        new_y = rng.normal(size=(N_NEW, n_columns)) + 2.0
+        new_y[:, ::2] = np.nan
+        data = Data(side, None if self.symmetry else tasks, y, new_y=new_y)
         if self.form in ("missing", "list"):
             y[places[::2], columns[::2]] = np.nan
             if self.symmetry:
@@ -242,6 +252,39 @@ class Trial:
             return model.predict(data.X.new, tasks=data.tasks.new)
         return model.predict(data.X.new)
 
+    def answers(self, model: Any, data: Data | None = None) -> dict[str, Any]:
+        """Return what a fitted model can be asked for, by names."""
+        data = self.data if data is None else data
+        X = data.X.new
+        tasks = data.tasks.new if self.knows_tasks and data.tasks is not None else None
+        options = inspect.signature(model.predict).parameters
+        found = {"predictions": self.predict(model, data)}
+        for setting in self.settings[:2]:
+            if self.grows:
+                held_out = model.holdout(data.X.known, data.y, setting)
+            else:
+                held_out = model.holdout(setting, **self.units(model, setting))
+            found[f"hold-out {setting}"] = held_out
+        if not self.grows:
+            found["predictions of training rows"] = model.predict()
+            if "B" in self.settings and not self.symmetry:
+                found["hold-out of groups"] = model.holdout("B", **self.groups("B"))
+        if hasattr(model, "completed_"):
+            found["completed labels"] = model.completed_
+        if self.has_intervals:
+            found["lower ends"], found["upper ends"] = model.predict_interval(X, coverage=0.3)
+        if "return_std" in options:
+            found["deviations"] = model.predict(X, tasks, return_std=True)[1]
+        if "labels" in options and tasks is not None:
+            found["predictions with labels"] = model.predict(X, labels=data.new_y)
+        return found
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the model has intervals of new instances."""
+        is_asked = "B" in self.settings and not self.grows
+        return is_asked and hasattr(self.estimator, "predict_interval")
+
     def hold_out(self, model: Any, setting: str, **units: Any) -> np.ndarray:
         """Return the held-out predictions as a grid, NaN where there are none."""
         if self.grows:
@@ -272,17 +315,28 @@ class Trial:
     def close(self, found: Any, expected: Any, name: str, what: str = "") -> None:
         """Compare two arrays by the tolerance of a check."""
         expected = dense(expected)
-        scale = np.nanmax(np.abs(expected))
-        assert scale > 0, "the check compares nothing"
-        assert_allclose(
-            dense(found), expected, rtol=0, atol=TOLERANCES[name] * scale, err_msg=what or name
-        )
+        found = dense(found)
+        finite = np.isfinite(expected)
+        assert finite.any(), "the check compares nothing"
+        scale = np.max(np.abs(expected[finite]))
+        tolerance = TOLERANCES[name] * scale
+        assert_allclose(found, expected, rtol=0, atol=tolerance, err_msg=what or name)
+
+    def same(self, model: Any, data: Data, expected: dict[str, Any], name: str, what: str) -> None:
+        """Compare all answers of a model by the tolerance of a check."""
+        found = self.answers(model, data)
+        assert found.keys() == expected.keys()
+        for question, values in found.items():
+            self.close(values, expected[question], name, f"{what}: {question}")
 
 
 def dense(values: Any) -> np.ndarray:
     """Return predictions of any type as an array of numpy; a sparse matrix has NaN where nothing is stored."""
     if sparse.issparse(values):
         return _spread(values)
+    if hasattr(values, "to_dicts"):
+        # A frame of polars has its ids in the first column.
+        values = values.drop(values.columns[0])
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):

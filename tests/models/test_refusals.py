@@ -1,0 +1,671 @@
+"""Wrong input, parameters and questions are refused by one sentence, and nothing is lost by it.
+
+The tables have what is wrong, the type of the error and a part of its sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.exceptions import IdError, KernelError, LeverageError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.kernels import kernel_names
+from sweeps import every, lines, over
+
+M = 6
+Q = 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+Y = RNG.normal(size=(M, Q))
+K = X @ X.T + np.eye(M)
+G = T @ T.T + np.eye(Q)
+ROWS = list("abcdef")
+TASKS = ["t0", "t1", "t2", "t3"]
+LABELS = pd.DataFrame(Y, ROWS, TASKS)
+TEXT = np.array([["x"] * 4] * 6)
+
+MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
+PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
+every_model = {"Model": MODELS}
+every_pair_model = {"Model": PAIR_MODELS}
+
+
+def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+    """Return a model on given kernels."""
+    if Model is not IndependentTaskRidge:
+        params["task_kernel"] = "precomputed"
+    return Model(kernel="precomputed", **params)
+
+
+def spoilt(array: np.ndarray, value: float, *where: int) -> np.ndarray:
+    """Return a copy with one entry, symmetric ones in a kernel, replaced."""
+    copy = array.copy()
+    copy[where or (0, 1)] = value
+    return copy
+
+
+def refused(call: Any, error: Any, sentence: str) -> None:
+    """Assert that a call raises an error with a part of a sentence."""
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+def converted(library: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with arrays of a library in place of arrays of numbers of numpy."""
+    return {
+        name: library.asarray(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        else value
+        for name, value in given.items()
+    }
+
+
+# --- fit ---------------------------------------------------------------------------------------
+
+ROWS_OF_LABELS = r"^X has 6 instances, but Y has 5 rows: give one row of labels per instance\.$"
+ROWS_OF_TASKS = (
+    r"^tasks has 3 rows, but Y has 4 columns: give one row per task\. If .* Tasks\(tasks\)\.$"
+)
+NOTHING = r"^Y is NaN everywhere: no label is observed, so there is nothing to learn from\.$"
+SQUARE = r"^The precomputed {} kernel must be a square matrix, found shape \({}\)"
+NO_WEIGHTS = "^sample_weight .*must hold finite numbers of at least 0"
+#: What stands in place of X, Y and the other arguments of all models, and of models on kernels.
+FIT = [
+    ({"y": Y[:5]}, ValueError, ROWS_OF_LABELS),
+    ({"tasks": T[:3]}, ValueError, ROWS_OF_TASKS),
+    ({"X": pd.DataFrame(X[:5], ROWS[:5]), "y": LABELS}, ValueError, "X has 5 .* Y has 6 rows"),
+    ({"y": LABELS, "tasks": pd.DataFrame(T[:3], TASKS[:3])}, ValueError, "tasks has 3 rows"),
+    ({"X": X[:, 0]}, ValueError, "must be a matrix, found 1 dimension|Expected 2D array, got 1D"),
+    ({"tasks": T[:, 0]}, ValueError, "tasks must be a matrix|Expected 2D array, got 1D"),
+    ({"y": Y[:, :, None]}, ValueError, "must have one or two dimensions|Found array with dim 3"),
+    ({"y": Y[:, :0]}, ValueError, r"Y .*\(6, 0\).*empty|Y .*empty.*\(6, 0\)"),
+    ({"y": Y[:0]}, ValueError, r"Y .*\(0, 4\).*empty|Y .*empty.*\(0, 4\)"),
+    ({"y": np.empty(0)}, ValueError, r"Y .*\(0,\).*empty|Y .*empty.*\(0,\)"),
+    ({"tasks": T[:0]}, ValueError, r"tasks .*\(0, 2\).*empty|tasks .*empty.*\(0, 2\)"),
+    ({"tasks": T[:, :0]}, ValueError, r"tasks .*\(4, 0\).*empty|tasks .*empty.*\(4, 0\)"),
+    ({"X": X[:0]}, ValueError, r"\(0, ?3\)"),
+    ({"X": X[:, :0]}, ValueError, r"\(6, ?0\)"),
+    ({"y": None}, ValueError, "Ridge requires y to be passed, but the target y is None"),
+    ({"X": spoilt(X, np.nan)}, ValueError, "X contains (NaN|infinity)"),
+    ({"X": spoilt(X, -np.inf)}, ValueError, "X contains (NaN|infinity)"),
+    ({"tasks": spoilt(T, np.nan)}, ValueError, "tasks contains (NaN|infinity)"),
+    ({"tasks": spoilt(T, np.inf)}, ValueError, "tasks contains (NaN|infinity)"),
+    ({"y": spoilt(Y, np.inf)}, ValueError, "Y contains infinity"),
+    ({"y": spoilt(Y, -np.inf)}, ValueError, "Y contains infinity"),
+    ({"y": spoilt(spoilt(Y, np.nan, 2, 2), np.inf)}, ValueError, "Y contains infinity"),
+    ({"y": np.full((M, Q), np.nan)}, ValueError, NOTHING),
+    ({"y": np.full((M, Q), np.nan), "tasks": T}, ValueError, NOTHING),
+    (
+        {"sample_weight": np.ones(5)},
+        ValueError,
+        r"^sample_weight must give a weight for each of 6 instances or 6 × 4 cells, found shape \(5,\)",
+    ),
+    ({"sample_weight": np.ones((4, 6))}, ValueError, r"^sample_weight .*found shape \(4, 6\)"),
+    ({"sample_weight": np.full(6, -1.0)}, ValueError, NO_WEIGHTS),
+    ({"sample_weight": np.full((6, 4), np.nan)}, ValueError, NO_WEIGHTS),
+    ({"sample_weight": np.full(6, np.inf)}, ValueError, NO_WEIGHTS),
+    (
+        {"sample_weight": np.zeros((6, 4))},
+        ValueError,
+        "^sample_weight is zero wherever Y is observed: give some cells a positive weight",
+    ),
+    ({"sample_weight": ["a"] * 6}, ValueError, "^sample_weight holds text where numbers belong"),
+    (
+        {"y": LABELS, "sample_weight": pd.Series(1.5, list("ghijkl"))},
+        IdError,
+        "sample_weight",
+    ),
+    (
+        {"y": LABELS, "sample_weight": pd.DataFrame(1.5, ROWS, list("uvwx"))},
+        IdError,
+        "the columns of sample_weight",
+    ),
+]
+FIT_KERNELS = [
+    ({"y": Y[:5]}, ValueError, ROWS_OF_LABELS),
+    ({"X": X}, KernelError, SQUARE.format("instance", "6, 3") + r"\. For features, "),
+    ({"tasks": T}, KernelError, SQUARE.format("task", "4, 2")),
+    ({"X": spoilt(K, np.nan)}, ValueError, "X contains (NaN|infinity)"),
+    ({"tasks": spoilt(G, np.inf)}, ValueError, "tasks contains (NaN|infinity)"),
+]
+
+
+@over(lines("given error sentence", *FIT))
+@over(every(**every_model))
+def test_arguments_of_fit(Model, given, error, sentence, library):
+    if Model is IndependentTaskRidge and "tasks" in given and error is not ValueError:
+        return
+    model = Model().fit(X, Y)
+    predicted = model.predict(X)
+    arguments = converted(library, {"X": X, "y": Y} | given)
+    if any(isinstance(value, pd.DataFrame | pd.Series) for value in given.values()):
+        arguments = {"X": X, "y": Y} | given
+    refused(lambda: model.fit(**arguments), error, sentence)
+    assert_array_equal(model.predict(X), predicted)
+
+
+@over(lines("given error sentence", *FIT_KERNELS))
+@over(every(**every_pair_model))
+def test_kernels_of_fit(Model, given, error, sentence, library):
+    arguments = converted(library, {"X": K, "y": Y} | given)
+    refused(lambda: precomputed(Model).fit(**arguments), error, sentence)
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+NUMBER = "must be a (finite )?number of at least 0, found "
+NUMBERS = [
+    *((value, ValueError) for value in (-1e-9, np.nan, np.inf)),
+    *((value, TypeError) for value in ("1", None, True, [1.0], np.ones(2))),
+]
+FILTER = r"filter must be a spectral filter such as Tikhonov\(\), found "
+KERNEL = "kernel must be one of .*rbf.*, or a callable, found "
+#: Parameters, the models that have them, the type of the error and a part of its sentence.
+PARAMETERS = [
+    *(({"alpha": value}, PAIR_MODELS, error, f"^alpha {NUMBER}") for value, error in NUMBERS),
+    *(
+        ({"alpha": value}, [IndependentTaskRidge], error, f"^alpha {NUMBER}")
+        for value, error in NUMBERS[:6]
+    ),
+    (
+        {"alpha": [1.0]},
+        [IndependentTaskRidge],
+        ValueError,
+        "^alpha has 1 values, but Y has 4 tasks",
+    ),
+    *(
+        ({"task_alpha": value}, [TwoStepRidge], error, f"^task_alpha {NUMBER}")
+        for value, error in NUMBERS
+    ),
+    *(({"tol": value}, PAIR_MODELS, error, f"^tol {NUMBER}") for value, error in NUMBERS),
+    *(
+        (
+            {"max_iter": value},
+            PAIR_MODELS,
+            ValueError,
+            "^max_iter must be a whole number of at least 1, found ",
+        )
+        for value in (0, -3, 2.5, "1", None, True, [1.0], np.ones(2))
+    ),
+    ({"kernel": "rgf"}, MODELS, KernelError, r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\?"),
+    *(({"kernel": name}, MODELS, KernelError, KERNEL) for name in (3, None, ["rbf"])),
+    (
+        {"task_kernel": "tanimto"},
+        PAIR_MODELS,
+        KernelError,
+        r"^Unknown kernel 'tanimto'\. Did you mean 'tanimoto'\? Known are .*linear",
+    ),
+    *(
+        (
+            {name: {"gamma": 1.0}},
+            PAIR_MODELS,
+            KernelError,
+            "'linear' takes no parameter 'gamma'; it",
+        )
+        for name in ("kernel_params", "task_kernel_params")
+    ),
+    (
+        {"kernel": lambda A, B: A[:, 0]},
+        MODELS,
+        KernelError,
+        r"expected shape \(6, 6\), found \(6,\)",
+    ),
+    *(
+        (
+            {"repair": value},
+            MODELS,
+            ValueError,
+            rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$",
+        )
+        for value in ("mend", None, True)
+    ),
+    *(
+        ({name: value}, [TwoStepRidge], TypeError, f"^{name[:-6]}{FILTER}")
+        for name in ("filter", "task_filter")
+        for value in ("tikhonov", 1.0, Tikhonov)
+    ),
+    ({"filter": "tikhonov"}, [IndependentTaskRidge], TypeError, f"^{FILTER}"),
+]
+
+
+@over(lines("params models error sentence", *PARAMETERS))
+def test_parameters(params, models, error, sentence):
+    for Model in models:
+        refused(lambda Model=Model: Model(**params).fit(X, Y, tasks=T), error, sentence)
+
+
+def test_an_unknown_kernel_lists_the_known_ones():
+    with pytest.raises(KernelError) as caught:
+        TwoStepRidge(kernel="rgf").fit(X, Y)
+    for name in kernel_names():
+        assert name in str(caught.value)
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+WIDTH = r"^X has {} features, but {} is expecting {} features as input"
+NO_TASKS = r"knows nothing of tasks: fit it with tasks="
+#: The method of a model that was fitted on X, Y and T, its arguments, and the error.
+QUESTIONS = [
+    ("predict", (X, T[:, :1]), ValueError, r"^tasks has 1 columns, expected 2 features\.$"),
+    (
+        "score",
+        (X, Y, T[:2]),
+        ValueError,
+        r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks\(tasks\)\.$",
+    ),
+    (
+        "score",
+        (X, Y[:5]),
+        ValueError,
+        r"Y has shape \(5, 4\), but the predictions .* have shape \(6, 4\)",
+    ),
+    ("score", (X, np.full((M, Q), np.nan)), ValueError, NOTHING),
+    (
+        "score",
+        (X, spoilt(Y, np.nan), None, np.arange(6.0)),
+        ValueError,
+        "^score takes sample_weight only if no label is missing",
+    ),
+]
+QUESTIONS_OF_KERNELS = [
+    ("predict", (spoilt(K, np.inf),), "X contains (NaN|infinity)"),
+    ("predict", (K, spoilt(G, np.nan)), "tasks contains (NaN|infinity)"),
+    (
+        "predict",
+        (K, G[:, :3]),
+        r"^tasks has 3 columns, expected 4 kernel values with the training tasks\.$",
+    ),
+]
+
+
+@over(lines("method given error sentence", *QUESTIONS))
+@over(every(**every_pair_model))
+def test_questions(Model, method, given, error, sentence):
+    refused(lambda: getattr(Model().fit(X, Y, tasks=T), method)(*given), error, sentence)
+
+
+@over(lines("method given sentence", *QUESTIONS_OF_KERNELS))
+@over(every(**every_pair_model))
+def test_questions_of_models_on_kernels(Model, method, given, sentence, library):
+    model = precomputed(Model).fit(*map(library.asarray, (K, Y)), tasks=library.asarray(G))
+    refused(lambda: getattr(model, method)(*map(library.asarray, given)), ValueError, sentence)
+
+
+@over(every(**every_model))
+def test_instances_of_another_width(Model, library):
+    name = Model.__name__
+    model = Model().fit(library.asarray(X), library.asarray(Y))
+    new = library.asarray(X[:, :2])
+    refused(lambda: model.predict(new), ValueError, WIDTH.format(2, name, 3))
+    model = precomputed(Model).fit(library.asarray(K), library.asarray(Y))
+    new = library.asarray(K[:, :5])
+    refused(lambda: model.predict(new), ValueError, WIDTH.format(5, name, 6))
+
+
+@over(every(method=["predict", "predict_pairs", "score"]))
+@over(every(**every_pair_model))
+def test_without_a_task_side_there_are_no_new_tasks(Model, method):
+    model = Model().fit(X, Y)
+    given = {"predict": (X, T), "predict_pairs": (X, T, [(0, 0)]), "score": (X, Y, T)}[method]
+    sentence = f"^This {Model.__name__} {NO_TASKS}"
+    refused(lambda: getattr(model, method)(*given), ValueError, sentence)
+
+
+def test_repeated_ids_are_named_with_their_table():
+    twice = ["a", *ROWS[:5]]
+    labels = pd.DataFrame(Y, ROWS, TASKS)
+    with pytest.raises(
+        IdError,
+        match=r"^The index of X has repeated ids: 'a' \(1 of \d+ ids\): aggregate or rename "
+        r"them\.$",
+    ):
+        TwoStepRidge().fit(pd.DataFrame(X, twice), labels)
+    with pytest.raises(IdError, match=r"^The index of Y has repeated ids: 'a' \("):
+        TwoStepRidge().fit(X, pd.DataFrame(Y, twice, TASKS))
+    with pytest.raises(
+        IdError, match=r"^The index of tasks has repeated ids: 't[01]', 't[01]' \(2 of 2 ids\)"
+    ):
+        TwoStepRidge().fit(X, labels, tasks=pd.DataFrame(T, ["t0", "t1", "t1", "t0"]))
+    with pytest.raises(IdError, match=r"^Column 'who' of X has repeated ids: 'a' \("):
+        TwoStepRidge().fit(pl.DataFrame({"who": twice, "f": X[:, 0]}), Y)
+    model = TwoStepRidge().fit(X, Y)
+    with pytest.raises(IdError, match=r"^The index of X has repeated ids: 'a' \("):
+        model.predict(pd.DataFrame(X, twice))
+
+
+@over(every(side=["X", "Y", "tasks"]))
+def test_repeated_columns_are_named_with_their_table(side):
+    tables = {"X": pd.DataFrame(X), "Y": pd.DataFrame(Y), "tasks": pd.DataFrame(T)}
+    tables[side].columns = ["u"] * tables[side].shape[1]
+    with pytest.raises(IdError, match=rf"[Cc]olumns of {side} .*repeated ids: 'u'"):
+        TwoStepRidge().fit(tables["X"], tables["Y"], tasks=tables["tasks"])
+
+
+def test_only_a_few_of_many_ids_are_listed():
+    names = [f"i{i}" for i in range(30)]
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    others = [f"j{i}" for i in range(30)]
+    with pytest.raises(IdError) as caught:
+        TwoStepRidge().fit(pd.DataFrame(rows, names), pd.DataFrame(rows, others))
+    message = str(caught.value)
+    assert "30 only in the rows of Y ('j0', 'j1', 'j2', 'j3', 'j4', …)" in message
+    assert "30 only in X ('i0', 'i1', 'i2', 'i3', 'i4', …)" in message
+    assert "i5" not in message
+
+
+@over(
+    every(
+        labels={
+            "pandas": pd.DataFrame({"a": [1.0, None, 2.0, None, 0.0, 1.0]}),
+            "pandas-Int64": pd.DataFrame({"a": pd.array([1, None, 2, None, 0, 1], dtype="Int64")}),
+            "polars-int": pl.DataFrame({"a": [1, None, 2, None, 0, 1]}),
+            "polars-float": pl.DataFrame({"a": [1.0, None, 2.0, float("nan"), 0.0, 1.0]}),
+            "polars-series": pl.Series([1.0, None, 2.0, None, 0.0, 1.0]),
+            "pandas-series": pd.Series([1.0, None, 2.0, None, 0.0, 1.0]),
+        }
+    )
+)
+def test_every_way_to_write_a_missing_label_is_read(labels):
+    expected = (
+        IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
+    )
+    found = TwoStepRidge().fit(X, labels).predict(X)
+    assert_allclose(np.asarray(found).reshape(-1), expected, rtol=1e-9)
+
+
+def test_weights_on_holes_only_are_refused():
+    labels = spoilt(Y, np.nan, 0)
+    weights = np.zeros((M, Q))
+    weights[0] = 1.0
+    with pytest.raises(ValueError, match=r"^sample_weight is zero wherever Y is observed"):
+        TwoStepRidge().fit(X, labels, sample_weight=weights)
+
+
+@over(every(**every_model))
+def test_sparse_labels_that_are_all_the_same_are_refused(Model):
+    with pytest.raises(
+        ValueError, match=r"^All 2 labels that Y stores are 1, and cells that a sparse matrix"
+    ):
+        Model().fit(X, sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float))
+
+
+def test_a_sparse_precomputed_kernel_is_refused():
+    with pytest.raises(TypeError, match=r"[Ss]parse.* X, but dense data is required"):
+        precomputed().fit(sparse.csr_array(K), Y)
+    with pytest.raises(TypeError, match=r"[Ss]parse.* tasks, but dense data is required"):
+        precomputed().fit(K, Y, tasks=sparse.csr_array(G))
+
+
+@over(every(text=[TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT)]))
+def test_text_where_numbers_belong_is_refused_by_name(text):
+    with pytest.raises(ValueError, match=r"\bX\b"):
+        TwoStepRidge().fit(text, Y)
+    with pytest.raises(ValueError, match=r"\bY\b"):
+        TwoStepRidge().fit(X, text)
+    with pytest.raises(ValueError, match=r"\btasks\b"):
+        TwoStepRidge().fit(X, Y, tasks=text[:4])
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        TwoStepRidge().fit(X + 0j, Y)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        TwoStepRidge().fit(X, Y + 0j)
+
+
+@over(every(**every_model))
+def test_labels_on_their_side_are_told_by_their_ids(Model):
+    features = pd.DataFrame(X, index=ROWS)
+    labels = pd.DataFrame(Y, index=ROWS, columns=TASKS)
+    tasks = pd.DataFrame(T, index=TASKS)
+    with pytest.raises(
+        IdError, match=r"^Y looks transposed: its columns have the ids of X.* pass Y\.T\.$"
+    ):
+        Model().fit(features, labels.T)
+    with pytest.raises(
+        IdError, match=r"^Y looks transposed.* pass Y\.T, or exchange X and tasks\.$"
+    ):
+        Model().fit(features, labels.T, tasks=tasks)
+    with pytest.raises(IdError, match="exchange X and tasks"):
+        Model().fit(tasks, labels, tasks=features)
+    # As many instances as tasks: sizes would tell nothing.
+    with pytest.raises(IdError, match=r"^Y looks transposed"):
+        Model().fit(features.iloc[:4], labels.iloc[:4].T, tasks=tasks)
+    with pytest.raises(IdError, match=r"^Y looks transposed"):
+        OnlineTwoStepRidge().fit(features, labels.T)
+
+
+def test_arrays_that_fit_the_other_way_round_are_told_by_their_sizes():
+    with pytest.raises(
+        ValueError,
+        match=r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$",
+    ):
+        TwoStepRidge().fit(X, Y.T)
+    with pytest.raises(
+        ValueError, match=r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"
+    ):
+        TwoStepRidge().fit(T, Y, tasks=X)
+
+
+def test_a_block_of_a_kernel_on_its_side_is_told():
+    model = precomputed().fit(
+        pd.DataFrame(K, index=ROWS, columns=ROWS),
+        pd.DataFrame(Y, index=ROWS, columns=TASKS),
+        pd.DataFrame(G, TASKS, TASKS),
+    )
+    block, task_block = (
+        pd.DataFrame(part[:2], index=["u", "v"], columns=ids)
+        for part, ids in ((K, ROWS), (G, TASKS))
+    )
+    with pytest.raises(
+        IdError, match=r"^X looks transposed: the training ids are in its rows.*pass X\.T\.$"
+    ):
+        model.predict(block.T)
+    with pytest.raises(IdError, match=r"^tasks looks transposed"):
+        model.predict(block, tasks=task_block.T)
+
+
+def test_features_in_another_order_are_refused_with_a_remedy():
+    features = pd.DataFrame(X, columns=list("abc"))
+    tasks = pd.DataFrame(T, columns=list("de"))
+    for model in (
+        TwoStepRidge().fit(features, Y, tasks=tasks),
+        OnlineTwoStepRidge().fit(features, Y, tasks=tasks),
+    ):
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+            model.predict(features[["b", "a", "c"]])
+        with pytest.raises(
+            ValueError, match=r"names of tasks .*; put the columns in the order of the training"
+        ):
+            model.predict(features, tasks=tasks[["e", "d"]])
+        with pytest.raises(
+            ValueError, match=r"names of tasks .*; pass the features of the training data\.$"
+        ):
+            model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
+
+
+@over(every(label=["", "  ", None, float("nan"), pd.NA]))
+def test_an_id_that_is_missing_or_empty_is_refused(label):
+    ids = [*ROWS[:-1], label]
+    with pytest.raises(IdError, match=r"^The index of X has no id at position 5"):
+        TwoStepRidge().fit(pd.DataFrame(X, index=pd.Index(ids, dtype=object)), Y)
+    with pytest.raises(IdError, match=r"^The columns of Y has no id at position 3"):
+        TwoStepRidge().fit(X, pd.DataFrame(Y, columns=pd.Index([*TASKS[:-1], label], dtype=object)))
+
+
+def test_ids_that_differ_in_type_only_are_told():
+    features = pd.DataFrame(X, index=range(6))
+    labels = pd.DataFrame(Y, index=list("012345"))
+    with pytest.raises(
+        IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"
+    ):
+        TwoStepRidge().fit(features, labels)
+
+
+def test_a_missing_feature_is_named():
+    frame = pd.DataFrame(spoilt(X, np.nan, 3, 1), index=ROWS, columns=list("uvw"))
+    for features, place in (
+        (frame, "row 'd', column 'v'"),
+        (frame.to_numpy(), "row 3, column 1, counted from 0"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^Input X contains NaN in {place}: only labels may be missing"
+        ):
+            TwoStepRidge().fit(features, Y)
+    with pytest.raises(ValueError, match="^Input tasks contains NaN in row 2, column 0"):
+        TwoStepRidge().fit(X, Y, tasks=spoilt(T, np.nan, 2, 0))
+
+
+def test_text_is_told_apart():
+    drugs = pd.DataFrame({"smiles": ["CCO"] * M}, index=ROWS)
+    with pytest.raises(
+        ValueError,
+        match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.MorganFingerprints",
+    ):
+        TwoStepRidge().fit(drugs, Y)
+    commas = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))
+    with pytest.raises(ValueError, match=r"^Y holds text .* Write decimals with a point\.$"):
+        TwoStepRidge().fit(X, commas)
+
+
+def test_independent_tasks_know_no_new_tasks():
+    model = IndependentTaskRidge().fit(X, Y, tasks=T)
+    with pytest.raises(
+        ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"
+    ):
+        model.predict(X, tasks=T)
+
+
+@over(
+    lines(
+        "model tasks",
+        (TwoStepRidge(kernel="rbf"), None),
+        (IndependentTaskRidge(kernel="rbf"), None),
+        (TwoStepRidge(task_kernel="rbf"), T),
+        (KroneckerRidge(kernel="rbf"), T),
+        (KroneckerRidge(task_kernel=lambda A, B: A @ B.T), T),
+    )
+)
+def test_coef_exists_only_in_the_primal(model, tasks):
+    model.fit(X, Y, tasks=tasks)
+    assert not hasattr(model, "coef_")
+    with pytest.raises(
+        AttributeError,
+        match=r"^coef_ exists only in the primal: linear kernels, fewer features than rows; see "
+        r"dual_coef_\.$",
+    ):
+        _ = model.coef_
+
+
+@over(every(**every_model))
+def test_an_unfitted_model_says_so(Model):
+    message = f"This {Model.__name__} instance is not fitted yet"
+    model = Model()
+    for call in (
+        lambda: model.predict(X),
+        lambda: model.predict_pairs(X, None, [(0, 0)]),
+        lambda: model.score(X, Y),
+        lambda: model.set_alpha(1.0),
+        lambda: model.dual_coef_,
+        lambda: model.coef_,
+        lambda: model.completed_,
+        lambda: model.n_iter_,
+        lambda: model.residual_,
+        lambda: model.holdout("B"),
+    ):
+        with pytest.raises(NotFittedError, match=message):
+            call()
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_a_failed_first_fit_leaves_the_model_unfitted():
+    model = precomputed(repair="error")
+    with pytest.raises(KernelError):
+        model.fit(K, Y, tasks=spoilt(G, 9.0))
+    with pytest.raises(NotFittedError):
+        model.predict(K)
+
+
+@over(lines("value error", *[*NUMBERS[:4], NUMBERS[5]]))
+@over(every(**every_model))
+def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
+    model = Model(alpha=0.5).fit(X, Y, tasks=T)
+    predicted = model.predict(X)
+    dual = model.dual_coef_
+    params = model.get_params()
+    with pytest.raises(error, match="alpha must be a"):
+        model.set_alpha(value)
+    assert_array_equal(model.predict(X), predicted)
+    assert_array_equal(model.dual_coef_, dual)
+    assert model.get_params() == params
+
+
+@over(every(alphas=[(2.0, -1.0), (-1.0, 2.0), (2.0, "x")]))
+def test_one_refused_alpha_refuses_both(alphas):
+    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
+    predicted = model.predict(X, tasks=T)
+    with pytest.raises((TypeError, ValueError), match="alpha must be"):
+        model.set_alpha(*alphas)
+    assert (model.alpha, model.task_alpha) == (0.5, 0.25)
+    assert_array_equal(model.predict(X, tasks=T), predicted)
+
+
+@over(every(model=[TwoStepRidge(0.5, 0.25), KroneckerRidge(0.5)]))
+def test_an_alpha_that_cannot_be_solved_leaves_the_model_as_it_was(model):
+    """At λ = 0 too few labels are left to say anything of the missing ones: the last thing that may fail."""
+    labels = np.full((M, Q), np.nan)
+    labels[0] = 1.0
+    model.fit(X, labels, tasks=T)
+    params = model.get_params()
+    predicted = model.predict(X)
+    completed = model.completed_
+    with pytest.raises(LeverageError):
+        model.set_alpha(*[0.0] * (2 if isinstance(model, TwoStepRidge) else 1))
+    assert model.get_params() == params
+    assert_array_equal(model.predict(X), predicted)
+    assert_array_equal(model.completed_, completed)
+    assert_array_equal(model.set_alpha().predict(X), predicted)
+
+
+def test_none_leaves_alphas_as_they_are():
+    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
+    assert model.set_alpha().get_params()["alpha"] == 0.5
+    model.set_alpha(task_alpha=3.0)
+    assert (model.alpha, model.task_alpha) == (0.5, 3.0)
+    assert_allclose(
+        model.predict(X, tasks=T),
+        TwoStepRidge(0.5, 3.0).fit(X, Y, tasks=T).predict(X, tasks=T),
+        rtol=1e-12,
+    )
+
+
+@over(every(**every_model, kernel=["linear", "rbf"]))
+def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
+    model = Model(alpha=0.5, kernel=kernel).fit(X, Y)
+    predicted = model.predict(X)
+    dual = model.dual_coef_
+    model.set_params(alpha=50.0)
+    assert_array_equal(model.predict(X), predicted)
+    assert_array_equal(model.dual_coef_, dual)
+
+
+@over(every(**every_model, kernel=["linear", "rbf"]))
+def test_a_failed_refit_forgets_no_width(Model, kernel):
+    model = Model(kernel=kernel).fit(pd.DataFrame(X, columns=list("fgh")), Y)
+    predicted = model.predict(pd.DataFrame(X, columns=list("fgh")))
+    with pytest.raises(ValueError, match="Y contains infinity"):
+        model.fit(pd.DataFrame(X[:, :2], columns=list("uv")), spoilt(Y, np.inf))
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["f", "g", "h"]
+    assert_array_equal(model.predict(pd.DataFrame(X, columns=list("fgh"))), predicted)
