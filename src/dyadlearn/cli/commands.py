@@ -62,7 +62,7 @@ class Datasets(options.Options, module="demo"):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.LabelFile, options.Sides, module="tune"):
+class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -94,14 +94,23 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
 
         dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --instances
         sim=kernel.csv -o model.dyad
+
+    One table may hold everything: --smiles, --sequence and --label name its columns. The first
+    column is that of the instances, the second that of the tasks; SMILES come before sequences.
+    Equal structures are one instance or task.
+
+        dyadlearn tune table.csv --smiles drug_smiles --sequence target_seq --label y -o model.dyad
     """
 
     labels: Annotated[
         Path,
         Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs."),
     ]
-    instances: Annotated[list[str], options.INSTANCES]
+    instances: options.Instances = None
     tasks: options.Tasks = None
+    label: Annotated[
+        str | None, Option(metavar="COLUMN", help="One table: its column of labels.")
+    ] = None
     output: Annotated[
         Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")
     ]
@@ -112,9 +121,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     tasks_smiles: Annotated[
         options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")
     ] = None
-    fingerprint: Annotated[
-        str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")
-    ] = None
+    fingerprint: options.Fingerprint = None
     drop_invalid: Annotated[
         bool, Option(help="Leave out SMILES and sequences that cannot be read.")
     ] = False
@@ -186,12 +193,15 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     needs: ClassVar[Rules] = dict.fromkeys(
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
     )
+    needs |= {"instances_smiles": ("instances",)}
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models to try: by default those that have all given options."""
         if self.model is not None:
             return (self.model,)
+        if self.id_column:
+            return ("independent",)
         models: tuple[str, ...] = options.COMPARED
         for name in ("task_alphas", "constants"):
             if getattr(self, name) is not None:
@@ -201,6 +211,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
+        self._check_structures()
         name = self.model
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
@@ -211,15 +222,44 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
             )
         self._check_tasks()
         self._check_options_of_models()
-        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
+        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles or self.smiles):
             raise ValueError(
-                "--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave "
-                "it out."
+                "--fingerprint goes with --instances-smiles, --tasks-smiles or --smiles: add one, "
+                "or leave it out."
             )
+
+    def has(self, name: str) -> bool:
+        """Return whether an option is given; tasks may be described in one table too."""
+        is_in_table = name == "tasks" and [kind for kind, _ in self.structures[1:]] not in ([], ["ids"])
+        return is_in_table or super().has(name)
+
+    def _check_structures(self) -> None:
+        """Raise unless the instances are described, by files or by columns of one table."""
+        columns = self.structures
+        if not columns and self.label is None:
+            if not self.instances:
+                raise ValueError(
+                    "Give the instances by --instances, or name columns of the table by --smiles, "
+                    "--sequence and --label."
+                )
+            return
+        in_files = ("instances", "tasks", "columns", "format", "transpose")
+        for option in written_options(*in_files):
+            raise ValueError(
+                f"{option} is for labels and sides in several files: leave it out beside "
+                f"--smiles, --sequence, --id and --label."
+            )
+        if len(columns) != 2 or columns[0][0] == "ids":
+            raise ValueError(
+                "Name the columns of both sides of the table: two of --smiles and --sequence, or "
+                "one of them and --id."
+            )
+        if self.label is None:
+            raise ValueError("Name the column of the labels by --label.")
 
     def _check_tasks(self) -> None:
         """Raise if the model needs tasks and has none."""
-        if self.tasks or not _registry.MODELS[self.models[0]].needs_tasks:
+        if self.has("tasks") or not _registry.MODELS[self.models[0]].needs_tasks:
             return
         if self.model:
             which = f"The {self.model} model learns"
