@@ -356,6 +356,10 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     --explain lists the training labels that one prediction comes from: by pair, by instance and by
     task. Each list sums to the prediction.
 
+    --table takes a table with the columns of structures that the model was tuned on. Its rows may
+    mix known and new structures. Each row gets its setting, its prediction and an interval, by
+    default of coverage 0.9, or a probability if the labels have two values.
+
     For example:
 
         dyadlearn predict model.dyad --instances new_targets.csv -o predictions.csv
@@ -376,6 +380,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
         dyadlearn predict model.dyad --instances new_targets.csv --labels few.csv -o predictions.csv
 
+        dyadlearn predict model.dyad --table wanted.csv -o predictions.csv
+
         dyadlearn predict model.dyad --explain --instance hsa2099 --task D00348
 
         dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task
@@ -387,6 +393,10 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = (
         None
     )
+    table: Annotated[
+        Path | None,
+        Option(help="One table of known and new structures, for a model that was tuned on one."),
+    ] = None
     labels: Annotated[
         Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")
     ] = None
@@ -424,6 +434,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     excludes |= {
         "probability": ("interval", "labels", "clip", "baseline"),
         "interval": ("labels", "baseline"),
+        "table": ("instances", "tasks", "pairs", "labels", "long", "probability", "baseline", "clip"),
     }
 
 

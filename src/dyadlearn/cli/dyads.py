@@ -199,6 +199,12 @@ def _read_one_table(
         n_left = len(cells.lines) - len(table.lines)
         terminal.note(f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped.")
     grid = _from_long(table, options, terminal, options.model != "online")
+    names = names_of(options.sides)
+    m, q = grid.values.shape
+    terminal.note(
+        f"{len(table.lines):,} rows of {path} have {m:,} different {names.instances} and {q:,} "
+        f"different {names.tasks}; equal structures are one."
+    )
     kernels = (options.kernel, options.task_kernel)
     sides = [_side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
     return grid, (sides[0], sides[1])
