@@ -112,7 +112,9 @@ def test_descriptors_are_rdkits_in_units_of_their_usual_spread():
     ):
         expected = [function(molecule) / scale for molecule in molecules]
         assert_allclose(features[:, names.index(name)], expected, rtol=1e-12)
-    assert features.shape == (len(TEXTS), 20) and np.isfinite(features).all() and ids == NAMES
+    assert features.shape == (len(TEXTS), 20)
+    assert np.isfinite(features).all()
+    assert ids == NAMES
 
 
 @over(lines("kind counts expected", ("maccs", False, "tanimoto"), ("paths", True, "minmax")))
@@ -127,7 +129,9 @@ def test_usual_kernels_are_kernels_of_all_kinds():
 
 
 def test_wrong_kinds_are_refused():
-    with pytest.raises(ValueError, match="kind must be one of 'morgan', 'feature_morgan', .*'ecfp'"):
+    with pytest.raises(
+        ValueError, match="kind must be one of 'morgan', 'feature_morgan', .*'ecfp'"
+    ):
         fingerprints(["C"], kind="ecfp")
     for kind in ("maccs", "descriptors"):
         with pytest.raises(ValueError, match=f"the kind {kind} have no counts: leave counts out"):
@@ -136,7 +140,8 @@ def test_wrong_kinds_are_refused():
 
 def test_canonical_smiles_are_equal_for_the_same_molecule():
     texts, ids = canonical_smiles({"a": "OCC", "b": "C(O)C", "c": "[H]OCC", "d": "CCN"})
-    assert texts == ["CCO", "CCO", "CCO", "CCN"] and ids == ["a", "b", "c", "d"]
+    assert texts == ["CCO", "CCO", "CCO", "CCN"]
+    assert ids == ["a", "b", "c", "d"]
     # Mirror images are different molecules.
     both, _ = canonical_smiles(["C[C@H](N)O", "C[C@@H](N)O"])
     assert both[0] != both[1]

@@ -12,7 +12,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, written_options
 
 _COLUMN = "[NAME=]COLUMN"
-_GROUPS = "a table of id, group; identical; or scaffold, of SMILES."
+_GROUPS = "a table of id, group; identical; similar:0.6; or scaffold, of SMILES."
 
 
 class Demo(options.Options, module="demo"):
@@ -230,7 +230,10 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
 
     def has(self, name: str) -> bool:
         """Return whether an option is given; tasks may be described in one table too."""
-        is_in_table = name == "tasks" and [kind for kind, _ in self.structures[1:]] not in ([], ["ids"])
+        is_in_table = name == "tasks" and [kind for kind, _ in self.structures[1:]] not in (
+            [],
+            ["ids"],
+        )
         return is_in_table or super().has(name)
 
     def _check_structures(self) -> None:
@@ -434,7 +437,16 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     excludes |= {
         "probability": ("interval", "labels", "clip", "baseline"),
         "interval": ("labels", "baseline"),
-        "table": ("instances", "tasks", "pairs", "labels", "long", "probability", "baseline", "clip"),
+        "table": (
+            "instances",
+            "tasks",
+            "pairs",
+            "labels",
+            "long",
+            "probability",
+            "baseline",
+            "clip",
+        ),
     }
 
 

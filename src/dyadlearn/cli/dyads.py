@@ -43,6 +43,7 @@ from dyadlearn.cli.one_table import Structures, long_table, read_structures
 from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.kernels.similarity import threshold_of
 from dyadlearn.labels import Labels, averaged_pairs
 from dyadlearn.models.reading import is_large
 from dyadlearn.sides import SideNames, side_names
@@ -166,7 +167,9 @@ def _read_files(path: Path, options: Tune, terminal: Terminal) -> tuple[Table, t
     fingerprints = _of_sides((files, task_files), options.fingerprint)
     sides = (
         _opened(files, options.kernel, "--kernel", options.instances_smiles, fingerprints[0]),
-        _opened(task_files, options.task_kernel, "--task-kernel", options.tasks_smiles, fingerprints[1]),
+        _opened(
+            task_files, options.task_kernel, "--task-kernel", options.tasks_smiles, fingerprints[1]
+        ),
     )
     known = sides[0].ids if options.transpose else sides[1].ids
     grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
@@ -197,7 +200,9 @@ def _read_one_table(
     table = long_table(cells, columns, str(options.label))
     if len(table.lines) < len(cells.lines):
         n_left = len(cells.lines) - len(table.lines)
-        terminal.note(f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped.")
+        terminal.note(
+            f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped."
+        )
     grid = _from_long(table, options, terminal, options.model != "online")
     names = names_of(options.sides)
     m, q = grid.values.shape
@@ -510,13 +515,18 @@ def places_in(
     return file.ids.positions(wanted.labels, str(file.path))
 
 
-def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[Any, str]) -> Any:
+def read_groups(
+    path: Path | None, wanted: Ids | None, side: str, smiles: dict[Any, str], name: str = "groups"
+) -> Any:
     """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file.
 
-    The word "identical" is returned as it is; "scaffold" stands for the scaffolds of `smiles`.
+    The words "identical" and "similar:0.6" are returned as they are; "scaffold" stands for the
+    scaffolds of `smiles`.
     """
-    if path is None or str(path) == "identical":
-        return None if path is None else "identical"
+    if path is None:
+        return None
+    if str(path) == "identical" or threshold_of(str(path), name) is not None:
+        return str(path)
     if str(path) == "scaffold":
         if wanted is None or not smiles:
             raise ValueError(

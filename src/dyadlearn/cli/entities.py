@@ -426,7 +426,9 @@ def _recipe_of_texts(source: Source, texts: Table, terminal: Terminal) -> Recipe
 
             kernel, reason = usual_sequence_kernel(list(texts.values))
             if reason:
-                terminal.note(f"{reason} To align them, add --kernel or --task-kernel smith-waterman.")
+                terminal.note(
+                    f"{reason} To align them, add --kernel or --task-kernel smith-waterman."
+                )
         return Recipe("sequences", kernel, params, source.column)
     if kernel == "precomputed":
         raise KernelError(

@@ -22,7 +22,9 @@ from dyadlearn.sides import SideNames
 _LONGEST_ID = 30
 _BEGINNING = 12
 # What the names of columns of structures end in, and what such structures are called.
-_ENDINGS = re.compile(r"[\s_.-]*(smiles|structure|sequences?|seq|fasta|ids?|names?)$", re.IGNORECASE)
+_ENDINGS = re.compile(
+    r"[\s_.-]*(smiles|structure|sequences?|seq|fasta|ids?|names?)$", re.IGNORECASE
+)
 _WORDS = {"smiles": "molecule", "sequences": "sequence", "ids": "task"}
 
 

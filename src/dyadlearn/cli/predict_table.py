@@ -32,7 +32,9 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
     rows = zip(sides[0].labels, sides[1].labels, strict=True)
     kept = np.array([None not in pair for pair in rows], dtype=bool)
     if not kept.all():
-        terminal.note(f"{(~kept).sum()} of {len(kept)} rows of {path} lack a valid structure: no prediction.")
+        terminal.note(
+            f"{(~kept).sum()} of {len(kept)} rows of {path} lack a valid structure: no prediction."
+        )
     places = []
     new = []
     for axis, side in enumerate(sides):
@@ -116,7 +118,9 @@ def _note(result: MixedPredictions, loaded: Loaded, terminal: Terminal) -> None:
     terminal.note(f"{len(result.settings):,} rows: {joined(counts)}.")
     searched = loaded.origin.get("setting")
     if searched and not (result.settings == searched).any():
-        terminal.note(f"The model was tuned for setting {searched}, to which none of the rows belongs.")
+        terminal.note(
+            f"The model was tuned for setting {searched}, to which none of the rows belongs."
+        )
     if result.n_known:
         what = "probability" if result.lower is None else "interval"
         terminal.note(
@@ -125,7 +129,9 @@ def _note(result: MixedPredictions, loaded: Loaded, terminal: Terminal) -> None:
         )
 
 
-def _beside(cells: FileTable, result: MixedPredictions, kept: np.ndarray) -> dict[str, Sequence[Any]]:
+def _beside(
+    cells: FileTable, result: MixedPredictions, kept: np.ndarray
+) -> dict[str, Sequence[Any]]:
     """Return the columns of the table, then those of the predictions, empty for rows without one."""
     columns: dict[str, Sequence[Any]] = {}
     for place, heading in enumerate(cells.headings):
@@ -141,7 +147,10 @@ def _beside(cells: FileTable, result: MixedPredictions, kept: np.ndarray) -> dic
 
 
 def _write(
-    options: Predict, columns: dict[str, Sequence[Any]], result: MixedPredictions, terminal: Terminal
+    options: Predict,
+    columns: dict[str, Sequence[Any]],
+    result: MixedPredictions,
+    terminal: Terminal,
 ) -> None:
     """Write the table to a file or print it."""
     counts = {letter: int((result.settings == letter).sum()) for letter in "ABCD"}

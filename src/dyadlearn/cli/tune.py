@@ -214,7 +214,9 @@ def _fit(options: Tune, data: Dyads, params: dict[str, Any], names: SideNames) -
     column_ids = data.labels.column_ids
     groups = {
         "groups": read_groups(options.groups, row_ids, names.instances, data.smiles[0]),
-        "task_groups": read_groups(options.task_groups, column_ids, names.tasks, data.smiles[1]),
+        "task_groups": read_groups(
+            options.task_groups, column_ids, names.tasks, data.smiles[1], "task_groups"
+        ),
     }
     tried = _models_to_try(options)
     if len(tried) == 1:

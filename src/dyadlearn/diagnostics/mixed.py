@@ -10,8 +10,7 @@ import numpy as np
 
 from dyadlearn._array import take_rows, to_numpy
 from dyadlearn._checks import check_share
-from dyadlearn._codes import id_columns, pair_numbers
-from dyadlearn._messages import Message
+from dyadlearn._codes import pair_numbers
 from dyadlearn._tables import Table, library_of, write_rows
 from dyadlearn.diagnostics.calibration import calibrate
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
@@ -182,7 +181,9 @@ def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
     new: list[Any] = []
     for axis, column in enumerate(columns):
         known = tables.places([column, column])[axis]
-        fresh = list(dict.fromkeys(label for label, at in zip(column, known, strict=True) if at < 0))
+        fresh = list(
+            dict.fromkeys(label for label, at in zip(column, known, strict=True) if at < 0)
+        )
         number = {label: -1 - k for k, label in enumerate(fresh)}
         at = [number.get(label, place) for label, place in zip(column, known, strict=True)]
         places.append(np.array(at, dtype=np.intp))
@@ -202,7 +203,7 @@ def _beside(pairs: Any, ids: Sequence[Any], figures: dict[str, list[Any]]) -> An
     else:
         kind = library_of(pairs)
         columns = {name: frame.get_column(name).to_list() for name in frame.columns}
-    return write_rows(columns | {name: values for name, values in figures.items()}, kind)
+    return write_rows(columns | dict(figures.items()), kind)
 
 
 def _blocks(

@@ -221,7 +221,9 @@ class Fingerprints(TextFeatures):
         check_whole(self.radius, "radius", 0, _WIDEST)
         check_whole(self.n_bits, "n_bits", 1, 2**31 - 1)
         if self.counts and self.kind in ("maccs", "descriptors"):
-            raise ValueError(f"Fingerprints of the kind {self.kind} have no counts: leave counts out.")
+            raise ValueError(
+                f"Fingerprints of the kind {self.kind} have no counts: leave counts out."
+            )
 
     def _computed(
         self, X: Any, ids: Any = None, on_error: str | None = None
@@ -250,7 +252,7 @@ class Fingerprints(TextFeatures):
 
     def _counter(self) -> Callable[[Any], dict[int, int]]:
         """Return the function that counts the substructures of a molecule by their feature."""
-        from rdkit.Chem import rdFingerprintGenerator as generators
+        from rdkit.Chem import rdFingerprintGenerator
 
         if self.kind == "maccs":
             from rdkit.Chem.rdMolDescriptors import GetMACCSKeysFingerprint
@@ -258,17 +260,17 @@ class Fingerprints(TextFeatures):
             return lambda molecule: dict.fromkeys(GetMACCSKeysFingerprint(molecule).GetOnBits(), 1)
         size = {"fpSize": int(self.n_bits)}
         if self.kind == "morgan":
-            generator = generators.GetMorganGenerator(radius=int(self.radius), **size)
+            generator = rdFingerprintGenerator.GetMorganGenerator(radius=int(self.radius), **size)
         elif self.kind == "feature_morgan":
-            atoms = generators.GetMorganFeatureAtomInvGen()
-            generator = generators.GetMorganGenerator(
+            atoms = rdFingerprintGenerator.GetMorganFeatureAtomInvGen()
+            generator = rdFingerprintGenerator.GetMorganGenerator(
                 radius=int(self.radius), atomInvariantsGenerator=atoms, **size
             )
         else:
             make = {
-                "atom_pairs": generators.GetAtomPairGenerator,
-                "torsions": generators.GetTopologicalTorsionGenerator,
-                "paths": generators.GetRDKitFPGenerator,
+                "atom_pairs": rdFingerprintGenerator.GetAtomPairGenerator,
+                "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator,
+                "paths": rdFingerprintGenerator.GetRDKitFPGenerator,
             }
             generator = make[self.kind](**size)
         return lambda molecule: generator.GetCountFingerprint(molecule).GetNonzeroElements()

@@ -425,7 +425,7 @@ def write_report(
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, the default
         grid of `dyadlearn.selection.default_alphas`.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and tasks that are left out together. None means the groups of the fit
         for the scores of a search, and no groups for its landscapes in other settings than its own.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
