@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from dyadlearn._array import Array, double, is_sparse, row_blocks, take_rows, to_numpy
+from dyadlearn._array import Array, double, is_foreign, is_sparse, row_blocks, take_rows, to_numpy
 from dyadlearn._messages import Message
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import KernelError
@@ -113,7 +113,7 @@ class Similarity:
         rows = read_table(X, "X").values
         if is_sparse(rows):
             rows = rows.tocsr()
-        elif not hasattr(rows, "shape"):
+        elif not is_foreign(rows):
             rows = np.asarray(rows)
         rows = double(rows)
         params = dict(fitted_params(kernel, kernel_params, rows) or {})

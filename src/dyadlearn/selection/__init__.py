@@ -4,6 +4,7 @@ from importlib import import_module
 
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.time import TimeSplit
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import (
@@ -34,6 +35,7 @@ __all__ = [
     "PairKernelRidgeCV",
     "Scores",
     "SettingKFold",
+    "TimeSplit",
     "SettingScore",
     "TwoStepRidgeCV",
     "audit",
