@@ -21,7 +21,9 @@ from sweeps import lines, over
 
 def table(n=30, seed=0):
     rng = np.random.default_rng(seed)
-    return [(int(i), f"t{j}") for i, j in zip(rng.integers(0, 8, n), rng.integers(0, 6, n))]
+    return [
+        (int(i), f"t{j}") for i, j in zip(rng.integers(0, 8, n), rng.integers(0, 6, n), strict=True)
+    ]
 
 
 @settings(max_examples=60, deadline=None)

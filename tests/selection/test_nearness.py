@@ -29,8 +29,14 @@ def frame(kernel="tanimoto"):
 
 def split():
     rng = np.random.default_rng(1)
-    train = [(NAMES[i], int(j)) for i, j in zip(rng.integers(0, 6, 30), rng.integers(0, 4, 30))]
-    test = [(NAMES[i], int(j)) for i, j in zip(rng.integers(4, 12, 40), rng.integers(0, 6, 40))]
+    train = [
+        (NAMES[i], int(j))
+        for i, j in zip(rng.integers(0, 6, 30), rng.integers(0, 4, 30), strict=True)
+    ]
+    test = [
+        (NAMES[i], int(j))
+        for i, j in zip(rng.integers(4, 12, 40), rng.integers(0, 6, 40), strict=True)
+    ]
     return train, test
 
 

@@ -344,6 +344,116 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
         options.check_method(self.method)
 
 
+class Audit(options.Structures, options.TableOutput, module="audit"):
+    """Check what a split tests: its setting, what leaks, and how similar test is to training.
+
+    Give the tables of a split in the order of their use, such as training, validation and test; or
+    one table and --split, its column of the names of the parts. Each part is compared with every
+    earlier one. Pairs are in the first two columns, or in those of --columns; or they are
+    structures, in the columns of --smiles and --sequence, as for tune.
+
+    With structures, or descriptions by --instances and --tasks, new entities that are copies of one
+    in training are named. A histogram shows the largest similarity of test entities to training: the
+    normalised kernel. --label and --prediction add the score of each band of similarity.
+
+    For a model file that ends in .dyad, the same is shown for its hold-out.
+
+    For example:
+
+        dyadlearn audit train.csv test.csv --setting D
+
+        dyadlearn audit table.csv --split fold --smiles drug_smiles --sequence target_seq --setting D
+
+        dyadlearn audit train.csv test.csv --columns user,item --time date -o pairs.csv
+
+        dyadlearn audit model.dyad --setting BD
+    """
+
+    sources: Annotated[
+        list[Path], Argument(metavar="TABLE...", help="Parts of a split, or a model file.")
+    ]
+    split: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of the name of each row's part.")
+    ] = None
+    columns: Annotated[
+        str | None, Option(help="Columns of the pairs, such as user,item or 1,2; default 1,2.")
+    ] = None
+    setting: Annotated[
+        str | None,
+        Option(
+            help="The setting that the split should be; for a model those of hold-outs to show."
+        ),
+    ] = None
+    time: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of dates: are test pairs later?")
+    ] = None
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels.")] = None
+    prediction: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of predictions, to score by similarity.")
+    ] = None
+    scoring: Annotated[
+        str | None,
+        Option(
+            metavar="SCORE", help=f"Score; by default roc_auc or squared error. One of {SCORES}."
+        ),
+    ] = None
+    instances: options.Instances = None
+    tasks: options.Tasks = None
+    instances_smiles: Annotated[
+        options.Files, Option(metavar="COLUMN", help="SMILES column of --instances.")
+    ] = None
+    tasks_smiles: Annotated[
+        options.Files, Option(metavar="COLUMN", help="SMILES column of --tasks.")
+    ] = None
+    fingerprint: options.Fingerprint = None
+    kernel: options.Kernel = None
+    task_kernel: Annotated[options.Files, Option(metavar="KERNEL", help="Kernel of the tasks.")] = (
+        None
+    )
+
+    needs: ClassVar[Rules] = {
+        "prediction": ("label",),
+        "instances_smiles": ("instances",),
+        "tasks_smiles": ("tasks",),
+    }
+    # What tune has besides, for the functions that read descriptions.
+    model: ClassVar[str | None] = None
+    device: ClassVar[str | None] = None
+    drop_invalid: ClassVar[bool] = False
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the hold-out of a model is asked for, and not a split."""
+        return self.sources[0].suffix == ".dyad"
+
+    def check(self) -> None:
+        """Raise if there are not two parts, or if options exclude each other."""
+        super().check()
+        if self.is_of_model:
+            mine = ("sources", "setting", "scoring", "output", "force", "sides", "json", "quiet")
+            others = [name for name in vars(self) if name not in mine]
+            for option in written_options(*others):
+                raise ValueError(
+                    f"{option} is for a split in tables: leave it out for a model file."
+                )
+            if len(self.sources) > 1:
+                raise ValueError("Give one model file, or the tables of a split.")
+            return
+        if self.split is None and len(self.sources) < 2:
+            raise ValueError(
+                "Give two tables or more, training first, or name the parts by --split."
+            )
+        if self.split is not None and len(self.sources) > 1:
+            raise ValueError("--split is for one table that holds all parts: give one table.")
+        if self.structures:
+            for option in written_options("columns", "instances", "tasks"):
+                raise ValueError(f"{option} has no effect beside --smiles, --sequence and --id.")
+            if len(self.structures) != 2:
+                raise ValueError(
+                    "Name the columns of both sides: two of --smiles, --sequence and --id."
+                )
+
+
 class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):
     """Predict for new instances, new tasks, or both.
 

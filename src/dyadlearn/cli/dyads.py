@@ -27,7 +27,7 @@ from dyadlearn._files.tables import (
 )
 from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
 from dyadlearn._text import quoted
-from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.entities import (
     Entities,
     Files,
@@ -161,20 +161,25 @@ def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
 
 def _read_files(path: Path, options: Tune, terminal: Terminal) -> tuple[Table, tuple[_Side, _Side]]:
     """Return the labels and both opened sides, each from its own files."""
+    sides = opened_sides(options)
+    known = sides[0].ids if options.transpose else sides[1].ids
+    grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
+    _check_not_transposed(path, grid, sides, options)
+    return grid, sides
+
+
+def opened_sides(options: Tune | Audit) -> tuple[_Side, _Side]:
+    """Open the files of both sides."""
     several = options.model == "learned"
     files = Files.of(options.instances or (), "--instances", several=several)
     task_files = Files.of(options.tasks or (), "--tasks", several=several)
     fingerprints = _of_sides((files, task_files), options.fingerprint)
-    sides = (
+    return (
         _opened(files, options.kernel, "--kernel", options.instances_smiles, fingerprints[0]),
         _opened(
             task_files, options.task_kernel, "--task-kernel", options.tasks_smiles, fingerprints[1]
         ),
     )
-    known = sides[0].ids if options.transpose else sides[1].ids
-    grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
-    _check_not_transposed(path, grid, sides, options)
-    return grid, sides
 
 
 def _of_sides(files: tuple[Files, Files], texts: list[str] | None) -> list[list[str]]:
@@ -204,19 +209,19 @@ def _read_one_table(
             f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped."
         )
     grid = _from_long(table, options, terminal, options.model != "online")
+    kernels = (options.kernel, options.task_kernel)
+    sides = [side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
     names = names_of(options.sides)
     m, q = grid.values.shape
     terminal.note(
         f"{len(table.lines):,} rows of {path} have {m:,} different {names.instances} and {q:,} "
         f"different {names.tasks}; equal structures are one."
     )
-    kernels = (options.kernel, options.task_kernel)
-    sides = [_side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
     return grid, (sides[0], sides[1])
 
 
-def _side_of_column(
-    path: Path, column: Structures, kernels: list[str] | None, options: Tune
+def side_of_column(
+    path: Path, column: Structures, kernels: list[str] | None, options: Tune | Audit
 ) -> _Side:
     """Return the side that a column of one table describes, with a description for each kind of fingerprints."""
     option = "--smiles" if column.kind == "smiles" else "--sequence"

@@ -23,7 +23,7 @@ from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._messages import Message, message_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
-from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.options import file_options, is_named
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
@@ -335,10 +335,19 @@ def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
     return dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
 
 
-def of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
-    """Return texts with ids as an opened file; `more` are the kernel, the column and the fingerprints."""
+def of_texts(
+    kind: str,
+    path: Path,
+    texts: list[Any],
+    ids: Ids,
+    kernel: str | None = None,
+    column: str | None = None,
+    fingerprint: str | None = None,
+) -> Source:
+    """Return texts with ids as an opened file."""
+    parse_fingerprint(fingerprint)  # raises before anything is computed
     table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
-    return Source(kind, FeatureFile.of_table(path, table), *more)
+    return Source(kind, FeatureFile.of_table(path, table), kernel, column, fingerprint)
 
 
 # In training ---------------------------------------------------------------------------------------
@@ -347,7 +356,7 @@ def of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | Non
 def training_side(
     sources: Mapping[str, Source],
     places: Mapping[str, np.ndarray | None],
-    options: Tune,
+    options: Tune | Audit,
     terminal: Terminal,
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, limited to the entities that all its files describe.
@@ -395,7 +404,7 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
 
 
 def _numbers_of_texts(
-    source: Source, places: Places, options: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune | Audit, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
     path = source.file.path
@@ -456,7 +465,7 @@ def parse_fingerprint(text: str | None) -> dict[str, Any]:
 
 
 def _of_numbers(
-    source: Source, places: Places, options: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune | Audit, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return a table of features or a precomputed kernel, its recipe, and the positions of its rows."""
     file = source.file

@@ -23,8 +23,8 @@ from dyadlearn.labels import read_numbers
 from dyadlearn.metrics.scorers import scorer, usual_scoring
 from dyadlearn.selection.nearness import Nearness, in_words, nearness, stacked_bands
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.sides import SideNames, plural
 
-_NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
 _NEW_NODES = {"A": "only the edge", "B": "first node", "C": "second node", "D": "both nodes"}
 
 
@@ -63,11 +63,11 @@ class Audit:
     >>> print(audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], setting="A"))
     Setting A does not hold for 2 of 3 test pairs (2 A, 1 B): 1 also in training (leak), 1 with a new instance or
     task (harder).
-      setting  new                test pairs
-      A        only the pair               2
-      B        instance                    1
-      C        task                        0
-      D        instance and task           0
+      setting  new                    test pairs
+      A        only the pair                   2
+      B        instance                        1
+      C        task                            0
+      D        instance and task               0
       3 training pairs, 1 test pair among them
     """
 
@@ -216,17 +216,31 @@ class Audit:
         return f"Audit(setting={self.setting!r}{claim}, {tally}, n_repeated={self.n_repeated}, n_leaks={self.n_leaks})"
 
     def __str__(self) -> str:
-        lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
-        new = _NEW_NODES if self.network else _NEW
-        lines += [
-            f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()
-        ]
+        return self.described(SideNames())
+
+    def described(self, names: SideNames) -> str:
+        """Return the message, the number of test pairs of each setting, and sentences about similarity.
+
+        Parameters
+        ----------
+        names : SideNames
+            Names of an instance and of a task.
+        """
+        lines = [self.message, f"  {'setting':<9}{'new':<21}{'test pairs':>12}"]
+        new = {"A": "only the pair", "B": names.instance, "C": names.task}
+        new["D"] = f"{names.instance} and {names.task}"
+        if self.network:
+            new = _NEW_NODES
+        for letter, count in self.counts.items():
+            lines.append(f"  {letter:<9}{new[letter]:<21}{count:>12}")
         lines.append(
             f"  {_number(self.n_train, 'training pair')}, {_number(self.n_repeated, 'test pair')} "
             f"among them"
         )
-        for noun, side in self.sides:
-            lines += [f"  {sentence}" for sentence in in_words(side, (noun, f"{noun}s"))]
+        words = {"instance": names.instance, "task": names.task}
+        for side, found in self.sides:
+            word = words.get(side, side)
+            lines += [f"  {sentence}" for sentence in in_words(found, (word, plural(word)))]
         return "\n".join(lines)
 
 

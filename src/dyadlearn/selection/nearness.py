@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._array import to_numpy
 from dyadlearn._codes import Column, distinct, identical_rows
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
+from dyadlearn.holdout.units import Units
 from dyadlearn.kernels.gram import Kernel
 from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.metrics.scorers import scorer
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.models.reading import positions
+from dyadlearn.selection.evaluate import scoring_of
+from dyadlearn.settings import Setting
 
 # Lower ends of the bands of similarity; the last band is that of 1, up to rounding.
 _ENDS = (-np.inf, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0 - 1e-9)
@@ -157,6 +162,63 @@ def _positions(wanted: Any, ids: Ids | None, n: int, name: str) -> np.ndarray:
     return positions(wanted, ids, n, name)
 
 
+def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tuple[str, Nearness]]:
+    """Return how similar the held-out entities of each new side are to those outside their fold.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    setting : Setting
+    units : Units
+        Folds that were left out, as `Fitted.hold_out` returns them.
+    """
+    sides = []
+    places = fitted.labels.places
+    form = (fitted.form.row_ids, fitted.task_ids)
+    for axis, folds in units.of_sides(fitted.labels.shape, setting):
+        similarity = fitted.similarity(axis)
+        if similarity is None:
+            continue
+        largest, at = similarity.nearest_outside(folds)
+        ids = form[axis]
+        labels = range(similarity.n) if ids is None else ids.labels
+        nearest = tuple(labels[place] for place in at)
+        equal = fitted.identical(axis)
+        is_copy = (at >= 0) & (equal == equal[at])
+        is_new = np.ones(len(folds), dtype=bool)
+        side = Nearness(tuple(labels), is_new, largest, nearest, is_copy, places[axis])
+        sides.append((("instance", "task")[axis], side))
+    return sides
+
+
+def holdout_bands(
+    fitted: Fitted, setting: Setting, scoring: Any = None
+) -> tuple[str, dict[str, list[Any]]]:
+    """Return the hold-out method of a setting, and the score by the similarity of what was held out.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    setting : Setting
+    scoring : str or callable, default=None
+        By default that of the search, else as in `dyadlearn.evaluate`.
+
+    Returns
+    -------
+    method : str
+    columns : dict of str to list
+        Columns as those of `Audit.bands`; no rows in setting A, which holds out pairs only.
+    """
+    held_out = fitted.hold_out(setting)
+    sides = holdout_nearness(fitted, setting, held_out.units)
+    observed = fitted.labels.observed
+    y = to_numpy(fitted.labels.values)[observed]
+    predicted = to_numpy(held_out.predictions)[observed]
+    chosen = scoring_of(fitted, scoring)
+    scores = [side.scores(y, predicted, chosen) for _, side in sides]
+    return held_out.method, stacked_bands(sides, **{scorer(chosen).name: scores})
+
+
 def in_words(found: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
     """Return sentences about one side: its copies, and how many new entities are similar to one of training.
 
@@ -194,12 +256,13 @@ def stacked_bands(sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list
     sides : sequence of (name, Nearness)
     **scores : for each column, a list for each side
     """
-    columns: dict[str, list[Any]] = {"side": []}
+    columns: dict[str, list[Any]] = {"side": [], "similarity": [], "entities": [], "pairs": []}
+    columns |= {heading: [] for heading in scores}
     for place, (name, found) in enumerate(sides):
         part: dict[str, list[Any]] = found.histogram()
         for heading, lists in scores.items():
             part[heading] = lists[place]
         columns["side"] += [name] * len(part["entities"])
         for heading, values in part.items():
-            columns.setdefault(heading, []).extend(values)
+            columns[heading] += values
     return columns
