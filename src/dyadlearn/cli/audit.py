@@ -87,7 +87,7 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
     if options.split is not None:
         (cells,) = tables.values()
         tables = _divided(cells, options.split)
-    parts = []
+    parts: list[Part] = []
     union: list[Structures] = []
     for name, cells in tables.items():
         sides = _sides(cells, options)
@@ -248,8 +248,8 @@ def _compared(
             params |= {table: side[0], kernel: side[1]}
     if train.times is not None:
         params["time"] = (train.times, test.times)
-    pairs = [list(zip(*part.ids, strict=True)) for part in (train, test)]
-    return dyadlearn.audit(*pairs, options.setting, **params)
+    first, second = (list(zip(*part.ids, strict=True)) for part in (train, test))
+    return dyadlearn.audit(first, second, options.setting, **params)
 
 
 def _figures(train: Part, test: Part, result: Any, bands: dict[str, list[Any]]) -> dict[str, Any]:

@@ -345,7 +345,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
 
 
 class Audit(options.Structures, options.TableOutput, module="audit"):
-    """Check what a split tests: its setting, what leaks, and how similar test is to training.
+    """Check which setting a split is, and what leaks.
 
     Give the tables of a split in the order of their use, such as training, validation and test; or
     one table and --split, its column of the names of the parts. Each part is compared with every

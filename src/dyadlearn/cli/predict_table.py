@@ -51,7 +51,7 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
 
 def _columns(loaded: Loaded) -> list[tuple[str, str]]:
     """Return the kind and the name of both columns of structures, with which the model was tuned."""
-    columns = loaded.origin.get("columns")
+    columns: Any = loaded.origin.get("columns")
     is_list = isinstance(columns, list) and len(columns) == 2
     if not is_list or not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)

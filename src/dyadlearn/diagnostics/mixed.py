@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import pair_numbers
-from dyadlearn._tables import Table, library_of, write_rows
+from dyadlearn._tables import Table, free_name, library_of, write_rows
 from dyadlearn.diagnostics.calibration import calibrate
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.kernels.descriptions import Descriptions
@@ -133,9 +133,9 @@ def predict_mixed(
         for block, given, pairs in _blocks(fitted, setting, rows, inside):
             figures[:, here[block]] = _figures(fitted, given, pairs, None if has_two else coverage)
     probabilities = _probabilities(model, settings, figures[0], at) if has_two else None
-    bounds = (None, None) if has_two else (figures[1], figures[2])
+    lower, upper = (None, None) if has_two else (figures[1], figures[2])
     labels = _training_labels(fitted, at)
-    return MixedPredictions(settings, figures[0], *bounds, probabilities, labels, coverage)
+    return MixedPredictions(settings, figures[0], lower, upper, probabilities, labels, coverage)
 
 
 def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
@@ -203,7 +203,9 @@ def _beside(pairs: Any, ids: Sequence[Any], figures: dict[str, list[Any]]) -> An
     else:
         kind = library_of(pairs)
         columns = {name: frame.get_column(name).to_list() for name in frame.columns}
-    return write_rows(columns | dict(figures.items()), kind)
+    for name, values in figures.items():
+        columns[free_name(name, columns)] = values
+    return write_rows(columns, kind)
 
 
 def _blocks(
@@ -242,7 +244,7 @@ def _figures(
     predicted = to_numpy(fitted.expansion.at(*rows, tuple(pairs)))
     if coverage is None:
         return predicted[None]
-    asked = []
+    asked: list[Asked] = []
     for side, read in zip(given, rows, strict=True):
         n_new = 0 if side is None else len(np.unique(pairs[len(asked)]))
         asked.append(Asked(read, None, None if side is None else np.full(n_new, -1)))

@@ -122,7 +122,7 @@ class TimeSplit(Stored, BaseCrossValidator):  # type: ignore[misc]
         self, codes: list[np.ndarray], train: np.ndarray, test: np.ndarray
     ) -> np.ndarray:
         """Return which test rows belong to the setting."""
-        new = Setting(self.setting).new
+        new = Setting(str(self.setting)).new
         is_of = np.ones(len(test), dtype=bool)
         for axis, side in enumerate(codes):
             is_of &= ~np.isin(side[test], side[train]) == (axis in new)

@@ -258,7 +258,7 @@ class Fingerprints(TextFeatures):
             from rdkit.Chem.rdMolDescriptors import GetMACCSKeysFingerprint
 
             return lambda molecule: dict.fromkeys(GetMACCSKeysFingerprint(molecule).GetOnBits(), 1)
-        size = {"fpSize": int(self.n_bits)}
+        size: dict[str, Any] = {"fpSize": int(self.n_bits)}
         if self.kind == "morgan":
             generator = rdFingerprintGenerator.GetMorganGenerator(radius=int(self.radius), **size)
         elif self.kind == "feature_morgan":
@@ -267,7 +267,7 @@ class Fingerprints(TextFeatures):
                 radius=int(self.radius), atomInvariantsGenerator=atoms, **size
             )
         else:
-            make = {
+            make: dict[str, Any] = {
                 "atom_pairs": rdFingerprintGenerator.GetAtomPairGenerator,
                 "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator,
                 "paths": rdFingerprintGenerator.GetRDKitFPGenerator,

@@ -203,6 +203,7 @@ class Side(Stored):
         """Return the products (n,) of the centred features of the training rows with their means (d,)."""
         directions = self.directions
         if directions is None:
+            assert self.spectrum.components is not None  # features in the primal
             directions = self.spectrum.components[: self.n_columns, :]
         k = directions.shape[1]
         scaled = self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5

@@ -184,6 +184,7 @@ def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tup
         labels = range(similarity.n) if ids is None else ids.labels
         nearest = tuple(labels[place] for place in at)
         equal = fitted.identical(axis)
+        assert equal is not None  # the side is described
         is_copy = (at >= 0) & (equal == equal[at])
         is_new = np.ones(len(folds), dtype=bool)
         side = Nearness(tuple(labels), is_new, largest, nearest, is_copy, places[axis])
@@ -248,7 +249,9 @@ def in_words(found: Nearness, words: tuple[str, str], threshold: float = 0.6) ->
     return sentences
 
 
-def stacked_bands(sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list[float]]) -> Any:
+def stacked_bands(
+    sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list[float]]
+) -> dict[str, list[Any]]:
     """Return the histograms of several sides as one table, with columns of scores if there are any.
 
     Parameters
