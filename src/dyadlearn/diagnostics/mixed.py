@@ -166,7 +166,7 @@ def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
     >>> pairs = [(i, t) for i in "abcd" for t in "abcd"]
     >>> y = [x.x[i] * x.x[t] for i, t in pairs]
     >>> model = PairRegressor(KroneckerRidge(1e-6), instances=x, tasks=x).fit(pairs, y)
-    >>> predict_table(model, [("a", "e"), ("e", "e")]).round(1)[["setting", "prediction"]]
+    >>> predict_table(model, [("a", "e"), ("e", "e")], coverage=0.6).round(1)[["setting", "prediction"]]
       setting  prediction
     0       C         6.0
     1       D        36.0

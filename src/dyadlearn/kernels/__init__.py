@@ -18,6 +18,7 @@ from dyadlearn.kernels.graphs import (
 from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.repair import repair
 from dyadlearn.kernels.similarity import similar_groups
+from dyadlearn.kernels.structures import Structures
 from dyadlearn.kernels.trees import (
     Tree,
     brownian_kernel,
@@ -31,6 +32,7 @@ __all__ = [
     "Descriptions",
     "Landmarks",
     "Product",
+    "Structures",
     "Sum",
     "Tree",
     "brownian_kernel",
