@@ -84,6 +84,7 @@ def test_a_page_is_whole(page):
         "Settings",
         "Landscape",
         "Held-out predictions",
+        "Similarity to training",
         "Contradicting labels",
         "Likeliest unobserved pairs",
         "Notes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,9 +112,11 @@ def pooled_score(judge: Any, y: np.ndarray, predicted: np.ndarray) -> float:
     judged = np.isfinite(y) & np.isfinite(predicted)
     if not judged.any():
         return float("nan")
-    options = {} if judge.is_function else {"average": "micro"}
+    # The average over one row is that of all pairs.
+    others = {name: value for name, value in judge.options.items() if name != "average"}
+    judge = replace(judge, options=others)
     try:
-        return float(judge(y[None, judged], predicted[None, judged], **options))
+        return float(judge(y[None, judged], predicted[None, judged]))
     except ValueError:  # such as labels that are all alike
         return float("nan")
 
