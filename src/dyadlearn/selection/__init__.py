@@ -16,6 +16,7 @@ from dyadlearn.selection.evaluate import (
 )
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
+from dyadlearn.selection.nearness import Nearness
 from dyadlearn.selection.nested import NestedScore, nested_score
 from dyadlearn.selection.search import (
     IndependentTaskRidgeCV,
@@ -31,6 +32,7 @@ __all__ = [
     "Interval",
     "KroneckerRidgeCV",
     "LearnedKernelRidge",
+    "Nearness",
     "NestedScore",
     "PairKernelRidgeCV",
     "Scores",
