@@ -96,6 +96,11 @@ class Pairing(ABC):
         return all(side.filter.refits for side in self.smoothers)
 
     @property
+    def knows_new_pairs(self) -> bool:
+        """Whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
+        return True
+
+    @property
     def ranks(self) -> list[int]:
         """Numbers of eigenvectors of the sides."""
         return [int(spectrum.values.shape[0]) for spectrum in self.spectra]

@@ -397,6 +397,16 @@ class PairKernel(Coupled):
             return 1.0 / (values + self.alpha)
         return ratio(1.0, values)
 
+    @property
+    def shares_product(self) -> bool:
+        """Whether there is a direction in which all pairs share a function."""
+        return self.terms.product > 0 and 0 not in self.ranks
+
+    @property
+    def knows_new_pairs(self) -> bool:
+        """Whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
+        return self.free_mean or self.shares_product
+
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
