@@ -46,7 +46,7 @@ from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, check_request, operators_of
+from dyadlearn.pairing.base import Pairing, check_request, knows_new_pairs, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
@@ -587,7 +587,7 @@ def _way(
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
-    if setting is Setting.D and not pairing.knows_new_pairs:
+    if setting is Setting.D and not knows_new_pairs(pairing):
         return "zero"
     codes = _codes_of_labels(problem, setting, units)
     offered = []

@@ -96,11 +96,6 @@ class Pairing(ABC):
         return all(side.filter.refits for side in self.smoothers)
 
     @property
-    def knows_new_pairs(self) -> bool:
-        """Whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
-        return True
-
-    @property
     def ranks(self) -> list[int]:
         """Numbers of eigenvectors of the sides."""
         return [int(spectrum.values.shape[0]) for spectrum in self.spectra]
@@ -184,6 +179,12 @@ def mean_eigenvalues(model: Pairing) -> dict[str, float]:
     operators = operators_of(model)
     values = operators.kernel_values
     return dict.fromkeys(model.alphas, float(namespace(values).sum(values)) / operators.n_cells)
+
+
+@singledispatch
+def knows_new_pairs(model: Pairing) -> bool:
+    """Return whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
+    return True
 
 
 @singledispatch

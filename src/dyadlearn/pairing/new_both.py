@@ -42,6 +42,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import settle
 from dyadlearn._threads import for_each
+from dyadlearn.pairing.base import knows_new_pairs
 from dyadlearn.pairing.constant import (
     ConstantColumns,
     MeanOfOthers,
@@ -121,7 +122,7 @@ def _with_common_floors(
     task_groups = gather_groups(task_members, model.task_spectrum.n_rows)
     p, m, q = stack.shape
     n = len(alphas)
-    if not model.knows_new_pairs:
+    if not knows_new_pairs(model):
         return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
         turned = xp.permute_dims(stack, (0, 2, 1))

@@ -69,6 +69,7 @@ from dyadlearn.pairing.base import (
     Coupled,
     Pairing,
     absorbs_weights,
+    knows_new_pairs,
     mean_eigenvalues,
     side_ridges,
     side_scales,
@@ -402,11 +403,6 @@ class PairKernel(Coupled):
         """Whether there is a direction in which all pairs share a function."""
         return self.terms.product > 0 and 0 not in self.ranks
 
-    @property
-    def knows_new_pairs(self) -> bool:
-        """Whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
-        return self.free_mean or self.shares_product
-
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
@@ -553,6 +549,11 @@ def _mean_eigenvalues(model: PairKernel) -> dict[str, float]:
 @absorbs_weights.register(PairKernel)
 def _absorbs_weights(model: PairKernel) -> bool:
     return True
+
+
+@knows_new_pairs.register(PairKernel)
+def _knows_new_pairs(model: PairKernel) -> bool:
+    return model.free_mean or model.shares_product
 
 
 @side_scales.register(PairKernel)
