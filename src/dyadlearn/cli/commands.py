@@ -370,7 +370,7 @@ class Audit(options.Structures, options.TableOutput, module="audit"):
     """
 
     sources: Annotated[
-        list[Path], Argument(metavar="TABLE...", help="Parts of a split, or a model file.")
+        list[Path], Argument(metavar="TABLE", help="Parts of a split, or a model file.")
     ]
     split: Annotated[
         str | None, Option(metavar="COLUMN", help="Column of the name of each row's part.")
