@@ -357,6 +357,8 @@ class SettingScore:
     n_identical : (int, int)
         Number of held-out instances, and of tasks, that have an identical one in training: same
         features, or kernel.
+    shape : (int, int)
+        Numbers of instances and of tasks.
     """
 
     setting: Setting
@@ -372,6 +374,7 @@ class SettingScore:
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
     reason: str = ""
+    shape: tuple[int, int] = (0, 0)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -435,9 +438,7 @@ class SettingScore:
                 )
         if self.n_undefined and self.labels is not None:
             is_task = average == "task"
-            of = (
-                f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            )
+            of = f"{self.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
             notes.append(
                 f"In setting {self.setting.value}, {self.judge.name} is undefined for "
                 f"{self.n_undefined:,} of {of}, "
@@ -1027,7 +1028,7 @@ def _setting_scores(
     """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
     held_out = None
     results = []
-    same: dict[str, Any] = {"is_network": fitted.is_network}
+    same: dict[str, Any] = {"is_network": fitted.is_network, "shape": fitted.labels.shape}
     is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:
