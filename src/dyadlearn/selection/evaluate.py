@@ -921,7 +921,7 @@ def evaluate(
     method : {"exact", "folds"}, default=None
         "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
         refits folds.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave
         out its side. None means the groups of the fit for a search or `LearnedKernelRidge`, unless
         `cv` is a list. "identical" leaves out rows with equal descriptions together; otherwise
