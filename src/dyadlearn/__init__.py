@@ -34,6 +34,7 @@ __all__ = [
     "KroneckerRidgeCV",
     "Landmarks",
     "LearnedKernelRidge",
+    "MultiwayRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairKernelRidgeCV",

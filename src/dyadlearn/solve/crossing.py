@@ -11,7 +11,7 @@ size at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import settle, solve_block
-from dyadlearn.leverage import nothing_left
+from dyadlearn.leverage import leverage_error, nothing_left
 from dyadlearn.solve.blocks import (
     Blocks,
     gathered,
@@ -361,3 +361,113 @@ class _Crossing:
             blocks, right, inverse.floor, inverse.is_graded, refusal, error=inverse.error
         )
         return -(from_lower @ (of_first - xp.matrix_transpose(along) @ solved))
+
+
+#: A condition by which labels are left out: the code that each label asks for, and the codes by
+#: which labels hold it, arrays (n,); alike sides have two of the latter.
+Condition = tuple[np.ndarray, tuple[np.ndarray, ...]]
+
+
+def leave_unions_out(inverse: Blocks, labels: Array, conditions: Sequence[Condition]) -> Array:
+    r"""Return the prediction of each label by the model without the labels that meet any of its conditions.
+
+    The labels that meet the first condition are eliminated from **N** and from the residuals
+    :math:`\mathbf{r} = \mathbf{Ny}`, which leaves those of the others,
+
+    .. math:: \mathbf{N}' = \mathbf{N}_{RR} - \mathbf{N}_{RC}\mathbf{N}_{CC}^{-1}\mathbf{N}_{CR}, \qquad
+              \mathbf{r}' = \mathbf{r}_R - \mathbf{N}_{RC}\mathbf{N}_{CC}^{-1}\mathbf{r}_C ,
+
+    once for all labels with the same first code, and so on with the next condition.
+
+    Parameters
+    ----------
+    inverse : Blocks
+    labels : array of shape (n,)
+    conditions : sequence of Condition
+
+    Returns
+    -------
+    array of shape (n,)
+    """
+    ordered = sorted(conditions, key=lambda condition: np.unique(condition[0]).size)
+    everything = np.arange(inverse.n_labels)
+    column = labels[:, None]
+    matrix = inverse.rows(everything)
+    pieces: list[tuple[Array, np.ndarray]] = []
+    _eliminate(matrix, inverse.times(column)[:, 0], everything, everything, ordered, [], pieces)
+    errors, places = zip(*pieces, strict=True)
+    predictions = column - in_order([error[:, None] for error in errors], places)
+    return settle(predictions, inverse.prediction_level(column))[:, 0]
+
+
+class _Eliminated(NamedTuple):
+    """Labels C that were eliminated: their positions, the inverse Cholesky factor, Z and the scaled residuals."""
+
+    members: np.ndarray
+    lower: Array
+    along: Array
+    right: Array
+    rest: np.ndarray
+
+    def errors(self, later: Array, at: np.ndarray) -> Array:
+        """Return the held-out errors of C, given those of the labels `at` that were eliminated later."""
+        places = np.searchsorted(self.rest, at)
+        known = self.right - take_rows(self.along.T, places).T @ later
+        return self.lower.T @ known
+
+
+def _eliminate(
+    matrix: Array,
+    residuals: Array,
+    rest: np.ndarray,
+    asked: np.ndarray,
+    conditions: Sequence[Condition],
+    before: list[_Eliminated],
+    pieces: list[tuple[Array, np.ndarray]],
+) -> None:
+    """Add the held-out errors of labels to `pieces`.
+
+    Parameters
+    ----------
+    matrix, residuals : arrays of shape (r, r) and (r,)
+        N and r of the labels that are not eliminated.
+    rest, asked : integer arrays
+        These r labels, in ascending order, and the labels to predict.
+    conditions : sequence of Condition
+        Those that are not used yet.
+    before : list of _Eliminated
+    pieces : list of (errors, positions)
+    """
+    (codes, holders), *others = conditions
+    for here in members_of(codes[asked]):
+        some = asked[here]
+        code = codes[some[0]]
+        is_left = np.logical_or.reduce([held[rest] == code for held in holders])
+        at = np.flatnonzero(is_left)
+        stays = np.flatnonzero(~is_left)
+        if not stays.size:
+            raise nothing_left()
+        block = take_block(matrix, at, at)
+        try:
+            lower = solve_lower(cholesky(block), identity(block))
+        except np.linalg.LinAlgError:
+            raise leverage_error(rest[at], codes.size, "labels form a set that") from None
+        along = lower @ take_block(matrix, at, stays)
+        right = lower @ take_rows(residuals, at)
+        done = _Eliminated(rest[at], lower, along, right, rest[stays])
+        if others:
+            reduced = take_block(matrix, stays, stays) - along.T @ along
+            left = take_rows(residuals, stays) - along.T @ right
+            _eliminate(reduced, left, rest[stays], some, others, [*before, done], pieces)
+        else:
+            pieces.append((_errors_of(some, [*before, done]), some))
+
+
+def _errors_of(asked: np.ndarray, eliminated: list[_Eliminated]) -> Array:
+    """Return the held-out errors of some labels of the first set that was eliminated."""
+    errors = eliminated[-1].right[:0]
+    members = eliminated[-1].members[:0]
+    for done in reversed(eliminated):
+        errors = namespace(errors).concat([done.errors(errors, members), errors])
+        members = np.concatenate([done.members, members])
+    return take_rows(errors, np.searchsorted(eliminated[0].members, asked))
