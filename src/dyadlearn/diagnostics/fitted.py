@@ -17,6 +17,7 @@ from dyadlearn._registry import listed
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.settings import Setting, as_setting, as_settings
 
 # Maximum number of rows that a notebook shows.
@@ -84,6 +85,8 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     fitted = getattr(model, "fitted_", None)
     if isinstance(fitted, Fitted):
         return fitted
+    if isinstance(fitted, FittedMultiway):
+        raise TypeError(f"{name} has no answers about pairs: {fitted.not_of_pairs}.")
     raise TypeError(
         f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a "
         f"PairRegressor of one, found {name}: {remedy}."

@@ -146,5 +146,5 @@ class CellUnits:
         result = {"grand_mean": grand}
         for name, _ in sides:
             result[f"{name}_means"] = means.get(name, grand)
-        result["sum_of_means"] = grand + sum(mean - grand for mean in means.values())
+        result["sum"] = grand + sum(mean - grand for mean in means.values())
         return result

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -79,7 +79,7 @@ class VarianceProblem:
         """Number of labels minus the number of fixed columns."""
         return self.terms.n_labels - self.fixed.n_columns
 
-    def inverse(self, variances: Sequence[float]) -> CellsInverse:
+    def inverse(self, variances: np.ndarray) -> CellsInverse:
         """Return the inverse for the variances of the terms and of the noise."""
         return self.terms.inverse(variances[:-1], variances[-1] * self.noise, self.fixed)
 
@@ -129,7 +129,8 @@ class VarianceProblem:
         xp = namespace(self.labels)
         residuals = self.labels - self.fixed.columns @ (self.fixed.columns.T @ self.labels)
         total = float(xp.sum(residuals**2)) / self.degrees
-        return total / len(self.names) / np.where(self.sizes > 0, self.sizes, 1.0)
+        shares = total / len(self.names) / np.where(self.sizes > 0, self.sizes, 1.0)
+        return np.asarray(shares)
 
     def check(self) -> None:
         """Raise if the labels do not tell the variances apart."""
@@ -318,7 +319,7 @@ def least_error(problem: VarianceProblem, error: Callable[[CellsInverse], float]
     scale = float(start @ problem.sizes)
 
     def variances_at(logs: np.ndarray) -> np.ndarray:
-        return start * np.append(np.exp(logs), 1.0)
+        return np.asarray(start * np.append(np.exp(logs), 1.0))
 
     def loss(logs: np.ndarray) -> float:
         return math.log(error(problem.inverse(variances_at(logs))) / scale + 1e-300)

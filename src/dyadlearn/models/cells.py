@@ -12,7 +12,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, double, is_foreign, take_block, take_rows, to_numpy
 from dyadlearn._codes import Column, distinct, lacks_id, series_column
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, check_id_types, shown
+from dyadlearn._tables import Ids, Table, check_id_types, shown
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import fitted_params, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended
@@ -142,6 +142,7 @@ class CellSide(Stored):
         where = f"not in the table entities[{name!r}]"
         remedy = "add them to it, or leave their labels out"
         places = positions_of(described.ids, levels, f"levels of {name!r}", where, remedy)
+        assert isinstance(described.tables, Table)
         rows = double(described.tables.values)
         if spec.is_precomputed:
             rows = mended(rows, spec.repair, f"The kernel of {name!r}")
@@ -151,10 +152,11 @@ class CellSide(Stored):
         """Return the position of each id of a column; -1 for levels without a description, if none is needed."""
         codes, levels = distinct(column, f"The column {self.name!r}")
         if self.spec is None:
-            return among(levels, self.ids.labels)[codes]
+            return np.asarray(among(levels, self.ids.labels)[codes])
         where = f"not in the table entities[{self.name!r}]"
         remedy = "fit the model with a table that has them"
-        return positions_of(self.ids, levels, f"levels of {self.name!r}", where, remedy)[codes]
+        known = positions_of(self.ids, levels, f"levels of {self.name!r}", where, remedy)
+        return np.asarray(known[codes])
 
     @cached_property
     def kernel(self) -> Array | None:
@@ -249,7 +251,7 @@ class FixedColumns(Stored):
         for name, column in columns.items():
             is_number = isinstance(column, np.ndarray) and column.dtype.kind in "iuf"
             if is_number:
-                _check_numbers(column, name)
+                _check_numbers(np.asarray(column), name)
                 levels.append(None)
             else:
                 ids_of(column, name)
@@ -315,7 +317,7 @@ class FixedColumns(Stored):
     def orthonormal(self, columns: Mapping[str, Column], n: int) -> np.ndarray:
         """Return the orthonormal columns (n, r) of some rows; raise if the labels do not determine their effect."""
         X = self.written(columns, n)
-        rows = X @ self.basis
+        rows: np.ndarray = X @ self.basis
         outside = np.abs(X - rows @ self.inverse) > _ROUNDING * np.abs(X).max(initial=1.0)
         if outside.any():
             row, column = np.argwhere(outside)[0]

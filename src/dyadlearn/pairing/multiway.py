@@ -179,11 +179,10 @@ class CellTerms:
 
     def _product(self, term: tuple[int, ...], gathered: Callable[[int, int], Array]) -> Array:
         """Return the product of the kernels of the sides of a term; alike sides have a sum over both orders."""
-        pair = self.alike or ()
-        of_pair = [side for side in term if side in pair]
-        factors = [gathered(side, side) for side in term if side not in pair]
-        if of_pair:
-            first, second = pair
+        of_pair = [] if self.alike is None else [side for side in term if side in self.alike]
+        factors = [gathered(side, side) for side in term if side not in of_pair]
+        if self.alike is not None and of_pair:
+            first, second = self.alike
             straight = (gathered(first, first), gathered(second, second))
             crossed = (gathered(first, second), gathered(second, first))
             if len(of_pair) == 1:
@@ -205,7 +204,7 @@ class CellTerms:
                 rows.append(at[here] if kernel is None else take_rows(kernel, at[here]))
             yield here, self.between(rows)
 
-    def kernel(self, variances: Sequence[float]) -> Array:
+    def kernel(self, variances: Sequence[float] | np.ndarray) -> Array:
         """Return the sum (n, n) of the terms times their variances."""
         n = self.n_labels
         check_memory(
@@ -222,12 +221,12 @@ class CellTerms:
                     total[here, :] += variance * term
         return total
 
-    def inverse(self, variances: Sequence[float], ridges: Array, fixed: FixedPart) -> CellsInverse:
+    def inverse(self, variances: np.ndarray, ridges: Array, fixed: FixedPart) -> CellsInverse:
         """Return the inverse of the covariance of the labels, with the fixed part projected out.
 
         Parameters
         ----------
-        variances : sequence of float
+        variances : array of shape (t,)
             Variance of each term.
         ridges : array of shape (n,)
             Variance of the noise of each label.

@@ -392,80 +392,136 @@ def leave_unions_out(inverse: Blocks, labels: Array, conditions: Sequence[Condit
     ordered = sorted(conditions, key=lambda condition: np.unique(condition[0]).size)
     everything = np.arange(inverse.n_labels)
     column = labels[:, None]
-    matrix = inverse.rows(everything)
+    left = _Left(inverse.rows(everything), inverse.times(column), everything, everything)
     pieces: list[tuple[Array, np.ndarray]] = []
-    _eliminate(matrix, inverse.times(column)[:, 0], everything, everything, ordered, [], pieces)
+    _eliminate(left, everything, ordered, [], pieces)
     errors, places = zip(*pieces, strict=True)
-    predictions = column - in_order([error[:, None] for error in errors], places)
+    predictions = column - in_order(errors, places)
     return settle(predictions, inverse.prediction_level(column))[:, 0]
 
 
 class _Eliminated(NamedTuple):
-    """Labels C that were eliminated: their positions, the inverse Cholesky factor, Z and the scaled residuals."""
+    """Labels C that were eliminated.
+
+    Attributes
+    ----------
+    members : integer array of shape (c,)
+        The labels, in ascending order.
+    lower : array of shape (c, c)
+        Inverse of the Cholesky factor of their block of N.
+    along : array of shape (c, k)
+        Z, the inverse factor times their rows of N, for the k labels `known`.
+    right : array of shape (c, 1)
+        The inverse factor times their residuals.
+    known : integer array of shape (k,)
+    """
 
     members: np.ndarray
     lower: Array
     along: Array
     right: Array
-    rest: np.ndarray
+    known: np.ndarray
 
-    def errors(self, later: Array, at: np.ndarray) -> Array:
-        """Return the held-out errors of C, given those of the labels `at` that were eliminated later."""
-        places = np.searchsorted(self.rest, at)
-        known = self.right - take_rows(self.along.T, places).T @ later
-        return self.lower.T @ known
+    def errors(self, later: Array, members: np.ndarray) -> Array:
+        """Return the held-out errors (c, 1) of C, given those of the labels that were eliminated later."""
+        places = np.searchsorted(self.known, members)
+        return self.lower.T @ (self.right - take_rows(self.along.T, places).T @ later)
+
+
+class _Left(NamedTuple):
+    """N and the residuals of the labels that are not eliminated.
+
+    Attributes
+    ----------
+    matrix, residuals : arrays of shape (k, k) and (k, 1)
+        Those of the k labels `known`, before `last` was eliminated.
+    known : integer array of shape (k,)
+    rest : integer array
+        Positions among these of the labels that are not eliminated.
+    last : _Eliminated or None
+        Labels whose elimination is applied to the blocks that are read.
+    """
+
+    matrix: Array
+    residuals: Array
+    known: np.ndarray
+    rest: np.ndarray
+    last: _Eliminated | None = None
+
+    def block(self, at: np.ndarray, others: np.ndarray) -> Array:
+        """Return the block of N between labels at some positions."""
+        block = take_block(self.matrix, at, others)
+        if self.last is None:
+            return block
+        return block - take_rows(self.last.along.T, at) @ take_rows(self.last.along.T, others).T
+
+    def residuals_at(self, at: np.ndarray) -> Array:
+        """Return the residuals of labels at some positions."""
+        residuals = take_rows(self.residuals, at)
+        if self.last is None:
+            return residuals
+        return residuals - take_rows(self.last.along.T, at) @ self.last.right
+
+    def without(self, at: np.ndarray, is_last: bool) -> _Eliminated:
+        """Return the elimination of labels at some positions; the last one does not need its rows of N."""
+        try:
+            block = self.block(at, at)
+            lower = solve_lower(cholesky(block), identity(block)) if at.size else block
+        except np.linalg.LinAlgError:
+            n_labels = int(self.known[-1]) + 1
+            raise leverage_error(self.known[at], n_labels, "labels form a set that") from None
+        others = at[:0] if is_last else np.arange(len(self.known))
+        along = lower @ self.block(at, others)
+        right = lower @ self.residuals_at(at)
+        return _Eliminated(self.known[at], lower, along, right, self.known[others])
 
 
 def _eliminate(
-    matrix: Array,
-    residuals: Array,
-    rest: np.ndarray,
+    left: _Left,
     asked: np.ndarray,
     conditions: Sequence[Condition],
     before: list[_Eliminated],
     pieces: list[tuple[Array, np.ndarray]],
 ) -> None:
-    """Add the held-out errors of labels to `pieces`.
+    """Add the held-out errors of some labels to `pieces`.
 
     Parameters
     ----------
-    matrix, residuals : arrays of shape (r, r) and (r,)
-        N and r of the labels that are not eliminated.
-    rest, asked : integer arrays
-        These r labels, in ascending order, and the labels to predict.
+    left : _Left
+    asked : integer array
+        Labels to predict.
     conditions : sequence of Condition
         Those that are not used yet.
     before : list of _Eliminated
     pieces : list of (errors, positions)
     """
     (codes, holders), *others = conditions
+    labels = left.known[left.rest]
     for here in members_of(codes[asked]):
         some = asked[here]
         code = codes[some[0]]
-        is_left = np.logical_or.reduce([held[rest] == code for held in holders])
-        at = np.flatnonzero(is_left)
-        stays = np.flatnonzero(~is_left)
+        is_left_out = np.logical_or.reduce([held[labels] == code for held in holders])
+        stays = left.rest[~is_left_out]
         if not stays.size:
             raise nothing_left()
-        block = take_block(matrix, at, at)
-        try:
-            lower = solve_lower(cholesky(block), identity(block))
-        except np.linalg.LinAlgError:
-            raise leverage_error(rest[at], codes.size, "labels form a set that") from None
-        along = lower @ take_block(matrix, at, stays)
-        right = lower @ take_rows(residuals, at)
-        done = _Eliminated(rest[at], lower, along, right, rest[stays])
-        if others:
-            reduced = take_block(matrix, stays, stays) - along.T @ along
-            left = take_rows(residuals, stays) - along.T @ right
-            _eliminate(reduced, left, rest[stays], some, others, [*before, done], pieces)
+        done = left.without(left.rest[is_left_out], not others)
+        eliminated = [*before, done]
+        if not others:
+            pieces.append((_errors_of(some, eliminated), some))
+        elif len(others) == 1:
+            _eliminate(left._replace(rest=stays, last=done), some, others, eliminated, pieces)
         else:
-            pieces.append((_errors_of(some, [*before, done]), some))
+            along = take_rows(done.along.T, stays)
+            matrix = left.block(stays, stays) - along @ along.T
+            residuals = left.residuals_at(stays) - along @ done.right
+            known = left.known[stays]
+            reduced = _Left(matrix, residuals, known, np.arange(len(known)))
+            _eliminate(reduced, some, others, eliminated, pieces)
 
 
 def _errors_of(asked: np.ndarray, eliminated: list[_Eliminated]) -> Array:
     """Return the held-out errors of some labels of the first set that was eliminated."""
-    errors = eliminated[-1].right[:0]
+    errors = eliminated[-1].right[:0, :]
     members = eliminated[-1].members[:0]
     for done in reversed(eliminated):
         errors = namespace(errors).concat([done.errors(errors, members), errors])
