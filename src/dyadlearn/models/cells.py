@@ -65,6 +65,8 @@ def _column(values: Any) -> Column:
     """Return a column of a mapping as an array of numbers, or as a list of other values."""
     if hasattr(values, "__dataframe_namespace__") or hasattr(values, "__narwhals_series__"):
         return list(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "UO":
+        return list(values.tolist())
     array = np.asarray(values)
     return array if array.dtype.kind in "iufb" and array.ndim == 1 else list(values)
 

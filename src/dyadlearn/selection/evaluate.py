@@ -987,15 +987,14 @@ def evaluate(
     """
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
-    metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
+    metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
     error_score = error_score if error_score == "raise" else float(error_score)
     fitted: Any = as_fitted(model)
     if isinstance(fitted, FittedMultiway):
         unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
         check_exact(unused, n_permutations)
-        judges = [
-            scorer(usual_scoring(fitted.values) if each is None else each) for each in metrics
-        ]
+        usual: Any = usual_scoring(fitted.values)
+        judges = [scorer(each or usual) for each in metrics]
         results = cell_scores(fitted, new, judges, groups, error_score)
         return Scores(results, _column(metrics, scoring, judges), _SIDES, None)
     if new is not None:
