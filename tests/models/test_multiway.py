@@ -229,6 +229,11 @@ def test_groups_are_left_out_together():
     for at in (0, 9):
         expected, _ = refitted(cells, V, columns, at, of_rows != of_rows[at])
         assert_allclose(held_out[at], expected, rtol=1e-9)
+    folds = model.holdout(groups=np.arange(20) % 3)
+    expected, _ = refitted(cells, V, columns, 4, np.arange(20) % 3 != 1)
+    assert_allclose(folds[4], expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="a dict with the groups"):
+        model.holdout("mother", groups=np.arange(20) % 3)
     with pytest.raises(ValueError, match="one level of 'mother' several groups"):
         model.holdout("mother", groups={"mother": np.arange(20)})
     with pytest.raises(ValueError, match="'father', which is not new"):
@@ -528,7 +533,7 @@ REFUSALS = [
     ({"terms": "a::b"}, "names of sides, without blanks"),
     ({"terms": "a a"}, "names of sides, without blanks"),
     ({"terms": []}, "names no side"),
-    ({"terms": "a", "entities": {"b": np.eye(2)}}, "entities has 'b', which is no side"),
+    ({"terms": "a", "entities": {"c": np.eye(2)}}, "entities has 'c', which is no column"),
     ({"terms": "a", "kernels": {"a": "rbf"}}, "kernels has 'a' without entities"),
     ({"terms": "a", "entities": {"a": np.eye(4)}, "kernels": {"a": 3}}, "name of a kernel"),
     ({"terms": "a", "variances": {"b": 1.0}}, "'b', which is no term"),

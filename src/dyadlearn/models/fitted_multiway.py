@@ -405,8 +405,14 @@ class FittedMultiway(Stored):
 
     def units(self, setting: NewSides, groups: Any = None) -> CellUnits:
         """Return what a setting leaves out; raise if a fixed effect is not estimable then."""
-        codes = self._groups(setting, {} if groups is None else groups)
-        units = CellUnits.of(self.places, setting.new, self.alike, codes)
+        if groups is None or isinstance(groups, Mapping):
+            codes = self._groups(setting, groups or {})
+            units = CellUnits.of(self.places, setting.new, self.alike, codes)
+        elif setting.new:
+            raise ValueError("groups must be a dict with the groups of each new side.")
+        else:
+            folds = group_codes(groups, (self.n_rows,), "groups")[self.rows]
+            units = CellUnits(((folds, (folds,)),))
         if self.columns.shape[1] > int(self.fixed.has_constant):
             for _, members in units.sets():
                 self._check_estimable(members)

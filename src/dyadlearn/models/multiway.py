@@ -306,8 +306,9 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         ----------
         new : str or sequence of str, default=()
             Sides that are new. None of them means a new cell: all labels of the cell are left out.
-        groups : dict of str to array-like of shape (n_rows,), default=None
-            For a new side, the group of the level of each row; a group is left out together.
+        groups : dict of str to array-like of shape (n_rows,), or array-like, default=None
+            For a new side, the group of the level of each row; a group is left out together. An
+            array without a new side is the fold of each row.
 
         Returns
         -------
@@ -425,6 +426,7 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     named = [name for sides in parsed for name in sides]
     names = tuple(dict.fromkeys([*named, *(model.symmetric or ())]))
     alike = _alike(model.symmetric, names)
+    known = tuple(columns)
     columns = read_columns(columns, [*names, *fixed_names])
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)
@@ -432,6 +434,7 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     if not rows.size:
         raise ValueError(f"None of {n_rows} rows has a label and a weight above 0: give some.")
     used = {name: _taken(column, rows) for name, column in columns.items()}
+    _check_names(model, known)
     sides = _sides(model, {name: ids_of(used[name], name) for name in names}, alike)
     of_fixed = {name: used[name] for name in fixed_names}
     fixed = FixedColumns.of(of_fixed, len(rows), model.fit_intercept)
@@ -479,20 +482,24 @@ def _alike(symmetric: Any, names: Sequence[str]) -> tuple[int, int] | None:
     return first, second
 
 
+def _check_names(model: MultiwayRidge, columns: Sequence[str]) -> None:
+    """Raise if a description is that of no column of the table; it need not be in a term."""
+    for parameter in ("entities", "kernels", "kernel_params"):
+        unknown = [name for name in getattr(model, parameter) or {} if name not in columns]
+        if unknown:
+            raise ValueError(
+                f"{parameter} has {shown(unknown)}, which is no column of the table: its columns "
+                f"are {shown(columns, 20)}."
+            )
+
+
 def _sides(
     model: MultiwayRidge, used: Mapping[str, Column], alike: tuple[int, int] | None
 ) -> tuple[CellSide, ...]:
     """Return the sides of the labels, given the ids of each."""
-    given_of: dict[str, dict[str, Any]] = {}
-    for parameter in ("entities", "kernels", "kernel_params"):
-        given_of[parameter] = dict(getattr(model, parameter) or {})
-        unknown = [name for name in given_of[parameter] if name not in used]
-        if unknown:
-            raise ValueError(
-                f"{parameter} has {shown(unknown)}, which is no side: the sides of the terms are "
-                f"{shown(list(used), 20)}."
-            )
-    entities = given_of["entities"]
+    entities = dict(model.entities or {})
+    kernels = dict(model.kernels or {})
+    params = dict(model.kernel_params or {})
     names = list(used)
     pair = [] if alike is None else [names[side] for side in alike]
     if len([name for name in pair if name in entities]) == 2:
@@ -507,9 +514,8 @@ def _sides(
         source = next((each for each in sources if each in entities), name)
         spec = None
         if source in entities:
-            kernel = given_of["kernels"].get(source)
-            spec = side_kernel(kernel, given_of["kernel_params"].get(source), model.repair, source)
-        elif name in given_of["kernels"]:
+            spec = side_kernel(kernels.get(source), params.get(source), model.repair, source)
+        elif name in kernels:
             raise ValueError(
                 f"kernels has {name!r} without entities: give the features or the kernel of its "
                 f"levels in entities."

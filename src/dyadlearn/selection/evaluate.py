@@ -1064,9 +1064,9 @@ def cell_scores(
     sides = list(zip(names, fitted.places, strict=True))
     results = []
     for setting in map(fitted.setting, new):
-        held_groups = {
-            name: group for name, group in (groups or {}).items() if name in setting.names
-        }
+        held_groups = groups
+        if isinstance(groups, Mapping):
+            held_groups = {name: groups[name] for name in setting.names if name in groups}
         try:
             units = fitted.units(setting, held_groups)
             held_out = fitted.held_out(units)
