@@ -1,4 +1,4 @@
-"""Variances of terms: the likelihood and its derivatives, an independent REML on wheat, and simulations with known truth."""
+"""Variances of terms: the likelihood and its derivatives, an independent REML on wheat, and simulations."""
 
 from __future__ import annotations
 
