@@ -118,7 +118,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     >>> y = y + 0.5 * rng.normal(size=300)
     >>> model = MultiwayRidge("mother + father", fixed="trial").fit(cells, y)
     >>> {name: round(variance, 2) for name, variance in model.variances_.items()}
-    {'mother': 0.4, 'father': 0.72, 'residual': 0.25}
+    {'mother': 0.51, 'father': 1.09, 'residual': 0.24}
     >>> held_out = model.holdout(new=("mother", "father"))
     >>> model.predict({"mother": ["new"], "father": ["3"], "trial": ["7"]}).shape
     (1,)

@@ -504,9 +504,10 @@ class Scores(dict[str, list[Any]]):
         self.scoring = scoring or "score"
         self.sides = sides
         self._kind = kind
-        baselines = list(dict.fromkeys(name for each in results for name in each.baselines))
-        columns = [*_OTHERS[1 : -len(BASELINES)], *(baselines or BASELINES)]
-        names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *columns]
+        scored = dict.fromkeys(name for each in results for name in each.baselines)
+        baselines = tuple(scored) or BASELINES
+        names = ["setting", *([] if scoring else ["scoring"]), self.scoring]
+        names += [*_OTHERS[1 : -len(BASELINES)], *baselines]
         rows: list[dict[str, Any]] = []
         for each in results:
             words = {
@@ -515,7 +516,7 @@ class Scores(dict[str, list[Any]]):
                 "new": sides.new_in(each.setting),
             }
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
-            means = {**dict.fromkeys(columns, math.nan), **each.baselines}
+            means = {**dict.fromkeys(baselines, math.nan), **each.baselines}
             rows.append({**words, self.scoring: each.score, **figures, **means})
         super().__init__({name: [row[name] for row in rows] for name in names})
 
