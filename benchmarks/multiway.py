@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
@@ -57,13 +58,12 @@ def main() -> None:
             kernels=dict.fromkeys(kernels, "precomputed"),
             device=given.device,
         )
-        taken = seconds(lambda: model.fit(table, y))
-        print(
-            row(f"{n:,} labels: six variances by restricted likelihood", taken, TARGETS.get(n, ""))
-        )
+        taken = seconds(partial(model.fit, table, y))
+        print(row(f"{n:,} labels: six variances by likelihood", taken, TARGETS.get(n, "")))
         for new in NEW:
-            taken = seconds(lambda: model.holdout(new))
-            print(row(f"{n:,} labels: hold-out of {' + '.join(new) or 'each cell'}", taken, ""))
+            taken = seconds(partial(model.holdout, new))
+            words = " + ".join(new) or "each cell"
+            print(row(f"{n:,} labels: hold-out of {words}", taken, ""))
         print(f"  { ({name: round(each, 2) for name, each in model.variances_.items()}) }")
 
 
