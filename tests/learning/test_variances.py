@@ -64,7 +64,7 @@ def test_the_likelihood_has_the_value_and_the_derivatives_of_its_definition():
     kernels, places, y = simulated(0, 120)
     places["covariate"] = rng.normal(size=120)
     model = fitted(kernels, places, y, fixed="covariate", sample_weight=weights)
-    problem = model.fitted_.problem
+    problem = model.fitted_.variance_problem
     matrices = [kernels[name][np.ix_(places[name], places[name])] for name in kernels]
     matrices += [matrices[0] * matrices[1], np.diag(1.0 / weights)]
     X = np.stack([np.ones(120), places["covariate"]], axis=1)
@@ -89,7 +89,7 @@ def test_the_likelihood_has_the_value_and_the_derivatives_of_its_definition():
 def test_no_other_variances_have_a_greater_likelihood(seed):
     kernels, places, y = simulated(seed, 150)
     model = fitted(kernels, places, y)
-    problem = model.fitted_.problem
+    problem = model.fitted_.variance_problem
 
     def loss(logs):
         found = problem.at(np.exp(logs))
@@ -129,18 +129,18 @@ def test_a_variance_of_zero_has_no_standard_error():
             small = fitted(*simulated(seed, 300), "mother + father + mother:father")
             assert_allclose(model.log_likelihood_, small.log_likelihood_, atol=1e-6)
             assert_allclose(model.likelihood_ratio(small), (0.0, 1.0), atol=1e-5)
-            assert model.fitted_.problem.at(model.fitted_.variances).slopes[2] <= 0
+            assert model.fitted_.variance_problem.at(model.fitted_.variances).slopes[2] <= 0
     assert 1 <= np.sum(np.array(found) == 0) <= 5
 
 
 def test_a_search_that_is_cut_short_warns():
-    problem = fitted(*simulated(0, 100)).fitted_.problem
+    problem = fitted(*simulated(0, 100)).fitted_.variance_problem
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
         most_likely(problem, max_iter=1)
 
 
 def test_a_variance_that_was_zero_too_early_is_tried_again(monkeypatch):
-    problem = fitted(*simulated(1, 150)).fitted_.problem
+    problem = fitted(*simulated(1, 150)).fitted_.variance_problem
     expected = most_likely(problem).variances
     assert (expected > 0).sum() >= 4
     start = problem.start
@@ -183,7 +183,7 @@ def test_variances_by_held_out_error_have_the_least_error():
         for factor in (0.7, 1.4):
             assert error({**model.variances_, name: factor * model.variances_[name]}) > least - 1e-9
     # The scale is that of the greatest likelihood.
-    problem = model.fitted_.problem
+    problem = model.fitted_.variance_problem
     slopes = problem.at(model.fitted_.variances).slopes
     assert_allclose(slopes @ model.fitted_.variances, 0.0, atol=1e-8)
     assert all(np.isnan(each) for each in model.standard_errors_.values())

@@ -86,7 +86,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     if isinstance(fitted, Fitted):
         return fitted
     if isinstance(fitted, FittedMultiway):
-        raise TypeError(f"{name} has no answers about pairs: {fitted.not_of_pairs}.")
+        return fitted.problem  # type: ignore[no-any-return]  # raises
     raise TypeError(
         f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a "
         f"PairRegressor of one, found {name}: {remedy}."

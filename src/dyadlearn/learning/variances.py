@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy, zeros
 from dyadlearn._checks import caller_level
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing.multiway import CellTerms, confounded
@@ -124,12 +124,20 @@ class VarianceProblem:
         return sizes
 
     @property
+    def total(self) -> float:
+        """Variance of the labels beside the fixed columns; 0 if it is only rounding."""
+        size = largest(namespace(self.labels).abs(self.labels))
+        if size == 0:
+            return 0.0
+        scaled = self.labels / size
+        residuals = scaled - self.fixed.columns @ (self.fixed.columns.T @ scaled)
+        variance = float(namespace(scaled).sum(residuals**2)) / self.degrees
+        return 0.0 if variance < (10.0 * epsilon(scaled)) ** 2 else variance * size**2
+
+    @property
     def start(self) -> np.ndarray:
         """Variances with equal shares of the variance of the labels."""
-        xp = namespace(self.labels)
-        residuals = self.labels - self.fixed.columns @ (self.fixed.columns.T @ self.labels)
-        total = float(xp.sum(residuals**2)) / self.degrees
-        shares = total / len(self.names) / np.where(self.sizes > 0, self.sizes, 1.0)
+        shares = self.total / len(self.names) / np.where(self.sizes > 0, self.sizes, 1.0)
         return np.asarray(shares)
 
     def check(self) -> None:
@@ -138,6 +146,11 @@ class VarianceProblem:
             raise ValueError(
                 f"{self.terms.n_labels} labels with {self.fixed.n_columns} fixed columns are too "
                 f"few for {len(self.names)} variances: give more labels, or fewer terms."
+            )
+        if not self.total:
+            raise ValueError(
+                "The labels do not vary beside the fixed columns, so that no variance can be "
+                "estimated: give variances as numbers."
             )
         products, sizes = self._products()
         scale = np.sqrt(np.diag(products).clip(0.0))
@@ -210,6 +223,15 @@ def most_likely(problem: VarianceProblem, max_iter: int = 100) -> Estimate:
     the search ends, if the likelihood then increases with it.
     """
     problem.check()
+    size = math.sqrt(problem.total)
+    unit = replace(problem, labels=problem.labels / size)
+    found = _climbed(unit, max_iter)
+    value = found.value - problem.degrees * math.log(size)
+    return Estimate(found.variances * size**2, found.errors * size**2, value)
+
+
+def _climbed(problem: VarianceProblem, max_iter: int) -> Estimate:
+    """Return the variances with the greatest restricted likelihood, for labels whose variance is one."""
     variances = problem.start
     tried: set[int] = set()
     best = problem.at(variances)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import comb
@@ -50,7 +50,7 @@ _ESTIMATED = ("likelihood", "holdout")
 
 
 # Properties that are computed once and are in no file and in no pickle.
-_CACHED = ("like", "cell_terms", "problem")
+_CACHED = ("like", "cell_terms", "variance_problem")
 
 
 class LikelihoodRatio(NamedTuple):
@@ -120,13 +120,6 @@ class FittedMultiway(Stored):
     coefficients: np.ndarray
     device: str | None = None
 
-    #: Why answers about pairs are not available; the end of error messages.
-    not_of_pairs: ClassVar[str] = (
-        "its labels belong to cells of any number of sides, not to pairs of an instance and a task. "
-        "It has evaluate(new=), holdout(), effects(), contributions(), label_weights() and "
-        "likelihood_ratio()"
-    )
-
     def _fits(self) -> bool:
         n = len(self.values)
         shapes = [
@@ -149,6 +142,15 @@ class FittedMultiway(Stored):
         return {name: value for name, value in vars(self).items() if name not in _CACHED}
 
     # --- the model --------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Any:
+        """Raise TypeError, because the labels are those of cells."""
+        raise TypeError(
+            "MultiwayRidge has no answers about pairs, because its labels belong to cells of any "
+            "number of sides: use its methods holdout, effects, contributions, label_weights and "
+            "likelihood_ratio, and evaluate(model, new=[…])."
+        )
 
     @property
     def side_names(self) -> tuple[str, ...]:
@@ -185,7 +187,7 @@ class FittedMultiway(Stored):
         return as_array_of(to_numpy(values), self.like, self.like.dtype)
 
     @cached_property
-    def problem(self) -> VarianceProblem:
+    def variance_problem(self) -> VarianceProblem:
         """The labels as a problem of unknown variances."""
         weights = np.ones(len(self.values)) if self.weights is None else self.weights
         return VarianceProblem(
@@ -199,7 +201,7 @@ class FittedMultiway(Stored):
     def inverse(self) -> CellsInverse:
         """Return the inverse of the covariance of the labels, which is remembered until another one is computed."""
         n_bytes = float(len(self.values)) ** 2 * itemsize(self.like)
-        problem = self.problem
+        problem = self.variance_problem
         variances = self.variances
 
         def compute() -> CellsInverse:
@@ -209,7 +211,7 @@ class FittedMultiway(Stored):
             return replace(inverse, rounding=epsilon(problem.noise) * sizes / least)
 
         inverse: CellsInverse = last_inverse.of(self, "cells", compute, n_bytes, self.like)
-        warn_of_rounding(inverse.rounding)
+        warn_of_rounding(inverse.rounding, name="The residual variance")
         return inverse
 
     def solved(self, estimate: Estimate, is_likely: bool) -> FittedMultiway:
@@ -486,7 +488,7 @@ class FittedMultiway(Stored):
 
     def heritability(self, terms: Sequence[str]) -> float:
         """Return the share of some terms in the variance of a label of weight one."""
-        sizes = self.problem.sizes.copy()
+        sizes = self.variance_problem.sizes.copy()
         sizes[-1] = 1.0
         shares = self.variances * sizes
         at = sorted({self.term_at(term) for term in terms})

@@ -179,7 +179,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _estimate(self, fitted: FittedMultiway) -> Estimate:
         """Return the variances: estimated or given."""
-        problem = fitted.problem
+        problem = fitted.variance_problem
         if isinstance(self.variances, Mapping):
             return given(problem, _given_variances(self.variances, fitted.term_names))
         if self.variances == "likelihood":
@@ -331,13 +331,13 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def variances_(self) -> dict[str, float]:
         """Variance of each term and of the noise of a label of weight one."""
         fitted = self._fitted()
-        return dict(zip(fitted.problem.names, fitted.variances.tolist(), strict=True))
+        return dict(zip(fitted.variance_problem.names, fitted.variances.tolist(), strict=True))
 
     @property
     def standard_errors_(self) -> dict[str, float]:
         """Standard error of each variance; NaN where there is none."""
         fitted = self._fitted()
-        return dict(zip(fitted.problem.names, fitted.errors.tolist(), strict=True))
+        return dict(zip(fitted.variance_problem.names, fitted.errors.tolist(), strict=True))
 
     @property
     def log_likelihood_(self) -> float:

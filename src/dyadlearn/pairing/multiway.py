@@ -34,7 +34,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import shown
-from dyadlearn.leverage import leverage_error
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 
@@ -234,7 +234,10 @@ class CellTerms:
         """
 
         def refusal() -> Exception:
-            return leverage_error(np.arange(self.n_labels), self.n_labels, "labels form a set that")
+            return LeverageError(
+                f"The covariance of {self.n_labels} labels is singular up to rounding: use a "
+                f"larger residual variance, or weights that differ less."
+            )
 
         return CellsInverse.of(self.kernel(variances), ridges, fixed, refusal)
 
