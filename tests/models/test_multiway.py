@@ -20,12 +20,17 @@ from dyadlearn import (
     compare,
     evaluate,
     explain,
+    landscape,
     load,
     permutation_test,
     save,
+    screen,
+    verify_holdout,
 )
-from dyadlearn.exceptions import IdError, LeverageError, NotEnoughMemoryError
+from dyadlearn.cli.models import load_model
+from dyadlearn.exceptions import IdError, LeverageError, ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import gram, pairs_of
+from dyadlearn.report import write_report
 from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
 
@@ -578,15 +583,79 @@ def test_tables_and_settings_that_cannot_be_used_are_refused():
         evaluate(grid, new=["a"])
 
 
-def test_answers_about_pairs_are_refused_with_the_reason():
+def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
     model = MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
+    save(model, tmp_path / "model.dyad")
     for ask in (
         lambda: explain(model, 0, 0),
         lambda: compare({"one": model, "two": model}, "A"),
         lambda: permutation_test(model, "A"),
+        lambda: landscape(model),
+        lambda: verify_holdout(model, "A"),
+        lambda: screen(model, "A"),
+        lambda: write_report(model, tmp_path / "report.html"),
     ):
         with pytest.raises(TypeError, match="cells of any number of sides"):
             ask()
+    with pytest.raises(ModelFileError, match="belong to cells and not to pairs"):
+        load_model(tmp_path / "model.dyad")
+
+
+# --- comparisons and tests ------------------------------------------------------------------------
+
+
+def test_comparisons_draw_levels_of_all_sides():
+    cells = some_cells(3, 22, n=60)
+    large = cells.model()
+    small = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y)
+    found = compare({"large": large, "small": small}, new="mother", n_resamples=50, random_state=3)
+    errors = {}
+    for name, model in (("large", large), ("small", small)):
+        errors[name] = (model.holdout("mother") - cells.y) ** 2
+        assert_allclose(found.scores[name], -errors[name].mean())
+    random = np.random.RandomState(3)
+    at = np.unique(cells.places["mother"], return_inverse=True)[1]
+    draws = []
+    for _ in range(50):
+        drawn = random.randint(at.max() + 1, size=at.max() + 1)
+        counts = np.array([(drawn == level).sum() for level in at])
+        draws.append(((errors["small"] - errors["large"]) * counts).sum() / counts.sum())
+    [difference] = found.differences
+    sign = 1 if difference.better == "large" else -1
+    middle = (difference.low + difference.high) / 2
+    assert_allclose(middle, sign * (errors["small"] - errors["large"]).mean())
+    reach = np.quantile(np.abs(np.array(draws) - np.mean(errors["small"] - errors["large"])), 0.95)
+    assert_allclose(difference.high - middle, reach)
+    assert (found.setting, found.resampled) == ("mother", "levels of mother")
+    other = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y + 1)
+    with pytest.raises(ValueError, match="'other' was fitted on other labels than 'large'"):
+        compare({"large": large, "other": other}, new="mother")
+    with pytest.raises(ValueError, match="and not both"):
+        compare({"large": large, "small": small}, "A", new="mother")
+    grid = KroneckerRidge().fit(np.eye(3), np.eye(3), tasks=np.eye(3))
+    with pytest.raises(TypeError, match="found KroneckerRidge"):
+        compare({"large": large, "grid": grid}, new="mother")
+
+
+@over(every(variances=[None, "likelihood"]))
+def test_permutations_move_descriptions_to_other_levels(variances):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(12, 3))
+    levels = np.repeat(np.arange(12), 4)
+    others = np.tile(np.arange(4), 12)
+    y = (X @ rng.normal(size=3))[levels] + 0.3 * rng.normal(size=48)
+    given = {"a": 1.0, "b": 0.1, "residual": 0.5}
+    model = MultiwayRidge("a + b", entities={"a": X}, variances=variances or given)
+    model.fit({"a": levels, "b": others}, y)
+    found = permutation_test(model, new="a", n_permutations=19, random_state=7)
+    assert found.p_value == 0.05
+    assert (found.setting, found.permuted) == ("a", "a")
+    order = np.random.RandomState(7).permutation(12)
+    moved = clone(model).set_params(entities={"a": X[order]}).fit({"a": levels, "b": others}, y)
+    assert_allclose(found.null[0], -np.mean((moved.holdout("a") - y) ** 2), rtol=1e-6)
+    assert found.method.endswith("again") == (variances is not None)
+    with pytest.raises(ValueError, match="No new side has a description"):
+        permutation_test(model, new="b")
 
 
 def test_too_many_labels_are_refused_before_the_matrix_is_formed(monkeypatch):

@@ -93,6 +93,25 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     )
 
 
+def cells_of(model: Any) -> FittedMultiway:
+    """Return `fitted_` of a `MultiwayRidge`; raise TypeError for another model."""
+    check_is_fitted(model)
+    if not isinstance(model.fitted_, FittedMultiway):
+        raise TypeError(
+            f"new= names sides of a MultiwayRidge, found {type(model).__name__}: give a setting."
+        )
+    return model.fitted_
+
+
+def setting_or_new(setting: Any, new: Any) -> None:
+    """Raise if a setting and the new sides of cells are both given, or neither."""
+    if (setting is None) == (new is None):
+        raise ValueError(
+            "Give a setting for models of pairs, or new=, the names of the new sides, for a "
+            "MultiwayRidge, and not both."
+        )
+
+
 def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     """Return `fitted_` of a model with a closed form; arguments and errors as in `fitted_of`."""
     fitted = fitted_of(model, remedy)

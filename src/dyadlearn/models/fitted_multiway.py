@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import comb
@@ -31,6 +31,9 @@ from dyadlearn.holdout.intervals import jackknife_plus
 from dyadlearn.learning.variances import (
     Estimate,
     VarianceProblem,
+    given,
+    least_error,
+    most_likely,
 )
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models.cells import (
@@ -95,8 +98,12 @@ class FittedMultiway(Stored):
         Variances of the terms and of the noise with their standard errors.
     log_likelihood : float
         Restricted log likelihood.
-    is_likely : bool
-        Whether the variances have the greatest restricted likelihood.
+    estimation : {"likelihood", "holdout", "given"}
+        How the variances are estimated.
+    new : tuple of str
+        Sides that are new in the held-out error, for "holdout".
+    max_iter : int
+        Most iterations of the restricted likelihood.
     duals, coefficients : arrays of shape (n,) and (r,)
         Solution; empty before it is computed.
     device : str or None
@@ -115,7 +122,9 @@ class FittedMultiway(Stored):
     variances: np.ndarray
     errors: np.ndarray
     log_likelihood: float
-    is_likely: bool
+    estimation: str
+    new: tuple[str, ...]
+    max_iter: int
     duals: np.ndarray
     coefficients: np.ndarray
     device: str | None = None
@@ -214,14 +223,40 @@ class FittedMultiway(Stored):
         warn_of_rounding(inverse.rounding, name="The residual variance")
         return inverse
 
-    def solved(self, estimate: Estimate, is_likely: bool) -> FittedMultiway:
+    def estimated(self) -> FittedMultiway:
+        """Return the model with its variances, estimated unless they are given, and with its solution."""
+        problem = self.variance_problem
+        if self.estimation == "given":
+            return self._solved(given(problem, self.variances))
+        if self.estimation == "likelihood":
+            return self._solved(most_likely(problem, self.max_iter))
+        units = self.units(self.setting(self.new))
+
+        def error(inverse: CellsInverse) -> float:
+            gaps = problem.labels - units.left_out(inverse, problem.labels)
+            return float(namespace(gaps).mean(gaps**2 / problem.noise))
+
+        problem.check()
+        return self._solved(least_error(problem, error))
+
+    def permuted(self, names: Sequence[str], permutation: Callable[[int], np.ndarray]) -> Self:
+        """Return the model, not estimated, in which levels of some sides have the descriptions of others."""
+        sides = list(self.sides)
+        for place, side in enumerate(self.sides):
+            if self.alike is not None and place == self.alike[1]:
+                sides[place] = replace(side, labelled=sides[self.alike[0]].labelled)
+            elif side.name in names:
+                order = permutation(len(side.labelled))
+                sides[place] = replace(side, labelled=side.labelled[order])
+        return replace(self, sides=tuple(sides))
+
+    def _solved(self, estimate: Estimate) -> FittedMultiway:
         """Return the model with variances, and its solution."""
         fitted = replace(
             self,
             variances=estimate.variances,
             errors=estimate.errors,
             log_likelihood=float(estimate.value),
-            is_likely=is_likely,
         )
         for name in _CACHED:
             if name in vars(self):
@@ -496,7 +531,7 @@ class FittedMultiway(Stored):
 
     def likelihood_ratio(self, other: FittedMultiway) -> LikelihoodRatio:
         """Return the comparison with a model of fewer terms, as `MultiwayRidge.likelihood_ratio` does."""
-        if not (self.is_likely and other.is_likely):
+        if {self.estimation, other.estimation} != {"likelihood"}:
             raise ValueError(
                 "Likelihoods are compared at their maximum: fit both models with "
                 "variances='likelihood'."

@@ -11,17 +11,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import namespace
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
-from dyadlearn.learning.variances import Estimate, given, least_error, most_likely
 from dyadlearn.models.cells import CellSide, FixedColumns, ids_of, read_columns, side_kernel
 from dyadlearn.models.fitted_multiway import FittedMultiway, LikelihoodRatio
 from dyadlearn.pairing.multiway import RESIDUAL, canonical, parse_terms
-from dyadlearn.solve.inverse import CellsInverse
 
 _ESTIMATED = ("likelihood", "holdout")
 
@@ -172,30 +169,13 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        unsolved = _read(self, table, y, sample_weight)
-        estimate = self._estimate(unsolved)
-        self.fitted_ = unsolved.solved(estimate, self.variances == "likelihood")
+        self.fitted_ = _read(self, table, y, sample_weight).estimated()
         return self
-
-    def _estimate(self, fitted: FittedMultiway) -> Estimate:
-        """Return the variances: estimated or given."""
-        problem = fitted.variance_problem
-        if isinstance(self.variances, Mapping):
-            return given(problem, _given_variances(self.variances, fitted.term_names))
-        if self.variances == "likelihood":
-            return most_likely(problem, check_whole(self.max_iter, "max_iter"))
-        units = fitted.units(fitted.setting(self.new))
-
-        def error(inverse: CellsInverse) -> float:
-            gaps = problem.labels - units.left_out(inverse, problem.labels)
-            return float(namespace(gaps).mean(gaps**2 / problem.noise))
-
-        problem.check()
-        return least_error(problem, error)
 
     def _check_params(self) -> None:
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        check_whole(self.max_iter, "max_iter")
         if not isinstance(self.variances, Mapping) and self.variances not in _ESTIMATED:
             raise ValueError(
                 f"variances must be 'likelihood', 'holdout' or a dict with a number for each term, "
@@ -440,6 +420,13 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     fixed = FixedColumns.of(of_fixed, len(rows), model.fit_intercept)
     has_weights = bool((weights[rows] != 1.0).any())
     terms = [tuple(names.index(name) for name in sides) for sides in parsed]
+    numbers = np.zeros(0)
+    estimation = "given"
+    if isinstance(model.variances, Mapping):
+        written = [":".join(names[side] for side in term) for term in canonical(terms, alike)]
+        numbers = _given_variances(model.variances, written)
+    else:
+        estimation = model.variances
     places = []
     for side in sides:
         places.append(np.searchsorted(side.labelled, side.find(used[side.name])))
@@ -454,10 +441,12 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
         weights=weights[rows] if has_weights else None,
         rows=rows,
         n_rows=n_rows,
-        variances=np.zeros(0),
+        variances=numbers,
         errors=np.zeros(0),
         log_likelihood=math.nan,
-        is_likely=False,
+        estimation=estimation,
+        new=(model.new,) if isinstance(model.new, str) else tuple(model.new),
+        max_iter=model.max_iter,
         duals=np.zeros(0),
         coefficients=np.zeros(0),
         device=model.device,
