@@ -23,6 +23,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._codes import group_codes
+from dyadlearn._columns import ids_of, read_columns
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import shown
@@ -36,13 +37,7 @@ from dyadlearn.learning.variances import (
     most_likely,
 )
 from dyadlearn.leverage import nothing_left
-from dyadlearn.models.cells import (
-    CellSide,
-    FixedColumns,
-    ids_of,
-    not_estimable,
-    read_columns,
-)
+from dyadlearn.models.cells import CellSide, FixedColumns, not_estimable
 from dyadlearn.pairing.multiway import RESIDUAL, CellTerms
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import NewSides

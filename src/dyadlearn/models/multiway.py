@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
+from dyadlearn._columns import ids_of, read_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
-from dyadlearn.models.cells import CellSide, FixedColumns, ids_of, read_columns, side_kernel
+from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
 from dyadlearn.models.fitted_multiway import FittedMultiway, LikelihoodRatio
 from dyadlearn.pairing.multiway import RESIDUAL, canonical, parse_terms
 

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
-from dyadlearn.selection.audit import Audit, audit
+from dyadlearn.selection.audit import Audit, CellAudit, audit
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import (
     Interval,
@@ -26,6 +26,7 @@ from dyadlearn.selection.search import (
 __all__ = [
     "Audit",
     "Better",
+    "CellAudit",
     "IndependentTaskRidgeCV",
     "Interval",
     "KroneckerRidgeCV",
