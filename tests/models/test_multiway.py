@@ -526,8 +526,22 @@ def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
     asked = {"mother": [0], "father": [0], "trial": ["new"]}
     with pytest.raises(ValueError, match="trial='new' is not estimable.*has no label"):
         model.predict(asked)
-    # What it would be without the check.
     assert np.isfinite(model.holdout("father")).all()
+    # The first level, and a number.
+    turned = {**table, "trial": np.array(["y", "x"])[(cells.places["mother"] != 0) * 1]}
+    turned["trial"][np.argmax(cells.places["mother"] == 0)] = "y"
+    model.fit({name: column[::-1] for name, column in turned.items()}, cells.y)
+    with pytest.raises(ValueError, match="trial='y' is not estimable"):
+        model.holdout("mother")
+    model.set_params(fixed=("number", "trial")).fit(
+        {**table, "trial": np.array(["x", "y"])[np.arange(20) % 2], "number": trial == "y"},
+        cells.y,
+    )
+    with pytest.raises(ValueError, match="number=True is not estimable"):
+        model.holdout("mother")
+    model.fit({**table, "number": 7.0 * (trial == "y"), "trial": ["x"] * 20}, cells.y)
+    with pytest.raises(ValueError, match="fixed column 'number' is not estimable without"):
+        model.holdout("mother")
 
 
 TABLE = {"a": np.arange(8) // 2, "b": np.arange(8) % 2}

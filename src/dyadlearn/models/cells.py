@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -262,8 +262,8 @@ class FixedColumns(Stored):
             )
         return rows
 
-    def lost(self, columns: np.ndarray, members: np.ndarray) -> str | None:
-        """Return the name of a fixed column that the labels without some do not determine; None without one.
+    def lost(self, columns: np.ndarray, members: np.ndarray) -> ValueError | None:
+        """Return the error if the labels without some do not determine all effects; None if they do.
 
         Parameters
         ----------
@@ -276,9 +276,28 @@ class FixedColumns(Stored):
         values, vectors = np.linalg.eigh(some.T @ some)
         if not values.size or values[-1] < 1.0 - _ROUNDING:
             return None
-        effect = np.abs(vectors[:, -1] @ self.inverse)
-        varies = effect * (np.arange(len(effect)) > 0) if self.has_constant else effect
-        return self.words[int(np.argmax(varies))]
+        X = columns @ self.inverse
+        kept = np.delete(X, members, axis=0)
+        for name, levels in zip(self.names, self.levels, strict=True):
+            at = [place for place, (column, _) in enumerate(self.labels) if column == name]
+            for level in levels or ():
+                if not self._has_level(kept[:, at], levels, level).any():
+                    return not_estimable(name, level, "only labels that are left out together have")
+        share = np.linalg.norm(X * (self.basis @ vectors[:, -1]), axis=0)
+        share[: int(self.has_constant)] = 0.0
+        return ValueError(
+            f"The effect of the fixed column {self.words[int(np.argmax(share))]!r} is not "
+            f"estimable without labels that are left out together: leave it out of fixed."
+        )
+
+    @staticmethod
+    def _has_level(columns: np.ndarray, levels: Sequence[Any], level: Any) -> np.ndarray:
+        """Return whether each row has a level of a category, given the columns of the category."""
+        n_without = len(levels) - columns.shape[1]
+        place = list(levels).index(level) - n_without
+        if place < 0:
+            return np.asarray(~(columns > 0.5).any(axis=1))
+        return np.asarray(columns[:, place] > 0.5)
 
 
 def _check_numbers(column: np.ndarray, name: str) -> None:

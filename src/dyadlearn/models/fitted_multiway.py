@@ -480,10 +480,9 @@ class FittedMultiway(Stored):
         """Raise if the labels do not determine the fixed effects without some of them."""
         if len(members) == len(self.values):
             raise nothing_left()
-        word = self.fixed.lost(self.columns, members)
-        if word is not None:
-            name, _, level = word.partition("=")
-            raise not_estimable(name, level or "", "only labels that are left out together have")
+        error = self.fixed.lost(self.columns, members)
+        if error is not None:
+            raise error
 
     def held_out(self, units: CellUnits) -> np.ndarray:
         """Return the prediction (n,) of each label by the model without what its conditions leave out."""
