@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -392,66 +393,75 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 # Reading of the training table ----------------------------------------------------------------------
 
 
+class _Terms(NamedTuple):
+    """Names of the sides, the sides of each term, and the two sides whose order does not matter."""
+
+    names: tuple[str, ...]
+    terms: tuple[tuple[int, ...], ...]
+    alike: tuple[int, int] | None
+
+    @property
+    def term_names(self) -> list[str]:
+        """Names of the terms."""
+        return [":".join(self.names[side] for side in term) for term in self.terms]
+
+
 def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> FittedMultiway:
-    """Return the model of a training table, without variances and solution."""
+    """Return the model of a training table, without its estimates and solution."""
     model._check_params()
     columns = read_columns(table)
-    n_rows = len(next(iter(columns.values()), ()))
     fixed_names = (model.fixed,) if isinstance(model.fixed, str) else tuple(model.fixed)
-    if model.terms is None:
-        parsed: list[tuple[str, ...]] = [(name,) for name in columns if name not in fixed_names]
-    else:
-        parsed = parse_terms(model.terms)
-    if not parsed:
-        raise ValueError("terms names no side: give at least one term, such as 'mother'.")
-    named = [name for sides in parsed for name in sides]
-    names = tuple(dict.fromkeys([*named, *(model.symmetric or ())]))
-    alike = _alike(model.symmetric, names)
-    known = tuple(columns)
+    names, terms, alike = asked = _read_terms(model, columns, fixed_names)
+    _check_names(model, tuple(columns))
     columns = read_columns(columns, [*names, *fixed_names])
+    n_rows = len(columns[names[0]])
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)
     rows = np.flatnonzero(~np.isnan(values) & (weights > 0))
     if not rows.size:
         raise ValueError(f"None of {n_rows} rows has a label and a weight above 0: give some.")
     used = {name: _taken(column, rows) for name, column in columns.items()}
-    _check_names(model, known)
     sides = _sides(model, {name: ids_of(used[name], name) for name in names}, alike)
-    of_fixed = {name: used[name] for name in fixed_names}
-    fixed = FixedColumns.of(of_fixed, len(rows), model.fit_intercept)
-    has_weights = bool((weights[rows] != 1.0).any())
-    terms = [tuple(names.index(name) for name in sides) for sides in parsed]
-    numbers = np.zeros(0)
-    estimation = "given"
-    if isinstance(model.variances, Mapping):
-        written = [":".join(names[side] for side in term) for term in canonical(terms, alike)]
-        numbers = _given_variances(model.variances, written)
-    else:
-        estimation = model.variances
     places = []
     for side in sides:
         places.append(np.searchsorted(side.labelled, side.find(used[side.name])))
+    of_fixed = {name: used[name] for name in fixed_names}
+    fixed = FixedColumns.of(of_fixed, len(rows), model.fit_intercept)
+    are_given = isinstance(model.variances, Mapping)
     return FittedMultiway(
         sides=sides,
-        terms=canonical(terms, alike),
+        terms=terms,
         alike=alike,
         fixed=fixed,
         columns=fixed.orthonormal(of_fixed, len(rows)),
         places=tuple(places),
         values=values[rows],
-        weights=weights[rows] if has_weights else None,
+        weights=weights[rows] if (weights[rows] != 1.0).any() else None,
         rows=rows,
         n_rows=n_rows,
-        variances=numbers,
+        variances=_given_variances(model.variances, asked.term_names),
         errors=np.zeros(0),
         log_likelihood=math.nan,
-        estimation=estimation,
+        estimation="given" if are_given else model.variances,
         new=(model.new,) if isinstance(model.new, str) else tuple(model.new),
         max_iter=model.max_iter,
         duals=np.zeros(0),
         coefficients=np.zeros(0),
         device=model.device,
     )
+
+
+def _read_terms(model: MultiwayRidge, columns: Iterable[str], fixed: Sequence[str]) -> _Terms:
+    """Return the terms of a model for a table with some columns."""
+    parsed: list[tuple[str, ...]] = [(name,) for name in columns if name not in fixed]
+    if model.terms is not None:
+        parsed = parse_terms(model.terms)
+    if not parsed:
+        raise ValueError("terms names no side: give at least one term, such as 'mother'.")
+    names = tuple(dict.fromkeys(chain(*parsed, model.symmetric or ())))
+    alike = _alike(model.symmetric, names)
+    terms = [tuple(names.index(name) for name in term) for term in parsed]
+    return _Terms(names, canonical(terms, alike), alike)
 
 
 def _taken(column: Column, rows: np.ndarray) -> Column:
@@ -515,11 +525,13 @@ def _sides(
     return tuple(sides)
 
 
-def _given_variances(given: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
-    """Return the variances of a dict, in the order of the terms; raise if one is missing or unknown."""
+def _given_variances(variances: Any, names: Sequence[str]) -> np.ndarray:
+    """Return the variances of a dict, in the order of the terms; none if they are to be estimated."""
+    if not isinstance(variances, Mapping):
+        return np.zeros(0)
     by_sides = {frozenset(name.split(":")): name for name in names}
     numbers = {RESIDUAL: 1.0}
-    for name, value in given.items():
+    for name, value in variances.items():
         known = RESIDUAL if name == RESIDUAL else by_sides.get(frozenset(str(name).split(":")))
         if known is None:
             raise ValueError(
