@@ -476,6 +476,28 @@ def test_rows_without_a_label_or_weight_are_left_out():
     assert model.label_weights(cells.places).shape == (20, 20)
 
 
+def test_torch_computes_the_same():
+    pytest.importorskip("torch")
+    cells = some_cells(3, 21)
+    here = cells.model(fixed="covariate")
+    there = cells.model(fixed="covariate", device="cpu")
+    for new in settings(cells.kernels)[:7]:
+        assert_allclose(there.holdout(new), here.holdout(new), rtol=1e-9)
+    for found, expected in zip(
+        there.predict(cells.table, return_std=True),
+        here.predict(cells.table, return_std=True),
+        strict=True,
+    ):
+        assert isinstance(found, np.ndarray)
+        assert_allclose(found, expected, rtol=1e-9)
+    assert_allclose(there.label_weights(cells.table), here.label_weights(cells.table), atol=1e-12)
+    likely = [
+        MultiwayRidge("mother + father", device=device).fit(cells.table, cells.y).variances_
+        for device in (None, "cpu")
+    ]
+    assert_allclose(list(likely[1].values()), list(likely[0].values()), rtol=1e-6, atol=1e-9)
+
+
 def test_a_large_mean_costs_no_digits():
     cells = some_cells(3, 17)
     near = cells.model().holdout("mother")

@@ -7,6 +7,8 @@ the task. With
 :math:`\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R` of the order of R. Tasks and instances are exchanged if
 instances have more labels. Sets of at most 64 labels are gathered and solved together, many of one
 size at a time.
+
+`leave_unions_out` leaves out unions of any number of sets, for cells of several sides.
 """
 
 from __future__ import annotations
