@@ -103,18 +103,18 @@ def test_no_other_variances_have_a_greater_likelihood(seed):
 
 
 def test_variances_and_their_errors_are_those_of_a_simulation():
-    """Over 40 samples, means are the truth, and standard errors the deviation of the estimates."""
+    """Over 25 samples, means are the truth, and standard errors the deviation of the estimates."""
     truth = {"mother": 1.0, "father": 0.5, "trial": 0.7, "mother:father": 0.8, "residual": 0.6}
     estimates, errors = [], []
-    for seed in range(40):
-        weights = np.random.default_rng(seed).choice([0.5, 2.0], 260)
-        sample = simulated(100 + seed, 260, tuple(truth.values()), weights)
+    for seed in range(25):
+        weights = np.random.default_rng(seed).choice([0.5, 2.0], 220)
+        sample = simulated(100 + seed, 220, tuple(truth.values()), weights)
         model = fitted(*sample, sample_weight=weights)
         estimates.append(list(model.variances_.values()))
         errors.append(list(model.standard_errors_.values()))
     means = np.mean(estimates, axis=0)
     deviations = np.std(estimates, axis=0)
-    assert (np.abs(means - list(truth.values())) < 3 * deviations / np.sqrt(40)).all()
+    assert (np.abs(means - list(truth.values())) < 3 * deviations / np.sqrt(25)).all()
     assert_allclose(np.nanmean(errors, axis=0), deviations, rtol=0.35)
 
 
@@ -226,9 +226,8 @@ def test_confounded_terms_are_named():
 def test_wheat_has_the_variances_of_a_reml_written_for_it(shared_data):
     """Lines in four environments with a genomic kernel, by the EM algorithm and by a general optimiser."""
     data = np.load(shared_data / "breeding" / "wheat.npz", allow_pickle=True)
-    markers = data["X"] if "X" in data else data["markers"]
-    Y = data["Y"][:120]
-    M = np.asarray(markers[:120], dtype=float)
+    Y = data["Y"][:60]
+    M = np.asarray(data["markers"][:60], dtype=float)
     M = M - M.mean(axis=0)
     G = M @ M.T / M.shape[1]
     rows, columns = np.indices(Y.shape).reshape(2, -1)
@@ -268,5 +267,5 @@ def test_wheat_has_the_variances_of_a_reml_written_for_it(shared_data):
         method="Nelder-Mead",
         options={"xatol": 1e-6, "fatol": 1e-10, "maxiter": 600},
     )
-    assert_allclose(np.exp(best.x), start, rtol=1e-4)
+    assert_allclose((np.exp(best.x) - start) / model.fitted_.errors, 0.0, atol=1e-3)
     assert_allclose(-best.fun, model.log_likelihood_, rtol=1e-10)
