@@ -35,6 +35,7 @@ __all__ = [
     "KroneckerRidgeCV",
     "Landmarks",
     "LearnedKernelRidge",
+    "MultiwayRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairKernelRidgeCV",

@@ -151,14 +151,7 @@ def read_entities(given: Any, model: GridModel, axis: int) -> _Side:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
     if several is None:
-        spec = model.kernel_specs()[axis]
-        table = _read_table(given, spec, side)
-        return Entities(
-            table,
-            table.row_ids or Ids(tuple(range(table.values.shape[0]))),
-            side,
-            spec.is_precomputed,
-        )
+        return entities_of(given, model.kernel_specs()[axis], side)
     if not model.takes_descriptions:
         n = len(several.names)
         raise TypeError(
@@ -172,6 +165,13 @@ def read_entities(given: Any, model: GridModel, axis: int) -> _Side:
     ids = several.row_ids or Ids(tuple(range(len(several))))
     tables = {name: _bare(table, ids) for name, table in several.tables.items()}
     return Entities(Descriptions(tables, None, several.n_first), ids, side)
+
+
+def entities_of(given: Any, spec: KernelSpec, name: str) -> Entities:
+    """Return one table of entities, checked for a kernel; `name` is its name in messages."""
+    table = _read_table(given, spec, name)
+    ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
+    return Entities(table, ids, name, spec.is_precomputed)
 
 
 def positions_of(

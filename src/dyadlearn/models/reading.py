@@ -887,20 +887,19 @@ def _in_cheaper_form(
     pairing = spec.pairing_type(len(sides) > 1)
     weighted = weighted or labels.weights is not None
     m, q = labels.shape
-    if labels.grid is None:
-        if spec.takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
-            # Eigenvectors of both sides, rotated copies of them, and the pairs.
-            numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-            numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
-            remedy = "use fewer features of both sides, for example by Landmarks"
-            check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
-            return labels
-        labels = labels.dense()
+    takes_list = labels.grid is None and spec.takes_pairs
+    if takes_list and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+        # Eigenvectors of both sides, rotated copies of them, and the pairs.
+        numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
+        numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+        remedy = "use fewer features of both sides, for example by Landmarks"
+        check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
+        return labels
     complete = not weighted and labels.size == m * q
     steps = fit_numbers(pairing, (m, q), sides, complete=complete, weighted=weighted)
     purpose = max(steps, key=lambda name: steps[name])
     check_memory(8 * steps[purpose], labels.values, purpose)
-    return labels
+    return labels.dense()
 
 
 def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training, list[Any]]:

@@ -5,7 +5,7 @@ from importlib import import_module
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.time import TimeSplit
-from dyadlearn.selection.audit import Audit, audit
+from dyadlearn.selection.audit import Audit, CellAudit, audit
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import (
     Interval,
@@ -28,6 +28,7 @@ from dyadlearn.selection.search import (
 __all__ = [
     "Audit",
     "Better",
+    "CellAudit",
     "IndependentTaskRidgeCV",
     "Interval",
     "KroneckerRidgeCV",

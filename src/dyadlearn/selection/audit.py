@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,8 @@ from dyadlearn._codes import (
     id_columns,
     pair_numbers,
 )
-from dyadlearn._tables import read_table
+from dyadlearn._columns import read_columns
+from dyadlearn._tables import read_table, shown
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.holdout.time import read_times, time_in_words
 from dyadlearn.kernels.gram import Kernel
@@ -244,6 +246,81 @@ class Audit:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class CellAudit:
+    """New sides and leaks of a split of cells; the result of `audit` for columns of a table.
+
+    Attributes
+    ----------
+    n_train : int
+        Number of training rows.
+    claimed : tuple of str
+        Sides that the split is claimed to test as new.
+    settings : array of str of shape (n_test,)
+        New sides of each test row, such as ``"mother + trial"``, or ``"cell"``.
+    is_leak, is_harder : arrays of bool of shape (n_test,)
+        Whether a side that is claimed to be new is in training, or, if none is claimed, the cell;
+        and whether a side that is claimed to be known is not in training.
+    """
+
+    n_train: int
+    claimed: tuple[str, ...]
+    settings: np.ndarray
+    is_leak: np.ndarray
+    is_harder: np.ndarray
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of test rows of each setting that occurs."""
+        names, counts = np.unique(self.settings, return_counts=True)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def message(self) -> str:
+        """Result of the audit in one sentence."""
+        claimed = " + ".join(self.claimed) or "cell"
+        tally = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        n_wrong = int((self.is_leak | self.is_harder).sum())
+        if not n_wrong:
+            return f"A new {claimed} holds for {_number(len(self.settings), 'test row')}."
+        return (
+            f"A new {claimed} does not hold for {n_wrong} of "
+            f"{_number(len(self.settings), 'test row')} ({tally}): {int(self.is_leak.sum())} with "
+            f"something new in training (leak), {int(self.is_harder.sum())} with something known "
+            f"not in training (harder)."
+        )
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _audit_cells(train: Any, test: Any, claimed: tuple[str, ...]) -> CellAudit:
+    """Return the audit of tables with a column for each side."""
+    known = read_columns(train)
+    asked = read_columns(test, list(known))
+    absent = [name for name in claimed if name not in known]
+    if absent:
+        raise ValueError(f"train has no column {shown(absent)}, which setting names.")
+    codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name, column in known.items():
+        check_writing([column], [asked[name]], f"The columns {name!r} of train and test")
+        first, second = factorize([column, asked[name]], f"The column {name!r}")
+        codes[name] = (first, second)
+    is_new = {name: ~np.isin(second, first) for name, (first, second) in codes.items()}
+    n_test = len(next(iter(is_new.values())))
+    settings = []
+    for row in range(n_test):
+        settings.append(" + ".join(name for name in is_new if is_new[name][row]) or "cell")
+    cells = [np.stack(each, axis=1) for each in zip(*codes.values(), strict=True)]
+    trained = set(map(tuple, cells[0].tolist()))
+    is_leak = np.array([tuple(cell) in trained for cell in cells[1].tolist()])
+    if claimed:
+        is_leak = np.logical_or.reduce([~is_new[name] for name in claimed])
+    others = [is_new[name] for name in is_new if name not in claimed]
+    is_harder = np.logical_or.reduce([np.zeros(n_test, dtype=bool), *others])
+    return CellAudit(len(cells[0]), claimed, np.array(settings), is_leak, is_harder)
+
+
 def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
@@ -251,7 +328,7 @@ def _number(count: int, noun: str) -> str:
 def audit(
     train: Any,
     test: Any,
-    setting: str | Setting | None = None,
+    setting: str | Setting | Sequence[str] | None = None,
     *,
     network: bool = False,
     instances: Any = None,
@@ -259,7 +336,7 @@ def audit(
     kernel: Kernel = "linear",
     task_kernel: Kernel = "linear",
     time: Any = None,
-) -> Audit:
+) -> Audit | CellAudit:
     """Return the actual setting of a split of pairs, and the leaks from training into test.
 
     Parameters
@@ -267,8 +344,10 @@ def audit(
     train, test : array-like or frame of shape (n, 2), or array of booleans of shape (m, q)
         Tables of pairs, with an instance id and a task id in each row; or boolean masks of the
         cells of one grid.
-    setting : str, Setting or None, default=None
-        The setting that the split is claimed to be.
+    setting : str, Setting, sequence of str or None, default=None
+        The setting that the split is claimed to be. For tables of cells, with a column for each of
+        any number of sides, a list of the columns of the new sides; then the result is a
+        `CellAudit`.
     network : bool, default=False
         Whether the pairs are edges of an undirected network, whose nodes are both the instances and
         the tasks. Then (b,
@@ -319,7 +398,9 @@ def audit(
     >>> audit([("ann", "bob"), ("bob", "eve")], [("eve", "bob")], setting="A", network=True).message
     'Setting A does not hold for 1 of 1 test pair (1 A): 1 also in training (leak).'
     """
-    claimed = None if setting is None else as_setting(setting)
+    if isinstance(setting, list | tuple):
+        return _audit_cells(train, test, tuple(setting))
+    claimed = None if setting is None else as_setting(setting)  # type: ignore[arg-type]
     newest, n_older = (None, 0) if time is None else _older(*time)
     (first, second), (test_first, test_second) = _read(train, test)
     pairs = ((first, test_first), (second, test_second))
