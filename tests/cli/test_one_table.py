@@ -235,7 +235,7 @@ def test_fingerprints_of_named_files(tmp_path, run):
     assert ran.code == 0, ran.err
     assert "near: SMILES, morgan fingerprints" in ran.out
     assert "far: SMILES, atom_pairs fingerprints" in ran.out
-    ran = run("tune", labels, *words, "-f", "--fingerprint", "other=maccs")
+    ran = run("tune", labels, *words, "-f", "--fingerprint", "third=maccs")
     assert ran.code == 2
     assert "--fingerprint" in ran.err
 
