@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks, get_tags
 
@@ -35,6 +36,10 @@ from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
 
 NAMES = ("mother", "father", "trial", "year")
+OF_PARENTS = {
+    "kernels": {"mother": "precomputed"},
+    "variances": {"mother": 1.0, "father": 1.0},
+}
 
 
 class Cells(NamedTuple):
@@ -458,6 +463,23 @@ def test_features_in_frames_are_found_by_id():
     assert effects["environment"] == list("uvwxyz")
     with pytest.raises(IdError, match=r"1 of 1 levels of 'environment' are not in the table"):
         model.predict({"line": [0], "environment": ["q"]})
+
+
+def test_models_share_no_array_with_the_caller_and_clones_share_tables():
+    cells = some_cells(2, 23)
+    kernel = cells.kernels["mother"].copy()
+    y = cells.y.copy()
+    table = {name: column.copy() for name, column in cells.places.items()}
+    model = MultiwayRidge("mother + father", entities={"mother": kernel}, **OF_PARENTS)
+    model.fit(table, y)
+    expected = model.predict(cells.places)
+    for array in (kernel, y, *table.values()):
+        array[...] = 0
+    assert_array_equal(model.predict(cells.places), expected)
+    assert clone(model).entities["mother"] is kernel
+    with config_context(enable_metadata_routing=True):
+        requests = clone(model).set_fit_request(sample_weight=True).get_metadata_routing()
+        assert requests.fit.requests == {"sample_weight": True}
 
 
 def test_rows_without_a_label_or_weight_are_left_out():
