@@ -547,6 +547,11 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
         assert_allclose(other.predict({**cells.places, **dummies}), model.predict(table), rtol=1e-8)
         assert_allclose(other.holdout("mother"), model.holdout("mother"), rtol=1e-8)
         assert_allclose(other.log_likelihood_, model.log_likelihood_)
+    numbers = pd.DataFrame({**cells.places, "trial": pd.Categorical(np.arange(20) % 3)})
+    model.fit(numbers, cells.y)
+    assert list(model.fixed_effects_) == ["intercept", "trial=1", "trial=2"]
+    assert_allclose(model.predict(numbers), coded.predict({**cells.places, **dummies}))
+    model.fit(table, cells.y)
     effects = model.fixed_effects_
     whole = coded.fixed_effects_
     assert list(effects) == ["intercept", "trial=y", "trial=z"]
@@ -627,6 +632,10 @@ def test_tables_and_settings_that_cannot_be_used_are_refused():
         model.fit({"a": ["x", None, "y"], "b": [1, 2, 2]}, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="Reshape your data"):
         model.fit(np.arange(3.0), Y[:3])
+    with pytest.raises(TypeError, match="found LazyFrame"):
+        model.fit(pl.DataFrame(TABLE).lazy(), Y)
+    with pytest.raises(ValueError, match="The table has no rows"):
+        model.fit({"a": [], "b": []}, [])
     with pytest.raises(ValueError, match="None of 8 rows has a label"):
         model.fit(TABLE, np.full(8, np.nan))
     model.fit(TABLE, Y)

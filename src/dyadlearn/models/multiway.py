@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
-from dyadlearn._columns import ids_of, read_columns
+from dyadlearn._columns import chosen, ids_of, read_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
@@ -427,7 +427,7 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     fixed_names = (model.fixed,) if isinstance(model.fixed, str) else tuple(model.fixed)
     names, terms, alike = asked = _read_terms(model, columns, fixed_names)
     _check_names(model, tuple(columns))
-    columns = read_columns(columns, [*names, *fixed_names])
+    columns = chosen(columns, [*names, *fixed_names])
     n_rows = len(columns[names[0]])
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)
