@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from dyadlearn._checks import check_whole
+from dyadlearn._checks import caller_level, check_whole
 from dyadlearn._codes import (
     Column,
     ends_in_order,
@@ -27,6 +28,7 @@ from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
+from dyadlearn.holdout.time import read_times
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import GROUP_NAMES, Groups, Setting, as_setting, check_groups
@@ -114,7 +116,12 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     (4, array([6, 6, 6, 6]))
     """
 
-    __metadata_request__split = {"pairs": UNUSED, "groups": True, "task_groups": True}  # noqa: RUF012
+    __metadata_request__split = {  # noqa: RUF012
+        "pairs": UNUSED,
+        "groups": True,
+        "task_groups": True,
+        "time": True,
+    }
 
     def __init__(
         self,
@@ -142,7 +149,13 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         self.network = bool(network)
 
     def split(
-        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
+        self,
+        pairs: Any,
+        y: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+        *,
+        time: Any = None,
     ) -> Splits:
         """Yield the positions of the training rows and of the test rows of each split of a long table.
 
@@ -160,13 +173,19 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             Group of the task of each row, in settings C and D. A network needs both or neither: the
             groups of the first and of the second node of each row. A node must have the same group
             in both.
+        time : array-like of shape (n,), default=None
+            Time of each row: numbers, dates or ISO text. A warning counts the splits that train on
+            labels that are later than held-out ones; `TimeSplit` makes splits without any.
 
         Yields
         ------
         train, test : integer arrays
             Row positions in `pairs`, ascending.
         """
-        for train, test in self._masks_of(pairs, groups, task_groups):
+        masks = list(self._masks_of(pairs, groups, task_groups))
+        if time is not None:
+            _warn_of_later(masks, read_times(time, "time", len(masks[0][0])))
+        for train, test in masks:
             if not train.any():
                 raise ValueError(
                     f"A split of setting {self.setting} has no pair to train on: each of "
@@ -408,6 +427,19 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
+
+
+def _warn_of_later(masks: Sequence[tuple[np.ndarray, np.ndarray]], times: np.ndarray) -> None:
+    """Warn if splits train on labels that are later than held-out ones."""
+    later = [train.any() and times[train].max() > times[test].min() for train, test in masks]
+    if any(later):
+        warnings.warn(
+            f"In {sum(later)} of {len(masks)} splits, training labels are later than held-out ones: "
+            f"the scores do not tell how well later labels are predicted. TimeSplit trains on "
+            f"earlier labels only.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
 
 
 class GivenFolds:

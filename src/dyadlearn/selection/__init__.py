@@ -4,6 +4,7 @@ from importlib import import_module
 
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.time import TimeSplit
 from dyadlearn.selection.audit import Audit, CellAudit, audit
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import (
@@ -15,6 +16,7 @@ from dyadlearn.selection.evaluate import (
 )
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
+from dyadlearn.selection.nearness import Nearness
 from dyadlearn.selection.nested import NestedScore, nested_score
 from dyadlearn.selection.search import (
     IndependentTaskRidgeCV,
@@ -31,11 +33,13 @@ __all__ = [
     "Interval",
     "KroneckerRidgeCV",
     "LearnedKernelRidge",
+    "Nearness",
     "NestedScore",
     "PairKernelRidgeCV",
     "Scores",
     "SettingKFold",
     "SettingScore",
+    "TimeSplit",
     "TwoStepRidgeCV",
     "audit",
     "better_of",

@@ -359,6 +359,8 @@ class SettingScore:
     n_identical : (int, int)
         Number of held-out instances, and of tasks, that have an identical one in training: same
         features, or kernel.
+    shape : (int, int)
+        Numbers of instances and of tasks.
     """
 
     setting: Any
@@ -374,6 +376,7 @@ class SettingScore:
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
     reason: str = ""
+    shape: tuple[int, int] = (0, 0)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -437,9 +440,7 @@ class SettingScore:
                 )
         if self.n_undefined and self.labels is not None:
             is_task = average == "task"
-            of = (
-                f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            )
+            of = f"{self.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
             notes.append(
                 f"In setting {self.setting.value}, {self.judge.name} is undefined for "
                 f"{self.n_undefined:,} of {of}, "
@@ -930,7 +931,7 @@ def evaluate(
     method : {"exact", "folds"}, default=None
         "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
         refits folds.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave
         out its side. None means the groups of the fit for a search or `LearnedKernelRidge`, unless
         `cv` is a list. "identical" leaves out rows with equal descriptions together; otherwise
@@ -1115,7 +1116,7 @@ def _setting_scores(
     """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
     held_out = None
     results = []
-    same: dict[str, Any] = {"is_network": fitted.is_network}
+    same: dict[str, Any] = {"is_network": fitted.is_network, "shape": fitted.labels.shape}
     is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:
