@@ -588,12 +588,21 @@ def test_a_pair_of_training(model, run):
         )
     assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
-    assert (
-        f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:"
-        in seen.out
-    )
+    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}: " in seen.out
+    assert f"{found.share_of_mean:.4g} from the mean of all labels" in " ".join(seen.out.split())
+    assert ran.json["share_of_mean"] == pytest.approx(found.share_of_mean)
     assert "92 others" in seen.out
     assert "note: The weights assume a fixed regularisation" in seen.err
+
+
+def test_explained_by_weight(model, run):
+    words = ("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
+    ran = run(*words, "--sort", "weight")
+    found = explain(load(model), "u3", "i5", n=4, sort="weight")
+    listed = ran.json["pairs"]["listed"]
+    assert_allclose([row["weight"] for row in listed], found.pairs.weights)
+    assert "--sort must be" in run(*words, "--sort", "label").err
+    assert "--sort goes with --explain" in run("predict", model, "--sort", "weight").err
 
 
 def test_new_entities_of_files(model, few, run):

@@ -314,7 +314,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     predictions for the others.
 
     --explain lists the training labels that one prediction comes from: by pair, by instance and by
-    task. Each list sums to the prediction.
+    task. Each list sums to the prediction. --sort weight also lists labels of zero, which explain a
+    low prediction.
 
     For example:
 
@@ -373,10 +374,13 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = (
         "pair"
     )
+    sort: Annotated[
+        str, Option(help="What --explain lists first: the largest contribution, or weight.")
+    ] = "contribution"
     number: options.Number = 10
 
     needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
-    needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
+    needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
     excludes: ClassVar[Rules] = {
         "explain": ("pairs", "long", "probability", "interval", "labels", "clip")

@@ -452,7 +452,9 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     by = loaded.role(options.by, "--by", ("instance", "task"), "pair") or "pair"
     asked = [_asked(options, loaded, axis, terminal) for axis in (0, 1)]
     with terminal.working("Label weights"):
-        explanation = dyadlearn.explain(loaded.model, *asked, n=options.number, sides=loaded.sides)
+        explanation = dyadlearn.explain(
+            loaded.model, *asked, n=options.number, sort=options.sort, sides=loaded.sides
+        )
     terminal.note(*explanation.notes)
     figures = {
         "instance": explanation.instance,
@@ -460,6 +462,9 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
         "setting": explanation.setting,
         "prediction": explanation.prediction,
         "label": explanation.label,
+        "mean": explanation.mean,
+        "share_of_mean": explanation.share_of_mean,
+        "share_of_deviations": explanation.share_of_deviations,
     }
     kinds = ["pair", "instance"]
     if not explanation.is_network:
@@ -467,7 +472,11 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     if options.output is None:
         figures |= {f"{kind}s": _figures_by(explanation, kind) for kind in kinds}
     prediction = number(explanation.prediction)
-    title = f"The prediction for {explanation.subject} is {prediction}, the sum of:"
+    shares = [number(explanation.share_of_mean), number(explanation.share_of_deviations)]
+    title = (
+        f"The prediction for {explanation.subject} is {prediction}: {shares[0]} from the mean of "
+        f"all labels, and {shares[1]} from the deviations of labels from it. It is the sum of:"
+    )
     tables = [_table_by(explanation, kind) for kind in kinds]
     terminal.table(figures, [title, *tables], explanation.columns(by), options.output)
 

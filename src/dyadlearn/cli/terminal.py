@@ -55,6 +55,7 @@ _SAME_NAME = (
     "setting",
     "shrinkage",
     "sides",
+    "sort",
     "stages",
     "task_alphas",
     "task_groups",
