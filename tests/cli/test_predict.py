@@ -502,6 +502,17 @@ def test_probabilities_of_what_is_new(tables, model, calibrated, new, run, get):
     assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
 
 
+def test_probabilities_for_another_base_rate(model, new, run):
+    words = ("predict", model, "--instances", new["users"], "--prevalence", "0.05", "--json")
+    ran = run(*words, "--probability")
+    found = calibrate(load(model), "B", prevalence=0.05)
+    assert_allclose(ran.json["probabilities"], found.predict(new["X"]))
+    assert ran.json["calibration"]["prevalence"] == [0.05]
+    assert "--prevalence goes with --probability" in run(*words).err
+    refused = run("predict", model, "--instances", new["users"], "--probability", "--prevalence", 1)
+    assert "--prevalence must be a number between 0 and 1" in refused.err
+
+
 def test_probabilities_of_what_is_known(tables, model, calibrated, new, run, put, monkeypatch):
     """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is predicted."""
     X = np.concatenate([tables.X[:2], new["X"]])

@@ -355,6 +355,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     probability: Annotated[
         bool, Option(help="Predict the probability of the larger of two labels.")
     ] = False
+    prevalence: options.Prevalence = None
     interval: Annotated[
         float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")
     ] = None
@@ -379,7 +380,11 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     ] = "contribution"
     number: options.Number = 10
 
-    needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
+    needs: ClassVar[Rules] = {
+        "by": ("explain", "output"),
+        "baseline": ("pairs",),
+        "prevalence": ("probability",),
+    }
     needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
     excludes: ClassVar[Rules] = {

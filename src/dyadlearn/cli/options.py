@@ -74,6 +74,10 @@ Method = Annotated[
 Clip = Annotated[
     str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
 ]
+Prevalence = Annotated[
+    float | None,
+    Option(help="Fraction of positive pairs among those to predict; default that of the labels."),
+]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]

@@ -204,7 +204,9 @@ def _predictor(request: Request, terminal: Terminal) -> Predictor:
         function = partial(function, labels=_few_labels(request, options.labels, terminal))
     if options.probability:
         with terminal.working("Calibration"):
-            calibration = dyadlearn.calibrate(model, request.settings)
+            calibration = dyadlearn.calibrate(
+                model, request.settings, prevalence=options.prevalence
+            )
         for result in calibration.settings.values():
             base_rate = f"(base rate: {result.baseline_brier:.4f})"
             brier = f"a held-out Brier score of {result.brier:.4f} {base_rate}"

@@ -51,6 +51,7 @@ _SAME_NAME = (
     "new",
     "normalize",
     "permute",
+    "prevalence",
     "scoring",
     "setting",
     "shrinkage",
