@@ -411,6 +411,8 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn recommend model.dyad --new new_targets.csv -o wanted.csv
 
         dyadlearn recommend model.dyad --pairs -n 100
+
+        dyadlearn recommend model.dyad --pairs --per-instance 2 --by upper --probability
     """
 
     subject: Annotated[
@@ -430,10 +432,38 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     zeros: Annotated[
         bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")
     ] = None
+    observed: Annotated[
+        bool, Option(help="List observed pairs too, predicted without their labels.")
+    ] = False
+    by: Annotated[
+        str, Option(help="Rank by score, or by the upper or lower bound of the interval.")
+    ] = "score"
+    coverage: Annotated[float, Option(help="Coverage of the intervals of --by.")] = 0.9
+    probability: Annotated[
+        bool, Option(help="Add the probability of the larger of two labels.")
+    ] = False
+    prevalence: options.Prevalence = None
+    per_instance: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of an instance.")
+    ] = None
+    per_task: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of a task.")
+    ] = None
     clip: options.Clip = None
     cv: options.Folds = None
 
-    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}
+    needs: ClassVar[Rules] = {"prevalence": ("probability",)}
+    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "observed", "cv")}
+    excludes |= {"observed": ("zeros",)}
+
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if self.by == "score":
+            for option in options.written_options("coverage"):
+                raise ValueError(
+                    f"{option} goes with --by lower or --by upper: add it, or leave {option} out."
+                )
 
 
 class Screen(options.OfModel, options.TableOutput, module="predict"):

@@ -556,7 +556,8 @@ def recommend(options: Recommend, terminal: Terminal) -> None:
     result = _recommended(options, loaded, terminal)
     of = "pairs" if options.pairs else getattr(loaded.names, result.of)
     columns = result.columns()
-    columns["score"] = np.asarray(columns["score"]).clip(*_scale(options.clip)).tolist()
+    for name in {"score", "lower", "upper"} & columns.keys():
+        columns[name] = np.asarray(columns[name]).clip(*_scale(options.clip)).tolist()
     figures: dict[str, Any] = {"recommended": of}
     if not options.pairs:
         figures["for"] = options.subject or " ".join(options.new or ())
@@ -576,25 +577,41 @@ def _title(options: Recommend, names: SideNames, result: Any, of: str) -> str:
         others = names.instances if result.of == "tasks" else names.tasks
         return f"Best {of} for each of {len(result)} new {others}"
     subject = "" if options.subject is None else f" for {options.subject}"
-    return f"Best {of}{subject} that are not observed"
+    which = ", observed ones too" if options.observed else " that are not observed"
+    return f"Best {of}{subject}{which}"
 
 
 def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     """Return the recommendations."""
     role = loaded.role(options.side, "--side", ("instance", "task"))
     model = loaded.model
+    setting = one_setting(options.setting)
     params: dict[str, Any] = {
-        "zeros": options.zeros,
-        "cv": options.cv,
+        "by": options.by,
+        "coverage": options.coverage,
+        "per_instance": options.per_instance,
+        "per_task": options.per_task,
         "sides": loaded.sides,
-        "setting": one_setting(options.setting),
+    }
+    if options.probability:
+        of_new = "C" if role == "task" else "B"
+        asked = of_new if options.new else setting
+        how = {"prevalence": options.prevalence, "cv": options.cv}
+        with terminal.working("Calibration"):
+            params["probability"] = dyadlearn.calibrate(model, asked, **how)
+    held_out = {
+        "zeros": options.zeros,
+        "observed": options.observed,
+        "cv": options.cv,
+        "setting": setting,
     }
     with terminal.working("Predictions" if options.new else "Hold-out"):
         if options.new:
             axis = int(role == "task")
             entities = loaded.new(options.new, axis, "--new", terminal)
             new: dict[str, Any] = {("X", "tasks")[axis]: entities}
-            return dyadlearn.recommend(model, **new, n=options.number or 10, sides=loaded.sides)
+            return dyadlearn.recommend(model, **new, n=options.number or 10, **params)
+        params |= held_out
         if options.pairs:
             _ = loaded.ids  # raises if two ids are equal as text
             return dyadlearn.top_pairs(model, n=options.number or 20, **params)

@@ -33,6 +33,7 @@ Columns = Mapping[str, Sequence[Any]]
 # Parameters whose options have the same name.
 _SAME_NAME = (
     "alphas",
+    "by",
     "constants",
     "coverage",
     "cv",
@@ -50,6 +51,9 @@ _SAME_NAME = (
     "nested",
     "new",
     "normalize",
+    "observed",
+    "per_instance",
+    "per_task",
     "permute",
     "prevalence",
     "scoring",
