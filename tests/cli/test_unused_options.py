@@ -115,6 +115,7 @@ def test_options_of_tasks_without_tasks(run, given, option):
 UNUSED = {
     "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
     "evaluate MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
+    "report MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes "
     "with "
     "--instances-smiles or --tasks-smiles: add one",

@@ -285,9 +285,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     number: Annotated[
         int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")
     ] = 20
-    nested: Annotated[
-        bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
-    ] = True
+    nested: options.Nested = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -559,6 +557,7 @@ class Report(options.OfModel, module="evaluate"):
     permutations: Annotated[
         int, Option(min=0, help="Number of permutations of the labels for a null score.")
     ] = 0
+    nested: options.Nested = True
     force: options.Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES

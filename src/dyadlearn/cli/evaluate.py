@@ -46,14 +46,19 @@ def evaluate(options: Evaluate, terminal: Terminal) -> None:
     if options.against:
         _compare(options, loaded, model, settings, terminal)
         return
-    if not options.nested and not model.learns_kernels:
-        raise ValueError(
-            "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
-        )
+    _check_nested(options.nested, model)
     if options.permutations:
         _test(options, loaded, model, settings, terminal)
     else:
         _score(options, loaded, model, settings, terminal)
+
+
+def _check_nested(nested: bool, model: Any) -> None:
+    """Raise if kernels are to be kept that are not learned."""
+    if not nested and not model.learns_kernels:
+        raise ValueError(
+            "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
+        )
 
 
 def _score(
@@ -376,6 +381,7 @@ def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
     settings = None if options.setting is None else settings_of(options.setting)
     loaded = load(options)
+    _check_nested(options.nested, fitted_of(loaded.model))
     names: dict[Hashable, str] = {}
     for path in options.names or ():
         names |= read_names(path)
@@ -385,6 +391,7 @@ def report(options: Report, terminal: Terminal) -> None:
         "sides": loaded.sides,
         "scoring": options.scoring,
         "names": names,
+        "nested": options.nested,
         "n_permutations": options.permutations,
     }
     write_page(loaded.model, options.output, terminal, **params)

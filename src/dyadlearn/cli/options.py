@@ -74,6 +74,9 @@ Method = Annotated[
 Clip = Annotated[
     str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
 ]
+Nested = Annotated[
+    bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
+]
 Prevalence = Annotated[
     float | None,
     Option(help="Fraction of positive pairs among those to predict; default that of the labels."),
