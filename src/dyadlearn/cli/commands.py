@@ -72,6 +72,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best
     model so far, with exit code 130.
 
+    --model pair adds a function for each known instance and task, and chooses their weights.
     --model learned learns the weight of each file that describes a side. If a side has several
     files, give each a name; files of new instances and tasks need the same names.
 
@@ -151,8 +152,16 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     constants: Annotated[
         str | None,
         Option(
-            help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of "
-            "main effects."
+            help="--model kronecker or pair: constants to add to both kernels, as 0.1,1,10: "
+            "weights of main effects."
+        ),
+    ] = None
+    shares: Annotated[
+        list[str] | None,
+        Option(
+            metavar="A,B,C",
+            help="--model pair: weights of the product kernel, of a function for each task and of "
+            "one for each instance, such as 2,1,1; repeatable; default ten triples.",
         ),
     ] = None
     cv: options.Folds = None

@@ -293,7 +293,8 @@ def inspect(options: Inspect, terminal: Terminal) -> None:
         words[f"{side}_ids"] = f"{word} ids"
     rows = []
     for name, value in figures.items():
-        if value not in (None, {}) and name not in _IN_WORDS:
+        is_shown = name not in _IN_WORDS or (name == "shares" and weights is None)
+        if value not in (None, {}) and is_shown:
             rows.append((words.get(name, name.replace("_", " ")), _line(value, words)))
     if weights is not None:
         rows += weights.lines(names)
@@ -317,6 +318,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "alpha": _parameter(model, "alpha"),
         "task_alpha": _parameter(model, "task_alpha"),
         **_constants(model),
+        **_shares(model),
         "fit_intercept": has_constant,
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
@@ -367,6 +369,14 @@ def _constants(model: Any) -> dict[str, Any]:
     if not hasattr(model, "constants") or len(model.fitted_.sides) != 2 or not model.fit_intercept:
         return {}
     return {"constants": [side.spec.level for side in model.fitted_.sides]}
+
+
+def _shares(model: Any) -> dict[str, Any]:
+    """Return the shares of the product kernel, per task and per instance, if they are parameters of the model."""
+    is_pair = hasattr(model, "per_task") or hasattr(model, "shares")
+    if not is_pair or len(model.fitted_.sides) != 2:
+        return {}
+    return {"shares": list(model.fitted_.pairing.shares)}
 
 
 def _line(value: Any, words: dict[str, str]) -> str:

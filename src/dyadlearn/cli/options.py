@@ -35,7 +35,8 @@ COMPARED = ("two-step", "kronecker")
 OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
-    "constants": ("kronecker",),
+    "constants": ("kronecker", "pair"),
+    "shares": ("pair",),
     "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),

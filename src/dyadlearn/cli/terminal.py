@@ -58,6 +58,7 @@ _SAME_NAME = (
     "prevalence",
     "scoring",
     "setting",
+    "shares",
     "shrinkage",
     "sides",
     "sort",
