@@ -921,20 +921,17 @@ def _weights_of_ids(
     """
     lacking = []
     for column in columns:
-        codes, ids = distinct(column, "pairs")
-        is_absent = lacks_id(ids)
-        unknown = [
-            label
-            for label, absent in zip(ids, is_absent, strict=True)
-            if not absent and label not in weights
-        ]
+        is_absent = lacks_id(column)
+        ids = column if isinstance(column, list) else column.tolist()
+        of_rows = []
+        unknown = []
+        for label, absent in zip(ids, is_absent, strict=True):
+            of_rows.append(1.0 if absent else weights.get(label, 1.0))
+            if not absent and label not in weights:
+                unknown.append(label)
         if not unknown:
-            of_ids = [
-                1.0 if absent else weights[label]
-                for label, absent in zip(ids, is_absent, strict=True)
-            ]
-            return [of_ids[code] for code in codes]
-        lacking.append(unknown)
+            return of_rows
+        lacking.append(list(dict.fromkeys(unknown)))
     raise IdError(
         f"{name} must have a weight for each instance or for each task of the pairs: it lacks the "
         f"instances {shown(lacking[0])} and the tasks {shown(lacking[1])}."
