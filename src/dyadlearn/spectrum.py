@@ -59,7 +59,7 @@ from dyadlearn.decomposing import (
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.leverage import check_cells
 
-__all__ = ["Eigenvalues", "Smoother", "Spectrum", "slack_floor"]
+__all__ = ["Smoother", "Spectrum", "slack_floor"]
 
 # Slack of a row below which its residual is computed by itself.
 _HIGH = 1e-2

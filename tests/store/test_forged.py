@@ -397,7 +397,9 @@ def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
 
 
 def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
-    described = LearnedKernelRidge(n_steps=1).fit(Descriptions({"a": X, "b": X[:, :1]}), Y, tasks=T)
+    described = LearnedKernelRidge(setting="A", n_steps=1).fit(
+        Descriptions({"a": X, "b": X[:, :1]}), Y, tasks=T
+    )
     for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
         whole = saved(model, tmp_path)
         wrong = [("fitted_.labels.values", np.nan)]

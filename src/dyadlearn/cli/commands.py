@@ -190,7 +190,9 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     normalize: Annotated[
         bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")
     ] = True
-    seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
+    seed: Annotated[
+        int | None, Option(min=0, help="--model learned: seed of the folds to learn from.")
+    ] = None
 
     needs: ClassVar[Rules] = dict.fromkeys(
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)

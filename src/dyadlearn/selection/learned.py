@@ -55,7 +55,7 @@ class LearnedKernelRidge(ProcessModel):
         or a pair of a kernel and its parameters. Give one kernel for all descriptions, a mapping by
         their names, or a sequence in their order. "rbf" without gamma starts at one over the mean
         squared distance.
-    setting : {"A", "B", "C", "D"} or an alias, default="A"
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     stages : int or "auto", default="auto"
         Maximum number of stages to try; the best is kept. From the second stage on, sides that are
@@ -182,7 +182,7 @@ class LearnedKernelRidge(ProcessModel):
 
     kernel: Any = "rbf"
     task_kernel: Any = "rbf"
-    setting: str = "A"
+    setting: str = "B"
     stages: Any = "auto"
     n_steps: int = 60
     shrinkage: float = 0.1
