@@ -87,7 +87,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     found = load(path)
     _, asked, described = several
     kernels = {"noise": "rbf", "sim": "precomputed"}
-    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=1, cv=2, random_state=0)
+    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=1, cv=2)
     training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
     twin.fit(training, tables.Y, tasks=tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)

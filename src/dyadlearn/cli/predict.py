@@ -596,7 +596,7 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     if options.probability:
         of_new = "C" if role == "task" else "B"
         asked = of_new if options.new else setting
-        how = {"prevalence": options.prevalence, "cv": options.cv}
+        how: dict[str, Any] = {"prevalence": options.prevalence, "cv": options.cv}
         with terminal.working("Calibration"):
             params["probability"] = dyadlearn.calibrate(model, asked, **how)
     held_out = {

@@ -459,10 +459,10 @@ def _shares(texts: list[str] | None) -> list[tuple[float, ...]] | None:
     """Read triples of shares; None without any."""
     if texts is None:
         return None
-    triples = []
+    triples: list[tuple[float, ...]] = []
     for text in texts:
         try:
-            shares = tuple(parse_number(part) for part in text.split(","))
+            shares = tuple(float(parse_number(part)) for part in text.split(","))
         except ValueError:
             shares = ()
         if len(shares) != 3:

@@ -213,16 +213,16 @@ class Query(NamedTuple):
         ids = []
         for row, length in zip(best.places, lengths, strict=True):
             ids.append(ids_at(self.ids, row[:length]))
-        words = {
+        words: dict[str, Any] = {
             "setting": self.setting.value,
             "method": method,
             "sides": self.names,
             "of": "instances" if self.axis else "tasks",
         }
         if self.several or "labels" not in figures:
-            figures = {"labels": None, **figures}
-            return RecommendationLists(**figures, **words, subjects=self.subjects, ids=tuple(ids))
-        alone = {name: values[0] for name, values in figures.items()}
+            several: dict[str, Any] = {"labels": None, **figures}
+            return RecommendationLists(**several, **words, subjects=self.subjects, ids=tuple(ids))
+        alone: dict[str, Any] = {name: values[0] for name, values in figures.items()}
         return Recommendations(**alone, **words, subject=self.subjects[0], ids=ids[0])
 
 
@@ -399,9 +399,9 @@ def ranking_of_ids(model: Any, ids: Any, axis: int, options: Options) -> Ranking
     read_rows = fitted.columns if axis else fitted.rows
     _, rows = read_rows(fitted.describe(subjects, axis))
     observed = _observed_pairs(fitted, places, axis, len(trained))
-    new = Setting.C if axis else Setting.B
-    settings = tuple(Setting.A if known else new for known in is_trained)
-    setting = Setting.A if is_trained.any() else new
+    of_new = Setting.C if axis else Setting.B
+    settings = tuple(Setting.A if known else of_new for known in is_trained)
+    setting = Setting.A if is_trained.any() else of_new
     candidates = side_ids[1 - axis]
     query = Query(tuple(subjects), several, axis, candidates, setting, names, options, settings)
     known = query.with_known(observed, options.known, trained.labels, labels.shape)

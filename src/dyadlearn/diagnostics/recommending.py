@@ -275,7 +275,9 @@ def _top_pairs(model: Any, options: Options) -> TopPairs:
     listed = ~np.isnan(best.ranks[0])
     if not listed.any():
         raise ValueError(_no_pairs(wanted, zeros))
-    rows, columns = np.divmod(best.places[0, listed], q)
+    places = best.places[0, listed]
+    rows = places // q
+    columns = places % q
     turned = is_reversed[rows, columns]
     first = np.where(turned, columns, rows)
     second = np.where(turned, rows, columns)

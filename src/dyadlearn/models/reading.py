@@ -585,13 +585,13 @@ def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.nd
     """Return the weight of each label, in the shape of the labels; arguments as in `with_weights`."""
     m, q = labels.shape
     if q > 1 and _are_of_tasks(sample_weight, form, (m, q)):
-        order = (form.column_ids, None)
-        if _shape_of(sample_weight) == (1, q):
-            order = (None, form.column_ids)
-        weights = in_order(sample_weight, *order, "sample_weight")
+        is_row = _shape_of(sample_weight) == (1, q)
+        row_ids = None if is_row else form.column_ids
+        column_ids = form.column_ids if is_row else None
+        weights = in_order(sample_weight, row_ids, column_ids, "sample_weight")
         values = nonnegative(to_numpy(weights), "sample_weight").reshape(-1)
         if values.shape == (q,):
-            return labels.at(values, 1)
+            return np.asarray(labels.at(values, 1))
     else:
         weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
         values = nonnegative(to_numpy(weights), "sample_weight")
@@ -602,8 +602,10 @@ def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.nd
             f"cells, found shape {shape}."
         )
     if values.ndim < 2 or values.size < m * q:
-        return labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
-    return labels.of(values)
+        values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
+    else:
+        values = labels.of(values)
+    return np.asarray(values)
 
 
 def _shape_of(values: Any) -> tuple[int, ...]:

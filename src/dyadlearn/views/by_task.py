@@ -59,7 +59,7 @@ class TaskCorrelations:
     def order(self) -> np.ndarray:
         """Positions of the tasks that have a correlation, the largest first."""
         order = np.argsort(-self.values, kind="stable")
-        return order[~np.isnan(self.values[order])]
+        return np.asarray(order[~np.isnan(self.values[order])])
 
 
 def folds_by_task(labels: Labels, setting: Setting) -> SettingKFold | None:
@@ -105,7 +105,8 @@ def _folds(labels: Labels, setting: Setting, units: Units) -> np.ndarray:
     if 1 in setting.new:
         return np.zeros(labels.size, dtype=np.intp)
     (codes,) = units.of_labels(labels, setting)
-    return np.asarray(codes)[labels.observed]
+    codes = np.asarray(codes)
+    return np.asarray(codes[labels.observed])
 
 
 def within_parts(
