@@ -28,7 +28,7 @@ from dyadlearn.diagnostics.unobserved import (
     zeros_are_unobserved,
 )
 from dyadlearn.exceptions import IdError, UnboundedIntervalWarning
-from dyadlearn.models.fitted import Asked, Fitted, Predicting, predicting
+from dyadlearn.models.fitted import Asked, Fitted, FittedRidge, Predicting, predicting
 from dyadlearn.models.intervals import IntervalRequest, interval_grids
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -398,7 +398,7 @@ def ranking_of_ids(model: Any, ids: Any, axis: int, options: Options) -> Ranking
             )
     read_rows = fitted.columns if axis else fitted.rows
     _, rows = read_rows(fitted.describe(subjects, axis))
-    observed = _observed_pairs(fitted, places, axis, len(trained))
+    observed = observed_pairs(fitted, places, axis, len(trained))
     of_new = Setting.C if axis else Setting.B
     settings = tuple(Setting.A if known else of_new for known in is_trained)
     setting = Setting.A if is_trained.any() else of_new
@@ -409,7 +409,41 @@ def ranking_of_ids(model: Any, ids: Any, axis: int, options: Options) -> Ranking
     return Ranking(query, expansion, rows, None, known, fitted, places)
 
 
-def _observed_pairs(
+def ranks_list(fitted: Any, options: Options) -> bool:
+    """Return whether the labels are a list of pairs, and the others are ranked by the predictions of the model itself.
+
+    Then no array of the shape of the grid is needed.
+    """
+    if not isinstance(fitted, FittedRidge) or fitted.tables is not None:
+        return False
+    labels = fitted.labels
+    is_list = labels.grid is None and labels.size < math.prod(labels.shape)
+    needs_grid = options.zeros or options.hold_out or options.observed or options.by != "score"
+    return is_list and not (needs_grid or knows_rows(fitted.pairing))
+
+
+def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) -> Ranking:
+    """Return the ranking for rows (axis 0) or columns of a list of labels, by the predictions of the model itself."""
+    names = side_names(options.sides, network=fitted.is_network)
+    side = names.both[axis]
+    subjects, several = subjects_of(ids, side)
+    side_ids = (fitted.instance_ids, fitted.task_ids)
+    shape = fitted.labels.shape
+    argument = "task" if axis else "instance"
+    places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
+    known = observed_pairs(fitted, places, axis, shape[axis])
+    others = read_known(options.known, side_ids, shape, names, axis, options.zeros)
+    if others is not None:
+        known = sparse.csr_array(known + others[places])
+    candidates = side_ids[1 - axis]
+    of_subjects = ids_at(side_ids[axis], places)
+    query = Query(of_subjects, several, axis, candidates, Setting.A, names, options)
+    whole = fitted.expansion.transposed if axis else fitted.expansion
+    expansion, rows = whole.by_training_rows()
+    return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
+
+
+def observed_pairs(
     fitted: Fitted, places: np.ndarray, axis: int, n_trained: int
 ) -> sparse.csr_array:
     """Return which pairs of training rows or columns have a label; the position -1 is an empty row."""

@@ -10,13 +10,14 @@ computed in blocks, and only the best of each block are stored (`dyadlearn.diagn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dyadlearn._messages import Message
+from dyadlearn.diagnostics.best import best_columns, best_in_rows
 from dyadlearn.diagnostics.calibration import Calibration
-from dyadlearn.diagnostics.fitted import asked_of, ids_at
+from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at, labels_of
 from dyadlearn.diagnostics.known_pairs import read_known
 from dyadlearn.diagnostics.limits import Limits, best_of_grids, best_within
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations, TopPairs
@@ -24,12 +25,16 @@ from dyadlearn.diagnostics.rankings import (
     Options,
     Query,
     bounds_of,
+    observed_pairs,
     ranking_of_ids,
+    ranking_of_list,
     ranking_of_new,
+    ranks_list,
     setting_of_new,
     subjects_of,
 )
 from dyadlearn.diagnostics.unobserved import (
+    FROM_ALL,
     NO_CONSTANT,
     advice_on_zeros,
     has_selves,
@@ -38,10 +43,10 @@ from dyadlearn.diagnostics.unobserved import (
     unused_predictions,
     zeros_are_unobserved,
 )
-from dyadlearn.models.fitted import Asked, Fitted
+from dyadlearn.models.fitted import Asked, Fitted, FittedRidge
 from dyadlearn.models.reading import positions
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import side_names
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["recommend", "top_pairs"]
 
@@ -199,8 +204,8 @@ def top_pairs(
     """Return the unobserved pairs of the whole grid with the highest predictions.
 
     Zeros that count as not observed are ranked by held-out predictions, missing labels by the
-    predictions of the model. The grid is computed in blocks of rows. Ties are resolved by the order
-    of rows.
+    predictions of the model. If the labels are a list of pairs, the grid is computed in blocks of
+    rows, unless there are limits or bounds. Ties are resolved by the order of rows.
 
     In a network each pair is listed once; for antisymmetric labels, in the direction with a
     positive prediction. Pairs of a node with itself are left out, unless such a pair is observed.
@@ -253,9 +258,14 @@ def top_pairs(
 def _top_pairs(model: Any, options: Options) -> TopPairs:
     """Return the best pairs of the whole grid."""
     options.check_known()
-    fitted, labels, setting = asked_of(model, options.setting, options.n)
+    fitted = fitted_of(model)
+    setting = as_setting(options.setting)
     is_network = fitted.symmetry != 0
     names = side_names(options.sides, network=is_network)
+    # Limits need the candidates of all rows in one order.
+    if options.limits == (None, None) and ranks_list(fitted, options):
+        return _top_of_list(model, cast(FittedRidge, fitted), options, names)
+    labels = labels_of(fitted)
     Y = labels.values
     q = Y.shape[1]
     zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
@@ -292,6 +302,34 @@ def _top_pairs(model: Any, options: Options) -> TopPairs:
         sides=names,
         instances=ids_at(labels.row_ids, first),
         tasks=ids_at(labels.column_ids, second),
+    )
+
+
+def _top_of_list(model: Any, fitted: FittedRidge, options: Options, names: SideNames) -> TopPairs:
+    """Return the best pairs that are not in a list of labels, by the predictions of the model itself."""
+    m = fitted.labels.shape[0]
+    observed = observed_pairs(fitted, np.arange(m), 0, m)
+    expansion, rows = fitted.expansion.by_training_rows()
+    columns, scores = best_columns(expansion, rows, None, options.n, observed)
+    (places,), (values,) = best_in_rows(scores.reshape(1, -1), options.n)
+    places = places[~np.isnan(values)]
+    if not places.size:
+        raise ValueError(
+            Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
+        )
+    best_rows = places // scores.shape[1]
+    best = columns.reshape(-1)[places]
+    of_pairs = scores.reshape(-1)[places]
+    probabilities = options.probabilities(model, [Setting.A], of_pairs[None, :])
+    return TopPairs(
+        scores=of_pairs,
+        labels=np.full(places.size, np.nan),
+        probabilities=None if probabilities is None else probabilities[0],
+        setting=Setting.A.value,
+        method=FROM_ALL,
+        sides=names,
+        instances=ids_at(fitted.instance_ids, best_rows),
+        tasks=ids_at(fitted.task_ids, best),
     )
 
 
@@ -376,6 +414,10 @@ def _for_ids(
     model: Any, ids: Any, axis: int, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for known rows (axis 0) or columns (axis 1)."""
+    if not getattr(model, "grows", False):
+        fitted = fitted_of(model)
+        if ranks_list(fitted, options):
+            return ranking_of_list(cast(FittedRidge, fitted), ids, axis, options).best(model)
     ranking = ranking_of_ids(model, ids, axis, options)
     if ranking is None:
         options.check_known()

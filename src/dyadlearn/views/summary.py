@@ -37,6 +37,7 @@ from dyadlearn.selection.evaluate import (
 )
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
+from dyadlearn.views.by_similarity import SimilarityScores, scores_by_similarity
 from dyadlearn.views.by_task import TaskCorrelations, correlations_by_task, folds_by_task
 from dyadlearn.views.cautions import Caution, Importance, cautions_of
 from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
@@ -129,6 +130,8 @@ class Summary:
     intervals : dict of Setting to Interval
         Intervals of the scores, unless they take long or are undefined.
     landscapes : list of LandscapeView
+    by_similarity : list of SimilarityScores
+        Scores by the similarity of what was held out to what remained.
     contradicting : Screening or None
         The labels that are contradicted most, by the setting with the best predictions over all
         cells.
@@ -161,6 +164,7 @@ class Summary:
     others: list[SettingScore]
     intervals: dict[Setting, Interval]
     landscapes: list[LandscapeView]
+    by_similarity: list[SimilarityScores]
     contradicting: Screening | None
     by_task: TaskCorrelations | None
     likeliest: TopPairs | None
@@ -267,6 +271,7 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
         others=others,
         intervals=intervals,
         landscapes=landscapes,
+        by_similarity=scores_by_similarity(fitted, results, request.left_out),
         contradicting=_contradicting(request, results),
         by_task=by_task,
         likeliest=likeliest.pairs,
