@@ -20,6 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     calibrate,
 )
+from dyadlearn.diagnostics.mixed import predict_mixed
 from dyadlearn.diagnostics.monotone import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
 from problems import grid_baselines
@@ -260,6 +261,19 @@ def test_quality_at_another_base_rate(method, setting, prevalence):
     before = usual.mapping(scores)
     after = before * odds / (1 - before + before * odds)
     assert_allclose(one.mapping(scores), after)
+
+
+def test_one_table_at_another_base_rate():
+    X, T, Y, _ = made()
+    model = TwoStepRidge().fit(X[:17], Y[:17], tasks=T)
+    places = ([3, -1, -2], [2, 4, 5])
+    found = predict_mixed(model, places, (X[17:19], None), prevalence=0.05)
+    calibration = calibrate(model, "AB", prevalence=0.05)
+    expected = [calibration.predict()[3, 2], *calibration.predict(X[17:19])[[0, 1], [4, 5]]]
+    assert_allclose(found.probabilities, expected)
+    real = TwoStepRidge().fit(X, X @ np.ones((3, 2)) @ T.T, tasks=T)
+    with pytest.raises(ValueError, match="prevalence is for labels of two values"):
+        predict_mixed(real, places, (X[17:19], None), prevalence=0.05)
 
 
 def test_the_base_rate_of_the_labels_changes_nothing():

@@ -555,7 +555,6 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     needs: ClassVar[Rules] = {
         "by": ("explain", "output"),
         "baseline": ("pairs",),
-        "prevalence": ("probability",),
     }
     needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
@@ -576,6 +575,15 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
             "clip",
         ),
     }
+
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if not (self.probability or self.table):
+            for option in written_options("prevalence"):
+                raise ValueError(
+                    f"{option} goes with --probability: add it, or leave {option} out."
+                )
 
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):

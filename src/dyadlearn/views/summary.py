@@ -485,10 +485,12 @@ def _by_task(
     """Return the correlations within tasks in one setting, and a note if they take long."""
     fitted = request.fitted
     scored = [result.setting for result in results if result.trouble is None]
-    preferred = [setting for setting in (fitted.searched_setting, Setting.B) if setting in scored]
     if request.grid.is_binary or fitted.is_network or not scored:
         return None, []
-    setting = (preferred or scored)[0]
+    setting = scored[0]
+    for preferred in (Setting.B, fitted.searched_setting):
+        if preferred in scored:
+            setting = preferred
     how = {**request.left_out, "nested": request.options.nested}
     keeps_kernels = not fitted.learns_kernels or not (
         request.options.nested or fitted.describes_by_labels
