@@ -56,6 +56,8 @@ class Twin:
     n_iter : (int or None, int or None)
     kernel : {"linear", "rbf", "precomputed"}
         Kernel of both sides.
+    levels : (float, float)
+        Constants that are added to the kernels, where both have a free mean.
     forms : tuple of str
         Forms of labels for which both are the same.
     """
@@ -67,6 +69,7 @@ class Twin:
     filters: tuple[str, str] = ("tikhonov", "tikhonov")
     n_iter: tuple[int | None, int | None] = (None, None)
     kernel: str = "linear"
+    levels: tuple[float, float] = (1.0, 1.0)
     forms: tuple[str, ...] = FORMS
 
 
@@ -195,6 +198,7 @@ ANOTHER_INPUT = {
     "groups": "folds of pairs are tested in models/test_pairs.py",
     "evaluate": "ids are in the order in which they appear",
     "order": "ids are in the order in which they appear",
+    "explain": "ids are in the order in which they appear",
     "threads": "predictions for new ids set parameters",
 }
 
@@ -223,9 +227,15 @@ ENTRIES: dict[str, Entry] = {
     ),
     "TwoStepRidge with identity": Entry(
         lambda: TwoStepRidge(0.5, 2.0, identity=(0.4, 0.2), **RBF),
-        forms=("missing",),
+        forms=("missing", "weights"),
         formulas=IN_CELLS,
         twin=Twin("two_step", 0.5, 2.0, identity=(0.4, 0.2), kernel="rbf"),
+    ),
+    "TwoStepRidge with identity of tasks": Entry(
+        lambda: TwoStepRidge(0.5, 2.0, identity=(0.0, 0.5), fit_intercept=False),
+        forms=("missing",),
+        formulas=IN_CELLS,
+        twin=Twin("two_step", 0.5, 2.0, identity=(0.0, 0.5)),
     ),
     "TwoStepRidge, iterated": Entry(
         lambda: TwoStepRidge(0.5, 2.0, filter=IteratedTikhonov(3), **RBF),
@@ -251,6 +261,11 @@ ENTRIES: dict[str, Entry] = {
         **NETWORK,
         twin=Twin("network", 0.5, 0.5, kernel="rbf"),
     ),
+    "network with identity": Entry(
+        _network("symmetric", identity=0.4),
+        **NETWORK,
+        twin=Twin("network", 0.5, 0.5, identity=(0.4, 0.4)),
+    ),
     "KroneckerRidge": Entry(
         lambda: KroneckerRidge(0.5), formulas=EXACT, twin=Twin("kronecker", 0.5)
     ),
@@ -267,10 +282,27 @@ ENTRIES: dict[str, Entry] = {
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), kernel="rbf"),
     ),
+    "KroneckerRidge with other constants": Entry(
+        lambda: KroneckerRidge(0.5, constants=(0.3, 4.0)),
+        forms=("full", "missing", "list"),
+        formulas=EXACT,
+        twin=Twin("kronecker", 0.5, levels=(0.3, 4.0)),
+    ),
+    "KroneckerRidge without effects of tasks": Entry(
+        lambda: KroneckerRidge(0.5, constants=(0.0, 2.0)),
+        forms=("weights",),
+        formulas=EXACT,
+        twin=Twin("kronecker", 0.5, levels=(0.0, 2.0)),
+    ),
     "PairKernelRidge": Entry(
         lambda: PairKernelRidge(0.5 + 0.4 * 0.2, per_task=0.2, per_instance=0.4),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), forms=("full", "missing", "list")),
+    ),
+    "PairKernelRidge without product": Entry(
+        lambda: PairKernelRidge(0.5, product=0.0, per_task=1.0, per_instance=0.5),
+        forms=PLAIN,
+        formulas=EXACT,
     ),
     "IndependentTaskRidgeCV": Entry(
         lambda: IndependentTaskRidgeCV(ALPHAS, **SEARCH),
@@ -298,6 +330,7 @@ ENTRIES: dict[str, Entry] = {
         forms=PLAIN,
         skip={
             "libraries": "the regressors of scikit-learn take arrays of numpy",
+            "explain": "predictions have no closed form",
             "threads": "hold-out reads the data of a fit one after the other",
         },
     ),
@@ -329,6 +362,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("missing", "weights"),
         skip=ANOTHER_INPUT,
         formulas=EXACT,
+        twin=Twin("kronecker", 0.5),
     ),
     "PlainRidge of CONTRIBUTING": Entry(
         PlainRidge,

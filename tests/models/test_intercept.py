@@ -16,19 +16,14 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 import problems
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
-    KroneckerRidgeCV,
     TwoStepRidge,
-    TwoStepRidgeCV,
-    landscape,
 )
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, over
@@ -37,12 +32,9 @@ M = 9
 Q = 7
 NEW = 3
 X, Y, T = problems.data(M, Q, 4, 3, n_new=NEW)
-NODES = Y @ Y.T
 ALPHA = 0.6
 TASK_ALPHA = 0.3
 FILTERS = [Tikhonov(), IteratedTikhonov(3), Landweber(5), SpectralCutoff()]
-GROUPS = np.array([0, 1, 1, 2, 0, 2, 2, 1, 0])
-TASK_GROUPS = np.array(list("aabbaba"))
 
 
 def wide(rows: np.ndarray) -> np.ndarray:
@@ -59,17 +51,10 @@ FORMS: dict[str, tuple[str, Callable[[np.ndarray, int], Any]]] = {
     "rbf": ("rbf", lambda rows, n: rows),
     "precomputed": ("precomputed", lambda rows, n: rbf_kernel(rows, rows[:n])),
 }
-NAMES = ["two-step", "independent", "network", "kronecker"]
 MIXED = [(name, name) for name in FORMS] + [
     ("rbf", "primal"),
     ("primal", "dual"),
     ("sparse", "precomputed"),
-]
-FEW_FORMS = [
-    ("primal", "dual"),
-    ("sparse", "precomputed"),
-    ("rbf", "primal"),
-    ("sparse dual", "sparse dual"),
 ]
 
 
@@ -108,106 +93,13 @@ def fitted(
     return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
 
 
-def labels_of(name: str) -> np.ndarray:
-    return NODES if name == "network" else Y
-
-
 # --- the twin --------------------------------------------------------------------------------------------------
-
-
-def weights_for(K: np.ndarray, asked: np.ndarray, kept: np.ndarray, alpha: float) -> np.ndarray:
-    """Return what takes the labels of the rows that are kept to predictions for those that are asked for."""
-    n = len(kept)
-    system = np.block(
-        [
-            [K[np.ix_(kept, kept)] + alpha * np.eye(n), np.ones((n, 1))],
-            [np.ones((1, n)), np.zeros((1, 1))],
-        ]
-    )
-    right = np.vstack([K[np.ix_(kept, asked)], np.ones((1, len(asked)))])
-    return np.linalg.solve(system, right)[:n].T
-
-
-def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: float) -> np.ndarray:
-    """Return the hold-out operator (n, n) of a side: each group is predicted by a side that never saw it."""
-    found = np.zeros((n, n))
-    everything = np.arange(n)
-    for group in np.unique(groups):
-        rows = everything[groups == group]
-        kept = np.setdiff1d(everything, rows) if leaves else everything
-        found[np.ix_(rows, kept)] = weights_for(K[:n, :n], rows, kept, alpha)
-    return found
 
 
 # --- labels that move --------------------------------------------------------------------------------------------
 
 
-@over(every(name=NAMES, scoring=["neg_mean_squared_error", "neg_mean_squared_error of F"]))
-def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
-    """The form of squared errors that needs no predictions, and the one that does."""
-    Y = labels_of(name)
-    judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
-    grid = [1e-8, 1.0, 1e8]
-    found, moved = (
-        landscape(
-            fitted(name, ("rbf", "rbf"), labels, repair="clip")[0],
-            alphas=grid,
-            task_alphas=grid,
-            scoring=judge,
-        )
-        for labels in (Y, Y + 1000)
-    )
-    assert found.keys() == moved.keys()
-    for setting in found:
-        assert_allclose(moved[setting], found[setting], rtol=1e-7)
-
-
-def test_searches_do_not_mind_where_labels_lie():
-    grid = np.geomspace(1e-4, 1e4, 9)
-    for search, tasks in (
-        (TwoStepRidgeCV(grid, grid, setting="D"), T[:Q]),
-        (KroneckerRidgeCV(grid, setting="C"), T[:Q]),
-        (IndependentTaskRidgeCV(grid), None),
-    ):
-        one, other = (
-            type(search)(**search.get_params()).fit(X[:M], labels, tasks=tasks)
-            for labels in (Y, Y + 1e4)
-        )
-        assert one.alpha_ == other.alpha_
-        assert_allclose(other.holdout_ - 1e4, one.holdout_, atol=1e-7)
-        assert_allclose(other.best_score_, one.best_score_, rtol=1e-6)
-
-
 # --- who is left out is centred without ----------------------------------------------------------------------------
-
-
-@over(
-    covering(
-        forms=FEW_FORMS,
-        setting="BCD",
-        grouped=[False, True],
-        alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)],
-    )
-)
-def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
-    K = kernel_of(forms[0], X)
-    G = kernel_of(forms[1], T)
-    if grouped:
-        groups, task_groups = (GROUPS, TASK_GROUPS)
-    else:
-        groups, task_groups = (np.arange(M), np.arange(Q))
-    left = without(K, M, groups, setting in "BD", alphas[0])
-    right = without(G, Q, task_groups, setting in "CD", alphas[1])
-    model = fitted("two-step", forms, Y)[0].set_alpha(*alphas)
-    labels = {
-        "groups": groups if setting in "BD" else None,
-        "task_groups": task_groups if setting in "CD" else None,
-    }
-    problems.close(model.holdout(setting, **(labels if grouped else {})), left @ Y @ right.T, 1e-8)
-    if setting == "B":
-        own = fitted("independent", forms, Y)[0].set_alpha(alphas[0])
-        problems.close(own.holdout("B", groups=groups if grouped else None), left @ Y, 1e-8)
-        problems.close(own.holdout("A"), without(K, M, np.arange(M), True, alphas[0]) @ Y, 1e-8)
 
 
 def test_leaving_out_is_not_removing_the_mean_beforehand():
@@ -218,64 +110,7 @@ def test_leaving_out_is_not_removing_the_mean_beforehand():
     assert np.abs(found - beforehand).max() > 0.1
 
 
-@over(every(alpha=[0.0, 1e-6, 0.5], weighted=[False, True]))
-def test_independent_tasks_with_holes_are_fitted_again(alpha, weighted):
-    """Each task to its own labels; also where every row has one and nothing but the constant makes K singular."""
-    K = kernel_of("rbf", X[:M])
-    labels = np.where(np.random.default_rng(2).random(Y.shape) < 0.3, np.nan, Y)
-    labels[:, 0] = Y[:, 0]
-    if weighted:
-        weights = np.random.default_rng(3).uniform(0.3, 3.0, Y.shape)
-    else:
-        weights = np.ones(Y.shape)
-    model = IndependentTaskRidge(alpha, kernel="precomputed")
-    model.fit(K, labels, sample_weight=weights if weighted else None)
-    fits = model.predict(K)
-    held_out = model.holdout("B")
-    for j in range(Q):
-        observed = np.flatnonzero(~np.isnan(labels[:, j]))
-
-        def predicted(kept: np.ndarray, j: int = j) -> np.ndarray:
-            n = len(kept)
-            ridge = np.diag(alpha / weights[kept, j])
-            system = np.block(
-                [
-                    [K[np.ix_(kept, kept)] + ridge, np.ones((n, 1))],
-                    [np.ones((1, n)), np.zeros((1, 1))],
-                ]
-            )
-            solved = np.linalg.solve(system, np.append(labels[kept, j], 0.0))
-            return K[:, kept] @ solved[:n] + solved[n]
-
-        assert_allclose(fits[:, j], predicted(observed), rtol=1e-6, atol=1e-8)
-        for i in observed:
-            assert_allclose(
-                held_out[i, j], predicted(observed[observed != i])[i], rtol=1e-5, atol=1e-7
-            )
-
-
 # --- what is learnt --------------------------------------------------------------------------------------------
-
-
-@over(every(noise=[0.0, 0.1]))
-def test_effects_of_rows_and_columns_about_a_mean_are_learnt(noise):
-    """Linear kernels, labels around 100: without constants there is nothing but products."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 5))
-    T = rng.normal(size=(40, 4))
-    Y = (
-        100
-        + (X @ rng.normal(size=5))[:, None]
-        + T @ rng.normal(size=4)
-        + noise * rng.normal(size=(60, 40))
-    )
-    for Model in (TwoStepRidge, KroneckerRidge):
-        model = Model().fit(X, Y, tasks=T)
-        for setting in "BCD":
-            assert r2_score(Y.ravel(), model.holdout(setting).ravel()) > 0.98, (Model, setting)
-        assert 99 < model.intercept_ < 101
-        without = Model(fit_intercept=False).fit(X, Y, tasks=T)
-        assert r2_score(Y.ravel(), without.holdout("D").ravel()) < -100
 
 
 def test_independent_tasks_are_those_of_scikit_learn():
@@ -374,13 +209,6 @@ def test_attributes_make_the_predictions(name, forms):
     assert type(vector.intercept_) is float
 
 
-def test_attributes_of_sparse_features():
-    model, _, _ = fitted("two-step", ("sparse", "sparse"), Y)
-    dense, _, _ = fitted("two-step", ("primal", "primal"), Y)
-    for name in ("coef_", "instance_coef_", "task_coef_", "intercept_"):
-        assert_allclose(getattr(model, name), getattr(dense, name), rtol=1e-9)
-
-
 def test_what_has_no_constant_has_none_to_show():
     model = TwoStepRidge(fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
     assert model.intercept_ == 0.0
@@ -415,49 +243,6 @@ def test_an_antisymmetric_network_has_main_effects_but_no_mean():
 
 
 # --- sparse features -----------------------------------------------------------------------------------------------
-
-
-def test_sparse_features_are_never_made_dense(monkeypatch):
-    shapes = {
-        (n, d + more)[::step]
-        for n, d in ((M, 4), (M + NEW, 4), (Q, 3), (Q + NEW, 3))
-        for more in (0, 1)
-        for step in (1, -1)
-    }
-
-    def watched(original):
-        def refuse(self, *args, **kwargs):
-            assert self.shape not in shapes, "features were made dense"
-            return original(self, *args, **kwargs)
-
-        return refuse
-
-    dense = TwoStepRidge(ALPHA, TASK_ALPHA).fit(X[:M], Y, tasks=T[:Q])
-    own = IndependentTaskRidge(ALPHA).fit(X[:M], Y)
-    expected = dense.predict(X, tasks=T), dense.holdout("D"), own.holdout("B")
-    rows = sparse.csr_array(X)
-    tasks = sparse.csr_array(T)
-    for cls in (
-        sparse.csr_array,
-        sparse.csr_matrix,
-        sparse.csc_array,
-        sparse.csc_matrix,
-        sparse.coo_array,
-    ):
-        for method in ("toarray", "todense"):
-            monkeypatch.setattr(cls, method, watched(getattr(cls, method)))
-    with pytest.raises(AssertionError, match="made dense"):
-        rows.toarray()
-    model = TwoStepRidge(ALPHA, TASK_ALPHA).fit(rows[:M], Y, tasks=tasks[:Q])
-    found = (
-        model.predict(rows, tasks=tasks),
-        model.holdout("D"),
-        IndependentTaskRidge(ALPHA).fit(rows[:M], Y).holdout("B"),
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert_allclose(one, other, rtol=1e-8)
-    assert_allclose(model.set_alpha(2.0).predict(rows), dense.set_alpha(2.0).predict(X), rtol=1e-8)
-    assert model.intercept_ == pytest.approx(dense.intercept_)
 
 
 # --- digits ------------------------------------------------------------------------------------------------------

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    KroneckerRidgeCV,
     LearnedKernelRidge,
-    OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import IdError, NoLabelWarning, UnboundedIntervalWarning
+from dyadlearn.exceptions import NoLabelWarning, UnboundedIntervalWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.kernels import gram
-from dyadlearn.models.spec import PairKernelSpec
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
@@ -179,35 +175,6 @@ class New(PairKernel):
 jackknife.register(New, jackknife.dispatch(Pairing))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NewSpec(PairKernelSpec):
-    def pairing(self, sides, alphas):
-        spectra = [side.spectrum for side in sides]
-        return New(*spectra, alphas["alpha"], free_mean=self.fit_intercept)
-
-
-class NewRidge(KroneckerRidge):
-    def _spec(self):
-        spec = super()._spec()
-        return NewSpec(**{each.name: getattr(spec, each.name) for each in fields(spec)})
-
-
-@over(covering(intercept=[True, False], new=["", "X", "T", "XT"], strength=1))
-def test_a_model_without_smoothers_has_intervals(intercept, new):
-    X, T, Y = data(2)
-    found = NewRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    known = KroneckerRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    asked = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
-    bounds = found.predict_interval(*asked)
-    expected = known.predict_interval(*asked)
-    predicted = found.predict(*asked)
-    assert (bounds[0] < bounds[1]).all()
-    if len(new) == 1:  # calibrated, and no jackknife
-        assert_allclose(bounds[0] + bounds[1], 2 * predicted)
-    else:
-        assert_allclose(bounds, expected)
-
-
 @over(every(model=["two-step", "Kronecker", "pair kernel"], intercept=[True, False]))
 def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
     X, T, Y = data(1)
@@ -280,17 +247,6 @@ def test_models_without_units_are_refits_without_them(model, intercept, weighted
         at = other.predict(None, T[fold]).T if transposed else other.predict(X[fold])
         observed = ~np.isnan(intervals.problem.Y[fold])
         assert_allclose(models.held_out[fold][observed], at[observed], rtol=1e-6, atol=1e-6)
-
-
-def test_folds_give_an_interval_for_every_task():
-    X, T, Y = data(4)
-    Y[3, :] = np.nan
-    Y[5, 2] = np.nan
-    lower, upper = (
-        TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
-    )
-    assert (lower < upper).all()
-    assert np.isfinite(upper - lower).all()
 
 
 def test_groups_of_a_search_leave_together():
@@ -452,44 +408,6 @@ def test_rows_that_a_frame_counts_by_itself_are_new():
     assert_array_equal(found[0], wanted[0])
 
 
-def test_labels_of_one_dimension_give_bounds_of_one():
-    X, _, Y = data(11)
-    lower, upper = IndependentTaskRidge().fit(X[:M], Y[:M, 0]).predict_interval(X[M:], coverage=0.8)
-    assert lower.shape == upper.shape == (NEW,)
-
-
-def test_far_rows_have_wide_intervals():
-    X, T, Y = data(12)
-    for model in (
-        TwoStepRidge(0.1, 0.1, **RBF),
-        KroneckerRidge(0.1, **RBF),
-        TwoStepRidge(),
-        KroneckerRidge(),
-    ):
-        model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        near = X[M : M + 1]
-        far = X[M : M + 1] + 50.0
-        for tasks in (None, T[Q:]):
-            widths = []
-            for rows in (near, far):
-                lower, upper = model.predict_interval(rows, tasks, coverage=0.8)
-                widths.append(np.mean(upper - lower))
-            assert widths[1] > 1.1 * widths[0]
-
-
-def test_features_never_seen_are_far():
-    X, T, Y = data(13)
-    X = np.column_stack([X, np.zeros(len(X))])
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    far = X[M : M + 1].copy()
-    far[0, 3] = 30.0
-    near, wide = (
-        np.subtract(*model.predict_interval(rows, coverage=0.8)[::-1])
-        for rows in (X[M : M + 1], far)
-    )
-    assert (wide > near).all()
-
-
 def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_number():
     X, T, Y = data(14)
     K = rbf_kernel(X)
@@ -525,16 +443,6 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
     assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
     assert_allclose(upper, np.sort(found + 2**0.5 * residuals.T, axis=2)[..., high - 1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("n", [2, 5])
-def test_too_few_rows_promise_nothing(n):
-    X, T, Y = data(15)
-    model = TwoStepRidge().fit(X[:n], Y[:n, :Q], tasks=T[:Q])
-    with pytest.warns(UnboundedIntervalWarning):
-        lower, upper = model.predict_interval(X[M:])
-    assert (lower == -np.inf).all()
-    assert (upper == np.inf).all()
 
 
 def test_the_largest_coverage_of_few_residuals_is_named(each):
@@ -611,31 +519,6 @@ def test_what_makes_no_sense_is_refused(given, error, words):
         model.predict_interval(**given)
 
 
-def test_unknown_ids_are_named():
-    X, T, Y = frames()
-    model = TwoStepRidge().fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
-    with pytest.raises(IdError, match="'i13'"):
-        model.predict_interval(X[M - 1 : M + 2], setting="C", tasks=T[Q:])
-
-
-def test_models_without_tasks_or_labels():
-    X, T, Y = data(18)
-    with pytest.raises(ValueError, match="knows nothing of tasks"):
-        IndependentTaskRidge().fit(X[:M], Y[:M]).predict_interval(X[M:], setting="D")
-    online = OnlineTwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    with pytest.raises(ValueError, match="keeps statistics only"):
-        online.predict_interval(X[M:])
-
-
-def test_another_regularisation_has_other_intervals():
-    X, T, Y = data(19)
-    model = TwoStepRidge(0.3, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    model.predict_interval(X[M:])
-    model.set_alpha(3.0)
-    wanted = TwoStepRidge(3.0, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:])
-    assert_allclose(model.predict_interval(X[M:]), wanted, rtol=1e-10)
-
-
 def test_long_tables_have_intervals_of_their_pairs():
     X, T, Y = frames(20)
     pairs = pd.DataFrame([(i, t) for i in X.index[:M] for t in T.index[:Q]], columns=["i", "t"])
@@ -659,22 +542,6 @@ def test_long_tables_have_intervals_of_their_pairs():
 
 
 # --- at the edges --------------------------------------------------------------------------------------------
-
-
-@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
-def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
-    X, T, Y = data(20)
-    X[:, 2] = X[:, 2] > 0.5
-    X = np.column_stack([X + 3.0, np.zeros(len(X))])
-    X[M, 3] = 5.0
-    fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
-    wanted = fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
-    for train in (np.asarray, csr_array):
-        fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
-        for ask in (np.asarray, csr_array):
-            assert_allclose(
-                fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9
-            )
 
 
 @over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
@@ -724,19 +591,6 @@ def test_ends_do_not_cross(coverage):
         .predict_interval(X[M:], coverage=coverage)
     )
     assert (lower <= upper).all()
-
-
-def test_groups_of_a_pair_kernel_leave_together():
-    X, T, Y = data(25)
-    groups = np.arange(M) // 3
-    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(
-        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
-    )
-    found = search.fitted_.intervals._jackknife.predictions(search.fitted_.rows(X[M:])[1])
-    for group in range(groups.max() + 1):
-        kept = groups != group
-        other = KroneckerRidge(0.3, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-9, atol=1e-9)
 
 
 def test_groups_of_tasks_leave_together():

@@ -21,7 +21,6 @@ from dyadlearn import (
     decomposing,
 )
 from dyadlearn.exceptions import KernelRepairWarning
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, lines, over
 
 M = 8
@@ -142,24 +141,6 @@ def fitted(library: Any, Model: Any, given: Problem, with_tasks: bool, **alphas:
 
 @over(all_cases)
 @over(every(**all_problems))
-def test_parameters(library, Model, with_tasks, name):
-    if not is_run(library, (Model, with_tasks), name):
-        return
-    given = PROBLEMS[name]
-    model = fitted(library, Model, given, with_tasks)
-    A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)
-    check(library, model.dual_coef_, A)
-    primal = given.kernel == "linear" and given.rows.shape[1] < M
-    if with_tasks:
-        primal = primal and given.task_kernel == "linear" and given.task_rows.shape[1] < Q
-    assert hasattr(model, "coef_") == primal
-    if primal:
-        W = given.rows.T @ A
-        check(library, model.coef_, W @ given.task_rows if with_tasks else W)
-
-
-@over(all_cases)
-@over(every(**all_problems))
 def test_regularisation_changes_without_a_decomposition(
     library, Model, with_tasks, name, monkeypatch
 ):
@@ -180,39 +161,6 @@ def test_regularisation_changes_without_a_decomposition(
     grid = given.K_new @ A @ given.G if with_tasks else given.K_new @ A
     check(library, model.predict(library.asarray(given.new)), grid)
     check(library, model.dual_coef_, A)
-
-
-@over(
-    covering(
-        filter=[
-            Tikhonov(),
-            SpectralCutoff(),
-            IteratedTikhonov(3),
-            Landweber(),
-            Landweber(n_iter=4),
-        ],
-        name=["rbf", "linear-primal", "linear-primal-and-dual"],
-        strength=1,
-    )
-)
-def test_filters(library, filter, name):
-    given = PROBLEMS[name]
-    filters = {"filter": filter, "task_filter": SpectralCutoff()}
-    model = make(TwoStepRidge, given, **filters, fit_intercept=False)
-    model.fit(
-        library.asarray(given.rows), library.asarray(Y), tasks=library.asarray(given.task_rows)
-    )
-    sigma, U = np.linalg.eigh(given.K)
-    s, V = np.linalg.eigh(given.G)
-    # The rank is known here; rounding must not pass for a small eigenvalue.
-    sigma = np.where(sigma > 1e-9, sigma, 0.0)
-    s = np.where(s > 1e-9, s, 0.0)
-    weights = np.outer(
-        filter.phi(sigma, ALPHA) * (sigma > 0), SpectralCutoff().phi(s, TASK_ALPHA) * (s > 0)
-    )
-    expected = given.K_new @ U @ (weights * (U.T @ Y @ V)) @ V.T @ given.G_new.T
-    found = model.predict(library.asarray(given.new), tasks=library.asarray(given.new_tasks))
-    check(library, found, expected)
 
 
 def test_repair_in_every_library(library):
@@ -361,11 +309,3 @@ def test_libraries_do_not_mix_in_predict(name, problem_name):
         TypeError, match=f"found tasks of numpy, the fitted model of {name}: convert"
     ):
         other.predict_pairs(convert(given.new), given.new_tasks, [(0, 0)])
-
-
-def test_two_foreign_libraries_do_not_mix():
-    given = PROBLEMS["rbf"]
-    strict = foreign("array_api_strict")
-    torch = foreign("torch")
-    with pytest.raises(TypeError, match="found X of torch, Y of array_api_strict: convert"):
-        make(TwoStepRidge, given).fit(torch(given.rows), strict(Y))

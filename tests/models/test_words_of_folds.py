@@ -11,13 +11,11 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.linear_model import Ridge
 
 import problems
 from dyadlearn import (
     KroneckerRidge,
     SettingKFold,
-    TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
@@ -83,25 +81,6 @@ def test_cells_as_frames(each, model):
             has_ids = read == "polars"
             cells = polars_frame(values, kind, OTHER if has_ids else np.arange(M), has_ids)
         assert_allclose(model.holdout("A", cells=cells).to_numpy(), expected, rtol=1e-12)
-
-
-def test_cells_as_frames_everywhere(model):
-    cells = pandas_frame(written("text", FOLDS), "text", OTHER)
-    assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-9
-    regressor = TwoStepRegressor(Ridge(), Ridge()).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
-    assert_allclose(
-        regressor.holdout("A", cells=cells), regressor.holdout("A", cells=FOLDS), rtol=1e-12
-    )
-
-
-@pytest.mark.usefixtures("listed")
-def test_cells_of_a_list_of_pairs_as_a_frame():
-    observed = np.random.default_rng(2).random(Y.shape) < 0.8
-    stored = sparse.coo_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
-    model = KroneckerRidge(0.5).fit(X, stored, tasks=T)
-    assert model.fitted_.labels.grid is None
-    found = model.holdout("A", cells=pandas_frame(written("text", FOLDS), "text", np.arange(M)))
-    assert_allclose(found.toarray(), model.holdout("A", cells=FOLDS).toarray(), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
+from dyadlearn.diagnostics import explain
 from dyadlearn.selection import evaluate
 from dyadlearn.store import load, save
 from dyadlearn.testing.framing import Frames
@@ -411,6 +412,29 @@ def _mean_of(squares: np.ndarray, setting: str) -> float:
     if setting in "AD":
         return float(np.nanmean(squares))
     return float(np.mean(np.nanmean(squares, axis=1 if setting == "B" else 0)))
+
+
+@_check("explain", "full", "missing", "weights")
+def check_explain(trial: Trial) -> None:
+    """Check that the weight of a label is the change of the prediction when this label grows by one."""
+    if trial.grows or not trial.is_exact:
+        return
+    model = trial.fit()
+    weights = explain(model, 1, 2).weights
+    again = trial.again(model)
+    before = dense(model.predict())[1, 2]
+    y = trial.data.y
+    for row, column in ((1, 2), (3, 4), (5, 0)):
+        unit = np.zeros(y.shape)
+        unit[row, column] = 1.0
+        if trial.symmetry:
+            unit = (unit + trial.symmetry * unit.T) / 2
+        model = clone(again).fit(**replace(trial.data, y=y + unit).arguments())
+        change = dense(model.predict())[1, 2] - before
+        what = f"the label of instance {row} and task {column}"
+        assert_allclose(
+            weights[row, column], change, rtol=0, atol=TOLERANCES["explain"], err_msg=what
+        )
 
 
 @_check("threads", "full", "missing")
