@@ -202,6 +202,12 @@ ANOTHER_INPUT = {
     "threads": "predictions for new ids set parameters",
 }
 
+#: Other parameters of a model, of which its first entry has these checks.
+VARIANT = dict.fromkeys(
+    ("threads", "libraries", "frames", "pickle", "input", "refusals", "parameters", "evaluate"),
+    "asked of the model with its parameters by default",
+)
+
 ENTRIES: dict[str, Entry] = {
     "IndependentTaskRidge": Entry(
         lambda: IndependentTaskRidge(0.5),
@@ -215,6 +221,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "list"),
         formulas=EXACT,
         twin=Twin("independent", 0.5, kernel="precomputed"),
+        skip=VARIANT,
     ),
     "TwoStepRidge": Entry(
         lambda: TwoStepRidge(0.5, 2.0), formulas=IN_CELLS, twin=Twin("two_step", 0.5, 2.0)
@@ -230,12 +237,14 @@ ENTRIES: dict[str, Entry] = {
         forms=("missing", "weights"),
         formulas=IN_CELLS,
         twin=Twin("two_step", 0.5, 2.0, identity=(0.4, 0.2), kernel="rbf"),
+        skip=VARIANT,
     ),
     "TwoStepRidge with identity of tasks": Entry(
         lambda: TwoStepRidge(0.5, 2.0, identity=(0.0, 0.5), fit_intercept=False),
         forms=("missing",),
         formulas=IN_CELLS,
         twin=Twin("two_step", 0.5, 2.0, identity=(0.0, 0.5)),
+        skip=VARIANT,
     ),
     "TwoStepRidge, iterated": Entry(
         lambda: TwoStepRidge(0.5, 2.0, filter=IteratedTikhonov(3), **RBF),
@@ -265,6 +274,7 @@ ENTRIES: dict[str, Entry] = {
         _network("symmetric", identity=0.4),
         **NETWORK,
         twin=Twin("network", 0.5, 0.5, identity=(0.4, 0.4)),
+        skip=VARIANT,
     ),
     "KroneckerRidge": Entry(
         lambda: KroneckerRidge(0.5), formulas=EXACT, twin=Twin("kronecker", 0.5)
@@ -274,6 +284,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "list"),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, kernel="precomputed"),
+        skip=VARIANT,
     ),
     # The product of both identities is a part of the ridge, which weights divide.
     "KroneckerRidge with identity": Entry(
@@ -281,18 +292,21 @@ ENTRIES: dict[str, Entry] = {
         forms=("missing",),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), kernel="rbf"),
+        skip=VARIANT,
     ),
     "KroneckerRidge with other constants": Entry(
         lambda: KroneckerRidge(0.5, constants=(0.3, 4.0)),
         forms=("full", "missing", "list"),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, levels=(0.3, 4.0)),
+        skip=VARIANT,
     ),
     "KroneckerRidge without effects of tasks": Entry(
         lambda: KroneckerRidge(0.5, constants=(0.0, 2.0)),
         forms=("weights",),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, levels=(0.0, 2.0)),
+        skip=VARIANT,
     ),
     "PairKernelRidge": Entry(
         lambda: PairKernelRidge(0.5 + 0.4 * 0.2, per_task=0.2, per_instance=0.4),
@@ -303,6 +317,7 @@ ENTRIES: dict[str, Entry] = {
         lambda: PairKernelRidge(0.5, product=0.0, per_task=1.0, per_instance=0.5),
         forms=PLAIN,
         formulas=EXACT,
+        skip=VARIANT,
     ),
     "IndependentTaskRidgeCV": Entry(
         lambda: IndependentTaskRidgeCV(ALPHAS, **SEARCH),

@@ -14,7 +14,6 @@ from dyadlearn import (
     PairKernelRidgeCV,
     landscape,
     load,
-    nested_score,
     permutation_test,
     save,
 )
@@ -210,28 +209,6 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
         assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
 
 
-def test_constants_beside_kernel_parameters():
-    grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
-    grids |= {
-        "task_kernel": "rbf",
-        "task_kernel_grid": [{"gamma": 0.02}, {"gamma": 0.2}, {"gamma": 2.0}],
-    }
-    search = KroneckerRidgeCV(ALPHAS, constants=TRIED, setting="D", **grids).fit(
-        X[:M], Y, tasks=T[:Q]
-    )
-    assert search.landscape_.shape == (2, 3, len(TRIED), len(ALPHAS))
-    for at in ((1, 2, 3), (0, 1, 2)):
-        params = {
-            "kernel_params": grids["kernel_grid"][at[0]],
-            "task_kernel_params": grids["task_kernel_grid"][at[1]],
-        }
-        model = KroneckerRidge(constants=AS_PAIRS[at[2]], kernel="rbf", task_kernel="rbf", **params)
-        model.fit(X[:M], Y, tasks=T[:Q])
-        assert_allclose(landscape(model, "D", alphas=ALPHAS)["D"], search.landscape_[at], rtol=1e-8)
-    assert search.kernel_params_ in grids["kernel_grid"]
-    assert search.constants_ in AS_PAIRS
-
-
 def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
     found = []
 
@@ -297,20 +274,6 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     assert_array_equal(loaded.landscape_, search.landscape_)
     found = permutation_test(loaded, "B", n_permutations=3, random_state=0)
     assert_allclose(found.score, search.best_score_, rtol=1e-7)
-
-
-def test_nested_scores_search_constants_in_each_fold():
-    """The kernels K + 2 and G + 2 are twice K/2 + 1 and G/2 + 1."""
-    shared = {"cv": 3, "random_state": 0}
-    found = nested_score(
-        KroneckerRidgeCV(ALPHAS, constants=[2.0], setting="D"), X[:M], Y, tasks=T[:Q], **shared
-    )
-    halves = np.divide(ALPHAS, 4.0)
-    expected = nested_score(
-        KroneckerRidgeCV(halves, setting="D"), X[:M] / 2**0.5, Y, tasks=T[:Q] / 2**0.5, **shared
-    )
-    assert_allclose(found.predictions, expected.predictions, rtol=1e-8)
-    assert_allclose(found.alphas, 4.0 * expected.alphas, rtol=1e-12)
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

@@ -221,19 +221,6 @@ def test_a_model_that_interpolates_equals_its_refit():
         model.predict(X[M:], labels=FEW)
 
 
-def test_an_observed_list_equals_its_grid(monkeypatch):
-    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
-    monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *given, **how: True)
-    rows, columns = np.nonzero(~np.isnan(MISSING))
-    pairs = sparse.coo_array((MISSING[rows, columns], (rows, columns)), shape=MISSING.shape)
-    listed = KroneckerRidge(tol=1e-14).fit(X[:M], pairs, tasks=T[:Q])
-    assert listed.fitted_.labels.grid is None
-    for asked, few in (({"X": X[M:]}, FEW), ({"tasks": T[Q:]}, FEW_OF_TASKS)):
-        assert_allclose(
-            listed.predict(**asked, labels=few), grid.predict(**asked, labels=few), rtol=1e-9
-        )
-
-
 @pytest.mark.parametrize("labels", [Y[:M, :Q], MISSING])
 def test_learned_kernels_stay(labels):
     model = LearnedKernelRidge(stages=1, n_steps=2, progress=False, tol=1e-14).fit(

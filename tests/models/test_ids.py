@@ -201,18 +201,6 @@ def test_ids_of_the_labels_serve_when_the_kernel_is_an_array(kind):
         model.predict(K_NEW, tasks=frame(kind, G_NEW, NEW_TASKS, [*TASKS[1:], "x"]))
 
 
-@over(every(Model=MODELS))
-def test_arrays_stay_arrays(kind, Model):
-    model = make(Model, "linear").fit(X, frame(kind, Y, ROWS, TASKS), **task_arguments(Model, T))
-    expected = make(Model, "linear").fit(X, Y, **task_arguments(Model, T)).predict(X_NEW)
-    predicted = model.predict(X_NEW)
-    assert type(predicted) is np.ndarray
-    assert_allclose(predicted, expected, rtol=1e-9)
-    assert type(model.predict(X_NEW.tolist())) is np.ndarray
-    assert type(model.dual_coef_) is np.ndarray
-    assert type(model.coef_) is np.ndarray
-
-
 # --- names of axes and vectors of labels -------------------------------------------------------
 
 
@@ -316,21 +304,6 @@ def test_columns_of_a_kernel_block_must_be_the_training_ids(kind, Model):
 
 
 # --- feature names -----------------------------------------------------------------------------
-
-
-def test_the_name_of_the_feature_axis_is_no_feature_name():
-    features = pd.Index(FEATURES, name="word")
-    task_features = pd.Index(TASK_FEATURES, name="word")
-    model = make(TwoStepRidge, "linear").fit(
-        pd.DataFrame(X, ROWS, features),
-        pd.DataFrame(Y, ROWS, TASKS),
-        tasks=pd.DataFrame(T, TASKS, task_features),
-    )
-    predicted = model.predict(
-        pd.DataFrame(X_NEW, NEW_ROWS, FEATURES), tasks=pd.DataFrame(T_NEW, NEW_TASKS, TASK_FEATURES)
-    )
-    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
-    assert_allclose(predicted, expected, rtol=1e-9)
 
 
 @over(every(given=["frame", "array"]))

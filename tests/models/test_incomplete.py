@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -115,24 +114,6 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
 
 
 # --- the same as the dense system ----------------------------------------------------------------
-
-
-@over(every(**every_pair_model))
-def test_a_side_without_labels_is_predicted_from_the_other(Model):
-    X, Y, T = make_data()
-    Y = with_holes(Y, "rows and columns")
-    predicted = make_model(Model, "rbf").fit(X[:M], Y, tasks=T[:Q]).predict(X[:M])
-    assert np.abs(predicted[1]).min() > 1e-3
-    assert np.abs(predicted[:, 0]).min() > 1e-3
-    rows = ~np.isnan(Y).all(axis=1)
-    columns = ~np.isnan(Y).all(axis=0)
-    without = make_model(Model, "rbf").fit(
-        X[:M][rows], Y[np.ix_(rows, columns)], tasks=T[:Q][columns]
-    )
-    if Model is KroneckerRidge:
-        close(predicted, without.predict(X[:M], tasks=T[:Q]))
-    else:  # the features of a row take part in the model of the grid, its labels or not
-        assert np.abs(predicted - without.predict(X[:M], tasks=T[:Q])).max() > 1e-3
 
 
 def test_an_independent_task_without_labels_is_predicted_zero_or_has_no_constant():
@@ -351,28 +332,3 @@ def test_few_features_never_make_a_kernel(Model, pattern):
 
 
 # --- forms the labels come in --------------------------------------------------------------------
-
-
-@over(every(**every_model))
-def test_completed_labels_come_in_the_form_of_the_labels(Model):
-    X, Y, T = make_data(n_new=0)
-    Y = with_holes(Y, "50%")
-    rows = [f"i{i}" for i in range(M)]
-    columns = [f"t{j}" for j in range(Q)]
-    expected = make_model(Model).fit(X, Y, tasks=T).completed_
-    frame = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
-    shuffled = frame.iloc[::-1, ::-1]
-    model = make_model(Model).fit(pd.DataFrame(X, rows), shuffled, tasks=pd.DataFrame(T, columns))
-    pd.testing.assert_frame_equal(
-        model.completed_, pd.DataFrame(expected, frame.index, columns).iloc[::-1, ::-1]
-    )
-    labels = pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)})
-    found = make_model(Model).fit(X, labels.fill_nan(None), tasks=T).completed_
-    assert found.columns == ["id", *columns]
-    assert found["id"].to_list() == rows
-    close(found.drop("id").to_numpy(), expected)
-    vector = make_model(Model).fit(X, Y[:, 0]).completed_
-    assert vector.shape == (M,)
-    assert_array_equal(vector[~np.isnan(Y[:, 0])], Y[~np.isnan(Y[:, 0]), 0])
-    series = make_model(Model).fit(X, pd.Series(Y[:, 0], rows)).completed_
-    pd.testing.assert_series_equal(series, pd.Series(vector, rows))

@@ -102,14 +102,6 @@ def fitted(
 # --- who is left out is centred without ----------------------------------------------------------------------------
 
 
-def test_leaving_out_is_not_removing_the_mean_beforehand():
-    """Which would pass the test of labels that move."""
-    model = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf", fit_intercept=False)
-    beforehand = model.fit(X[:M], Y - Y.mean(), tasks=T[:Q]).holdout("D") + Y.mean()
-    found = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf").fit(X[:M], Y, tasks=T[:Q]).holdout("D")
-    assert np.abs(found - beforehand).max() > 0.1
-
-
 # --- what is learnt --------------------------------------------------------------------------------------------
 
 
@@ -147,18 +139,6 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
     side = model.fitted_.training_problem.pairing.smoothers[0]
     assert_allclose(side.hat() @ np.ones(M), 1.0, rtol=1e-10)
     assert_allclose(side.residual() @ np.ones(M), 0.0, atol=1e-10)
-
-
-def test_much_regularisation_leaves_the_means():
-    model = TwoStepRidge(1e12, 1e12).fit(X[:M], Y, tasks=T[:Q])
-    assert_allclose(model.predict(X, tasks=T), Y.mean(), rtol=1e-9)
-    assert_allclose(
-        model.set_alpha(1e12, 0.0).predict(X),
-        IndependentTaskRidge(0.0).fit(T[:Q], Y.mean(axis=0)).predict(T[:Q]) * np.ones((M + NEW, 1)),
-        rtol=1e-8,
-    )
-    own = IndependentTaskRidge(1e12).fit(X[:M], Y)
-    assert_allclose(own.predict(X), np.tile(Y.mean(axis=0), (M + NEW, 1)), rtol=1e-9)
 
 
 @over(every(form={"dense": np.asarray, "sparse": sparse.csr_array}, value=[0.0, 1.0, 0.1, 1e6 / 3]))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
+    KroneckerRidgeCV,
     LearnedKernelRidge,
     PairKernelRidge,
     PairRegressor,
@@ -25,8 +25,7 @@ from dyadlearn.exceptions import NoLabelWarning, UnboundedIntervalWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.kernels import gram
-from dyadlearn.pairing import PairKernel
-from dyadlearn.pairing.base import Pairing, side_ridges
+from dyadlearn.pairing.base import side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
 from sweeps import covering, every, lines, over
 
@@ -167,14 +166,6 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
         assert_allclose(np.broadcast_to(slack, Y.shape)[i, j], left, rtol=0, atol=1e-9)
 
 
-@dataclass(frozen=True, eq=False)
-class New(PairKernel):
-    """A model of pairs without a jackknife."""
-
-
-jackknife.register(New, jackknife.dispatch(Pairing))
-
-
 @over(every(model=["two-step", "Kronecker", "pair kernel"], intercept=[True, False]))
 def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
     X, T, Y = data(1)
@@ -249,25 +240,30 @@ def test_models_without_units_are_refits_without_them(model, intercept, weighted
         assert_allclose(models.held_out[fold][observed], at[observed], rtol=1e-6, atol=1e-6)
 
 
-def test_groups_of_a_search_leave_together():
-    X, T, Y = data(5)
-    groups = np.arange(M) // 3
-    search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(
-        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
+@over(
+    lines(
+        "Search Model alphas",
+        (TwoStepRidgeCV, TwoStepRidge, (0.3, 0.5)),
+        (KroneckerRidgeCV, KroneckerRidge, (0.3,)),
     )
+)
+def test_groups_of_a_search_leave_together(Search, Model, alphas):
+    X, T, Y = data(5)
+    X, new = X[:M], X[M:]
+    Y = Y[:M, :Q]
+    T = T[:Q]
+    groups = np.arange(M) // 3
+    grids = [[alpha] for alpha in alphas]
+    search = Search(*grids, setting="B", **RBF).fit(X, Y, tasks=T, groups=groups)
     models = search.fitted_.intervals._jackknife
-    found = models.predictions(search.fitted_.rows(X[M:])[1])
+    found = models.predictions(search.fitted_.rows(new)[1])
     for group in range(groups.max() + 1):
         kept = groups != group
-        other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
-        assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
-    lower, upper = search.predict_interval(X[M:], coverage=0.8)
-    alone = (
-        TwoStepRidge(0.3, 0.5, **RBF)
-        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        .predict_interval(X[M:], coverage=0.8)
-    )
+        other = Model(*alphas, **RBF).fit(X[kept], Y[kept], tasks=T)
+        assert_allclose(found[..., group], other.predict(new), rtol=1e-9, atol=1e-10)
+        assert_allclose(models.held_out[~kept], other.predict(X[~kept]), rtol=1e-9, atol=1e-10)
+    lower, upper = search.predict_interval(new, coverage=0.8)
+    alone = Model(*alphas, **RBF).fit(X, Y, tasks=T).predict_interval(new, coverage=0.8)
     assert not np.array_equal(lower, alone[0])
     assert (upper >= lower).all()
 
@@ -828,3 +824,19 @@ def test_diagonals_that_say_nothing_are_refused(given, words):
     ):
         with pytest.raises(ValueError, match=words):
             model.predict_interval(**given)
+
+
+@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
+def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
+    X, T, Y = data(20)
+    X[:, 2] = X[:, 2] > 0.5
+    X = np.column_stack([X + 3.0, np.zeros(len(X))])
+    X[M, 3] = 5.0
+    fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
+    wanted = fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    for train in (np.asarray, csr_array):
+        fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
+        for ask in (np.asarray, csr_array):
+            assert_allclose(
+                fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9
+            )

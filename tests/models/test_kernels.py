@@ -107,12 +107,6 @@ def test_a_named_kernel_is_what_it_says(Model, name, params):
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
-def test_the_default_gamma_is_that_of_the_training_features():
-    model = IndependentTaskRidge(kernel="rbf").fit(X, Y)
-    same = IndependentTaskRidge(kernel="rbf", kernel_params={"gamma": 1 / D}).fit(X, Y)
-    assert_allclose(model.predict(X_NEW[:1]), same.predict(X_NEW[:1]), rtol=1e-12)
-
-
 # --- callables and combinations ----------------------------------------------------------------
 
 

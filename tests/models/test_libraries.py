@@ -20,7 +20,6 @@ from dyadlearn import (
     _svd,
     decomposing,
 )
-from dyadlearn.exceptions import KernelRepairWarning
 from sweeps import covering, every, lines, over
 
 M = 8
@@ -161,22 +160,6 @@ def test_regularisation_changes_without_a_decomposition(
     grid = given.K_new @ A @ given.G if with_tasks else given.K_new @ A
     check(library, model.predict(library.asarray(given.new)), grid)
     check(library, model.dual_coef_, A)
-
-
-def test_repair_in_every_library(library):
-    given = PROBLEMS["precomputed"]
-    bent = given.K - 0.5 * np.eye(M)
-    bent[0, 3] += 0.5
-    symmetric = (bent + bent.T) / 2
-    values, U = np.linalg.eigh(symmetric)
-    assert values[0] < -0.1
-    plain = IndependentTaskRidge(ALPHA, kernel="precomputed", fit_intercept=False)
-    with pytest.warns(
-        KernelRepairWarning, match=r"asymmetric \(largest gap 0\.5; .*indefinite \(eigenvalues from"
-    ):
-        model = plain.fit(library.asarray(bent), library.asarray(Y))
-    f = np.clip(values, 0, None) / (np.clip(values, 0, None) + ALPHA)
-    check(library, model.predict(library.asarray(symmetric)), (U * f) @ U.T @ Y)
 
 
 # --- dtypes ------------------------------------------------------------------------------------

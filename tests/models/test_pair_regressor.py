@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks, get_tags
 
 from dyadlearn import (
@@ -117,19 +116,6 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert regressor.instance_ids_ == tuple(wanted)
     assert not hasattr(model, "model_")
     assert not hasattr(model, "dual_coef_")
-
-
-def test_the_columns_of_a_kernel_may_stand_in_any_order():
-    K, G = tables("precomputed", "pandas")
-    model = KroneckerRidge(0.5, kernel="precomputed", task_kernel="precomputed")
-    train = named(cells(SEEN, KNOWN), "pandas")
-    asked = named(CELLS, "pandas")
-    labels = Y[cells(SEEN, KNOWN)[:, 0], cells(SEEN, KNOWN)[:, 1]]
-    expected = PairRegressor(model, instances=K, tasks=G).fit(train, labels).predict(asked)
-    turned = PairRegressor(model, instances=K[INSTANCES[::-1]], tasks=G.loc[TASKS[::-1]]).fit(
-        train, labels
-    )
-    assert_allclose(turned.predict(asked), expected, rtol=1e-9)
 
 
 @over(every(kernel=["linear", "rbf", "precomputed"]))
@@ -268,61 +254,6 @@ def test_the_score_is_that_of_the_observed_pairs():
 
 
 # --- inside scikit-learn -----------------------------------------------------------------------
-
-
-def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
-    """Return a splitter and, for the exact hold-out, what it leaves out together."""
-    splitter = SettingKFold(setting, 2, random_state=0)
-    cell = np.zeros((M, Q), dtype=int)
-    for number, (_, test) in enumerate(splitter.split_grid(M, Q)):
-        cell[test] = number
-    return splitter, {
-        "A": {"cells": cell},
-        "B": {"groups": cell[:, 0]},
-        "C": {"task_groups": cell[0]},
-        "D": {"groups": cell[:, 0] // 2, "task_groups": cell[0] % 2},
-    }[setting]
-
-
-# Other processes are not started, which takes seconds: what they are sent is read back here.
-@over(lines("setting sent", ("A", False), ("C", False), ("D", True)))
-def test_cross_validate_scores_by_r2(setting, sent):
-    splitter, _ = folds(setting)
-    instances, tasks = tables("precomputed", "polars")
-    model = TwoStepRidge(0.4, 0.2, kernel="precomputed", task_kernel="precomputed")
-    regressor = PairRegressor(model, instances=instances, tasks=tasks)
-    if sent:
-        regressor, splitter = pickle.loads(pickle.dumps((regressor, splitter)))
-    with parallel_config(backend="threading", n_jobs=2 if sent else 1):
-        found = cross_validate(
-            regressor, named(CELLS, "polars"), pl.Series(VALUES), cv=splitter, return_estimator=True
-        )
-    if sent:
-        found["estimator"] = pickle.loads(pickle.dumps(found["estimator"]))
-    for score, fitted, (_, test) in zip(
-        found["test_score"], found["estimator"], splitter.split(CELLS), strict=True
-    ):
-        residual = VALUES[test] - fitted.predict(named(CELLS[test], "polars"))
-        spread = VALUES[test] - VALUES[test].mean()
-        assert_allclose(score, 1 - (residual @ residual) / (spread @ spread), rtol=1e-12)
-        assert score > 0.3
-
-
-@over(every(kind=["array", "pandas", "polars"]))
-def test_clones_share_the_tables(kind):
-    instances, tasks = tables("linear", kind)
-    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(
-        named(CELLS, kind), VALUES
-    )
-    cloned = clone(regressor)
-    assert type(cloned) is PairRegressor
-    assert cloned.instances is instances
-    assert cloned.tasks is tasks
-    assert cloned.model is not regressor.model
-    assert not hasattr(cloned, "model_")
-    # The original keeps everything.
-    assert regressor.instances is instances
-    assert regressor.model_ is not None
 
 
 class Precious(np.ndarray):

@@ -82,16 +82,6 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     assert bool(gathers) == (n < MANY)
 
 
-def test_gathering_in_blocks_changes_nothing(monkeypatch):
-    model, rows, tasks = fitted(TwoStepRidge, "rbf")
-    chosen = pairs(FEW + 4)
-    expected = model.predict(rows, tasks=tasks)[chosen[:, 0], chosen[:, 1]]
-    monkeypatch.setattr(
-        vectrick, "row_blocks", lambda n, *_: [slice(s, min(s + 2, n)) for s in range(0, n, 2)]
-    )
-    assert_allclose(model.predict_pairs(rows, tasks, chosen), expected, rtol=1e-9)
-
-
 @over(
     every(
         given={

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.stats import multivariate_normal
-from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
@@ -223,24 +221,6 @@ def test_one_task_is_the_process_of_scikit_learn():
     )
 
 
-def test_frames_give_frames_and_series_are_put_in_order():
-    rows = [f"r{i}" for i in range(M)]
-    columns = [f"c{j}" for j in range(Q)]
-    new = [f"new{i}" for i in range(A)]
-    model, (block, given), _, _ = posed("precomputed", "rbf", fit_intercept=False)
-    K = pd.DataFrame(X[:M] @ X[:M].T, rows, rows)
-    framed = clone(model).fit(K, pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T[:Q], columns))
-    diagonal = pd.Series(given["diagonal"], new)[::-1]
-    mean, deviation = framed.predict(
-        pd.DataFrame(block, new, rows), return_std=True, diagonal=diagonal
-    )
-    plain, plain_deviation = model.predict(block, return_std=True, **given)
-    assert list(mean.index) == list(deviation.index) == new
-    assert list(mean.columns) == list(deviation.columns) == columns
-    assert_allclose(mean.to_numpy(), plain, rtol=1e-12)
-    assert_allclose(deviation.to_numpy(), plain_deviation, rtol=1e-12)
-
-
 def test_blocks_change_nothing(monkeypatch):
     model = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
     whole = model.predict(X, T, return_std=True)
@@ -331,21 +311,6 @@ def test_gradients_with_missing_and_weighted_labels(member, given, method, scale
     steps = 1e-4 * np.eye(5)
     expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
     assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)
-
-
-def test_equal_weights_are_a_smaller_regularisation():
-    """Also if labels are missing: the noise of a label is that of alpha divided by its weight."""
-    weighted = KroneckerRidge(0.3).fit(
-        X[:M], HOLES, tasks=T[:Q], sample_weight=np.full((M, Q), 4.0)
-    )
-    plain = KroneckerRidge(0.3 / 4.0).fit(X[:M], HOLES, tasks=T[:Q])
-    assert_allclose(
-        weighted.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1], rtol=1e-10
-    )
-    found, gradient = weighted.log_marginal_likelihood(eval_gradient=True)
-    expected, slopes = plain.log_marginal_likelihood(eval_gradient=True)
-    assert_allclose(found, expected, rtol=1e-10)
-    assert_allclose(list(gradient.values()), list(slopes.values()), rtol=1e-8)
 
 
 def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):

@@ -364,26 +364,6 @@ def test_only_a_few_of_many_ids_are_listed():
     assert "i5" not in message
 
 
-@over(
-    every(
-        labels={
-            "pandas": pd.DataFrame({"a": [1.0, None, 2.0, None, 0.0, 1.0]}),
-            "pandas-Int64": pd.DataFrame({"a": pd.array([1, None, 2, None, 0, 1], dtype="Int64")}),
-            "polars-int": pl.DataFrame({"a": [1, None, 2, None, 0, 1]}),
-            "polars-float": pl.DataFrame({"a": [1.0, None, 2.0, float("nan"), 0.0, 1.0]}),
-            "polars-series": pl.Series([1.0, None, 2.0, None, 0.0, 1.0]),
-            "pandas-series": pd.Series([1.0, None, 2.0, None, 0.0, 1.0]),
-        }
-    )
-)
-def test_every_way_to_write_a_missing_label_is_read(labels):
-    expected = (
-        IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
-    )
-    found = TwoStepRidge().fit(X, labels).predict(X)
-    assert_allclose(np.asarray(found).reshape(-1), expected, rtol=1e-9)
-
-
 def test_weights_on_holes_only_are_refused():
     labels = spoilt(Y, np.nan, 0)
     weights = np.zeros((M, Q))

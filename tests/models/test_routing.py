@@ -106,15 +106,6 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
         cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
 
 
-def test_fewer_tasks_than_instances_need_no_holder():
-    model = requesting(TwoStepRidge(), "fit")
-    few = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": T[:5]}, error_score="raise")
-    held = cross_validate(
-        model, X, Y[:, :5], cv=FOLDS, params={"tasks": Tasks(T[:5])}, error_score="raise"
-    )
-    assert_array_equal(few["test_score"], held["test_score"])
-
-
 # --- searches ----------------------------------------------------------------------------------
 
 

@@ -133,3 +133,21 @@ def test_as_many_labels_as_products_of_features_keep_their_digits():
         [P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))
     ]
     assert_allclose(found, expected, rtol=1e-12)
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
+        **complete_or_not,
+    )
+)
+def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
+    kernels = {"kernel": "rbf"} | (
+        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
+    )
+    model.set_params(**kernels).fit(X, labels, tasks=T)
+    expected = model.predict(NEW)
+    observed = ~np.isnan(labels)
+    model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
+    close(model.predict(X)[observed], labels[observed], 1e-6)
+    close(model.predict(NEW), expected, 1e-6)

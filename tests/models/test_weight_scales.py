@@ -18,6 +18,7 @@ from dyadlearn import (
     evaluate,
     explain,
     landscape,
+    permutation_test,
 )
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov
@@ -201,3 +202,12 @@ def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_di
         PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"
     ):
         MODELS["pair kernel"]().fit(X, Y, tasks=data.T, sample_weight=W)
+
+
+def test_permutations_of_weighted_labels_use_their_weights():
+    data = draw((9, 5, 3, 2), 100.0, 1, False)
+    model = KroneckerRidge(500.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    plain = KroneckerRidge(5.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W / 100.0)
+    options = {"n_permutations": 9, "random_state": 0, "progress": False}
+    expected = permutation_test(plain, "B", **options).null
+    assert_allclose(permutation_test(model, "B", **options).null, expected, rtol=1e-6)

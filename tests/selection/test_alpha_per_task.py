@@ -13,15 +13,12 @@ from sklearn.linear_model import Ridge, RidgeCV
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
-    PairRegressor,
     SettingKFold,
     TwoStepRidge,
     evaluate,
     explain,
     landscape,
     load,
-    nested_score,
-    permutation_test,
     save,
 )
 from dyadlearn.exceptions import (
@@ -121,13 +118,6 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(found[:, task], np.ravel(alone.holdout(letter, **own)), **close)
 
 
-@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
-def test_hold_out_equals_fitting_again(letter, groups, filter):
-    left_out = {} if groups is None or letter == "A" else {"groups": groups}
-    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
-    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9
-
-
 def test_it_equals_scikit_learn():
     model = IndependentTaskRidge(EACH).fit(X, Y)
     theirs = Ridge(EACH).fit(X, Y)
@@ -192,25 +182,6 @@ def test_every_value_is_checked_beside_the_kernel():
     alphas[2] = 1e-300
     with pytest.raises(ValueError, match="alpha = 1e-300"):
         IndependentTaskRidge(alphas).fit(X, Y)
-
-
-def test_other_libraries(library):
-    found = IndependentTaskRidge(EACH + 0.1).fit(library.asarray(X), library.asarray(Y))
-    expected = IndependentTaskRidge(EACH + 0.1).fit(X, Y)
-    close = {"rtol": 10 * library.rtol, "atol": 100 * library.rtol}
-    assert_allclose(
-        library.to_numpy(found.predict(library.asarray(NEW))), expected.predict(NEW), **close
-    )
-    assert_allclose(library.to_numpy(found.holdout("B")), expected.holdout("B"), **close)
-    low, high = found.predict_interval(library.asarray(NEW))
-    assert_allclose(
-        library.to_numpy(high - low), np.subtract(*expected.predict_interval(NEW)[::-1]), **close
-    )
-    chosen = [IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(*data) for data in ((X, Y),)]
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(
-        library.asarray(X), library.asarray(Y)
-    )
-    assert_array_equal(search.alpha_, chosen[0].alpha_)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
@@ -435,18 +406,6 @@ def test_evaluate_and_baselines(form):
         assert_allclose(together, [hold_out(pairing, each, Setting.B) for each in stack])
 
 
-def test_nested_score_chooses_for_each_task():
-    found = nested_score(
-        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, cv=4, random_state=0
-    )
-    assert found.alphas.shape == (4, Q)
-    assert np.isfinite(found.score)
-
-
-def test_a_permutation_test_repeats_the_search():
-    assert 0 < permutation_test(fitted(), "B", n_permutations=9, random_state=0).p_value <= 1
-
-
 def test_explanations_are_those_of_the_task():
     for labels in (Y, HOLES):
         search = fitted(labels)
@@ -490,7 +449,8 @@ def test_files(form, tmp_path):
     )
 
 
-def test_pairs_of_ids():
-    pairs = [(i, j) for i in range(M) for j in range(Q)]
-    model = PairRegressor(IndependentTaskRidge(EACH), instances=X).fit(pairs, Y.ravel())
-    assert_allclose(model.predict(pairs), IndependentTaskRidge(EACH).fit(X, Y).predict(X).ravel())
+@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
+def test_hold_out_equals_fitting_again(letter, groups, filter):
+    left_out = {} if groups is None or letter == "A" else {"groups": groups}
+    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
+    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9

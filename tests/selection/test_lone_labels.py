@@ -16,10 +16,8 @@ from dyadlearn import (
     TwoStepRidge,
     evaluate,
     landscape,
-    load,
     nested_score,
     recommend,
-    save,
     screen,
 )
 from dyadlearn.exceptions import NoLabelWarning
@@ -177,30 +175,6 @@ def evaluated(model: Any, scoring: Any = None) -> float:
     )
 
 
-def test_kernels_are_searched_without_repeating_it():
-    search = IndependentTaskRidgeCV(
-        ALPHAS, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": 1.0}]
-    )
-    said = quietly(search.fit, X, Y)[1]
-    assert len(said) == 2
-    assert said[0].startswith("1 of 6 tasks")
-    assert said[1].startswith("In setting B, 1 of ")
-
-
-def fit_quietly(search: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoLabelWarning)
-        search.fit(X, Y)
-
-
-def test_scores_survive_a_file(tmp_path):
-    search = fitted(Model=IndependentTaskRidgeCV, alphas=ALPHAS)
-    save(search, tmp_path / "model.dyad")
-    again = load(tmp_path / "model.dyad")
-    assert_array_equal(again.predict(X), search.predict(X))
-    assert evaluated(again) == evaluated(search)
-
-
 @over(every(setting="AB"))
 def test_nested_scores_leave_them_out(setting):
     search = IndependentTaskRidgeCV(ALPHAS, setting=setting, kernel="rbf")
@@ -231,20 +205,6 @@ def test_nothing_to_score_is_an_error():
 # --- views ------------------------------------------------------------------------------------------------------
 
 
-def test_pictures_show_what_is_predicted():
-    model = fitted()
-    view = quietly(holdout_of_model, model, "AB")[0]
-    assert {len(points.x) for points in view.curves.values()} == {N - 1}
-    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
-    assert [each.trouble for each in summary.results] == [None, None]
-    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
-    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
-    assert (
-        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
-        == 1
-    )
-
-
 def test_advice_is_given_of_what_is_predicted():
     model = fitted()
     found = quietly(screen, model, setting="B", n=1000)[0]
@@ -266,3 +226,17 @@ def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
     others = np.delete(np.arange(Q), 4)
     again = fitted(Y[:, others])
     assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)
+
+
+def test_pictures_show_what_is_predicted():
+    model = fitted()
+    view = quietly(holdout_of_model, model, "AB")[0]
+    assert {len(points.x) for points in view.curves.values()} == {N - 1}
+    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
+    assert [each.trouble for each in summary.results] == [None, None]
+    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
+    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
+    assert (
+        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
+        == 1
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from dyadlearn import (
@@ -16,9 +15,7 @@ from dyadlearn import (
     SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
-    load,
     nested_score,
-    save,
 )
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.metrics import scorer
@@ -98,16 +95,6 @@ def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
         assert_allclose(search.completed_, models[best].completed_, rtol=1e-6, atol=1e-8)
 
 
-def test_equal_weights_change_nothing():
-    X, Y, T, _ = make_data()
-    plain = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T)
-    weighted = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(
-        X, Y, tasks=T, sample_weight=np.ones(M)
-    )
-    assert_array_equal(weighted.landscape_, plain.landscape_)
-    assert weighted.holdout_method_ == plain.holdout_method_ == "exact leave-one-out"
-
-
 # --- networks ------------------------------------------------------------------------------------
 
 
@@ -170,22 +157,6 @@ def test_a_network_with_missing_edges(symmetry):
         TwoStepRidgeCV(ALPHAS, symmetry=symmetry).fit(X, Y)
 
 
-def test_a_network_searches_kernels_and_between_the_values():
-    X, Y = make_network("symmetric")
-    gammas = [{"gamma": value} for value in (0.01, 0.3, 5.0)]
-    search = TwoStepRidgeCV(
-        ALPHAS, setting="D", kernel="rbf", kernel_grid=gammas, symmetry="symmetric"
-    ).fit(X, Y)
-    assert search.landscape_.shape == (3, 1, 3)
-    for scores, params in zip(search.landscape_[:, 0], gammas, strict=True):
-        single = TwoStepRidgeCV(
-            ALPHAS, setting="D", kernel="rbf", kernel_params=params, symmetry="symmetric"
-        )
-        assert_allclose(scores, single.fit(X, Y).landscape_, rtol=1e-12)
-    chosen = gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
-    assert search.kernel_params_ == search.task_kernel_params_ == chosen
-
-
 def test_what_a_network_has_not():
     X, Y = make_network("symmetric")
     for options, given, message in (
@@ -205,16 +176,6 @@ def test_what_a_network_has_not():
             TwoStepRidgeCV(ALPHAS, **{"symmetry": "symmetric"} | options).fit(X, Y, **given)
     with pytest.raises(ValueError, match="nested_score is for grids"):
         nested_score(TwoStepRidgeCV(ALPHAS, symmetry="symmetric"), X, Y)
-
-
-def test_a_network_that_was_searched_is_stored(tmp_path):
-    X, Y = make_network("antisymmetric")
-    search = TwoStepRidgeCV(ALPHAS, setting="D", symmetry="antisymmetric").fit(X, Y)
-    save(search, tmp_path / "model.dyad")
-    loaded = load(tmp_path / "model.dyad")
-    assert_array_equal(loaded.predict(X, X), search.predict(X, X))
-    assert_array_equal(loaded.landscape_, search.landscape_)
-    assert clone(loaded).get_params() == search.get_params()
 
 
 # --- what comes with the model -------------------------------------------------------------------
