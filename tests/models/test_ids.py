@@ -190,17 +190,6 @@ def test_tasks_are_numbered_where_nothing_names_them(kind):
     assert rows_of(predicted) == NEW_ROWS
 
 
-def test_ids_of_the_labels_serve_when_the_kernel_is_an_array(kind):
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
-    model = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=G)
-    predicted = model.predict(
-        shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4), tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5)
-    )
-    assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected, rtol=1e-9)
-    with pytest.raises(IdError, match="the columns of tasks and the training data do not match"):
-        model.predict(K_NEW, tasks=frame(kind, G_NEW, NEW_TASKS, [*TASKS[1:], "x"]))
-
-
 # --- names of axes and vectors of labels -------------------------------------------------------
 
 
@@ -336,23 +325,6 @@ def test_score_aligns_labels_on_both_sides(kind, expected_score):
         )
         score = model.score(kernel, labels, tasks=shuffled(kind, G, TASKS, TASKS, 5))
         assert_allclose(score, expected_score, rtol=1e-9)
-
-
-def test_score_aligns_what_has_ids_and_only_that(kind, expected_score):
-    kernel = frame(kind, K, ROWS, ROWS)
-    tasks = frame(kind, G, TASKS, TASKS)
-    both = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
-    back = frame(kind, Y[:, ::-1], ROWS, TASKS[::-1])
-    # Rows of an array go by position, the named tasks by label.
-    arrays = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=tasks)
-    assert_allclose(arrays.score(K, back, tasks=tasks), expected_score, rtol=1e-9)
-    # Labels without ids go by position.
-    assert_allclose(both.score(kernel, Y), expected_score, rtol=1e-9)
-    # Tasks that were never named go by position, the named rows by label.
-    unnamed = make(TwoStepRidge, "precomputed").fit(kernel, Y, tasks=G)
-    assert_allclose(
-        unnamed.score(kernel, frame(kind, Y[::-1], ROWS[::-1], TASKS)), expected_score, rtol=1e-9
-    )
 
 
 @pytest.mark.parametrize("model", [TwoStepRidge(), OnlineTwoStepRidge()], ids=["grid", "online"])

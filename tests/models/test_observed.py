@@ -23,7 +23,6 @@ from dyadlearn import (
 )
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from dyadlearn.settings import Setting
@@ -45,20 +44,6 @@ WEIGHTS = RNG.random((M, Q)) * 3.0
 SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 GROUPS = RNG.integers(0, 4, M)
 CELLS = RNG.integers(0, 4, (M, Q))
-
-MODELS = {
-    "kronecker": {"model": KroneckerRidge(0.7, tol=1e-12)},
-    "kronecker, no intercept": {"model": KroneckerRidge(0.7, tol=1e-12, fit_intercept=False)},
-    "kronecker, small": {"model": KroneckerRidge(1e-3, tol=1e-12)},
-    "kronecker, large": {"model": KroneckerRidge(1e5, tol=1e-12)},
-    "kronecker, kernel": {"model": KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", tol=1e-12)},
-    "two-step": {"model": TwoStepRidge(0.7, 2.0, tol=1e-12)},
-    "two-step, no intercept": {"model": TwoStepRidge(0.7, 2.0, tol=1e-12, fit_intercept=False)},
-    "two-step, small": {"model": TwoStepRidge(1e-3, 1e-2, tol=1e-12)},
-    "two-step, large": {"model": TwoStepRidge(1e4, 1e3, tol=1e-12)},
-    "two-step, one kernel": {"model": TwoStepRidge(0.7, 2.0, kernel="rbf", tol=1e-12)},
-    "two-step, filter": {"model": TwoStepRidge(0.7, 2.0, filter=IteratedTikhonov(2), tol=1e-12)},
-}
 
 
 @pytest.fixture
@@ -153,18 +138,6 @@ def test_stopping_short_is_told(listed, iterated):
 
 
 # --- when the grid is left unformed ----------------------------------------------------------------------------------
-
-
-def test_a_small_grid_is_the_same_to_the_last_digit():
-    for name in ("kronecker", "kronecker, kernel", "two-step", "two-step, filter"):
-        model = MODELS[name]
-        for weights, cells in ((None, None), (SPARSE_WEIGHTS, np.where(np.isnan(Y), 0.0, WEIGHTS))):
-            found = clone(model["model"]).fit(X, SPARSE, tasks=T, sample_weight=weights)
-            expected = clone(model["model"]).fit(X, Y, tasks=T, sample_weight=cells)
-            assert found.fitted_.labels.grid is not None
-            assert_array_equal(found.fitted_.labels.values, expected.fitted_.labels.values)
-            assert_array_equal(found.predict(), expected.predict())
-            assert_array_equal(found.holdout("A"), expected.holdout("A"))
 
 
 class _Counted:
@@ -545,3 +518,44 @@ def test_intervals_hold_what_they_say():
         assert np.ptp(upper - lower) > 1e-3 * np.median(
             upper - lower
         )  # of local width, as on a grid
+
+
+def test_tables_of_every_library(listed, library):
+    some = np.flatnonzero((ROWS < 9) & (COLUMNS < 7))
+    rows = ROWS[some]
+    columns = COLUMNS[some]
+    pairs, y = np.c_[rows, columns], Y[rows, columns].astype(library.dtype)
+    weights = SPARSE_WEIGHTS.data[some]
+
+    def fitted(put):
+        return PairRegressor(KroneckerRidge(10.0, tol=1e-9), instances=put(X), tasks=put(T)).fit(
+            pairs, y, sample_weight=weights
+        )
+
+    found = fitted(library.asarray)
+    expected = fitted(np.asarray)
+    assert found.model_.fitted_.labels.grid is None
+    # A long table knows no rows without labels.
+    kept = np.unique(rows), np.unique(columns)
+    new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])
+    predicted = found.model_.predict(*new)
+    assert type(predicted) is type(library.asarray(X))
+    assert_allclose(
+        library.to_numpy(predicted),
+        expected.model_.predict(X[kept[0]], T[kept[1]]),
+        rtol=0,
+        atol=1e3 * library.rtol,
+    )
+    assert_allclose(
+        library.to_numpy(found.predict(pairs)),
+        expected.predict(pairs),
+        rtol=0,
+        atol=1e3 * library.rtol,
+    )
+    left_out = [
+        each.model_.holdout("A", cells=np.arange(y.size) % 2).data for each in (found, expected)
+    ]
+    assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    lower, upper = found.model_.predict_interval()
+    assert type(lower) is type(library.asarray(X))
+    assert float(library.to_numpy(upper - lower).min()) > 0

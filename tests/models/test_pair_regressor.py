@@ -118,21 +118,6 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert not hasattr(model, "dual_coef_")
 
 
-@over(every(kernel=["linear", "rbf", "precomputed"]))
-def test_tables_of_every_library(library, kernel):
-    model = KroneckerRidge(0.5, kernel=kernel, task_kernel=kernel)
-    instances, tasks = map(library.asarray, tables(kernel, "array"))
-    train = cells(SEEN, KNOWN)
-    values = Y[train[:, 0], train[:, 1]].astype(library.to_numpy(instances).dtype)
-    regressor = PairRegressor(model, instances=instances, tasks=tasks).fit(train, values)
-    predicted = regressor.predict(CELLS)
-    assert type(predicted) is type(instances)
-    assert predicted.dtype == instances.dtype
-    expected = on_the_grid(clone(model), kernel)[CELLS[:, 0], CELLS[:, 1]]
-    assert_allclose(library.to_numpy(predicted), expected, rtol=library.rtol, atol=library.rtol)
-    assert regressor.score(CELLS, VALUES) > 0.5
-
-
 def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
     pairs = np.concatenate([CELLS, CELLS[:2], CELLS[5:7]])
     labels = np.concatenate([VALUES, VALUES[:1], VALUES[1:2] + 4, [np.nan, np.nan]])

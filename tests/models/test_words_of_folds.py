@@ -15,7 +15,6 @@ from scipy import sparse
 import problems
 from dyadlearn import (
     KroneckerRidge,
-    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
@@ -122,22 +121,6 @@ def test_groups_as_frames_and_series(each, model):
         found.score
         == nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=groups).score
     )
-
-
-def test_groups_of_splitters_as_frames(each):
-    pairs = np.stack(np.indices((M, Q)), axis=-1).reshape(-1, 2)
-    words = [f"g{row // 2}" for row in pairs[:, 0]]
-    splitter = SettingKFold("B", 2, random_state=0)
-    expected = [test.tolist() for _, test in splitter.split(pairs, groups=words)]
-    for read in each((pd.DataFrame, pl.DataFrame)):
-        found = [test.tolist() for _, test in splitter.split(pairs, groups=read({"g": words}))]
-        assert found == expected
-    nodes = np.array([(a, b) for a in range(6) for b in range(a)])
-    network = SettingKFold("B", 2, random_state=0, network=True)
-    sides = [[f"g{node // 2}" for node in side] for side in nodes.T]
-    expected = [test.tolist() for _, test in network.split(nodes, None, *sides)]
-    frames = [pd.DataFrame({"g": side}) for side in sides]
-    assert [test.tolist() for _, test in network.split(nodes, None, *frames)] == expected
 
 
 def test_sparse_cells(each):

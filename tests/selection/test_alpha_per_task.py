@@ -13,7 +13,6 @@ from sklearn.linear_model import Ridge, RidgeCV
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
-    SettingKFold,
     TwoStepRidge,
     evaluate,
     explain,
@@ -184,25 +183,6 @@ def test_every_value_is_checked_beside_the_kernel():
         IndependentTaskRidge(alphas).fit(X, Y)
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
-@over(covering(form=list(FORMS), groups=[None, GROUPS], strength=1))
-def test_intervals(form, groups):
-    labels, weights = FORMS[form]
-    left_out = {} if groups is None else {"groups": groups}
-    options = {"sample_weight": weights, **left_out}
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, **options)
-    assert len(set(search.alpha_)) > 2
-    low, high = search.predict_interval(NEW, coverage=0.8)
-    known = search.predict_interval(coverage=0.8)
-    assert ((low < search.predict(NEW)) & (search.predict(NEW) < high)).all()
-    assert np.isfinite(known[0]).all()
-    assert (known[0] < known[1]).all()
-    same = IndependentTaskRidge(np.full(Q, 2.0)).fit(X, labels, sample_weight=weights)
-    one = IndependentTaskRidge(2.0).fit(X, labels, sample_weight=weights)
-    for found, wanted in zip(same.predict_interval(NEW), one.predict_interval(NEW), strict=True):
-        assert_allclose(found, wanted, rtol=1e-9)
-
-
 @over(every(groups=[None, GROUPS]))
 def test_models_without_a_row_are_those_of_each_task(groups):
     members = group_members(groups, M, "groups")
@@ -249,16 +229,6 @@ def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
     fixed = IndependentTaskRidge(search.alpha_).fit(X, labels, sample_weight=weights)
     assert_allclose(search.predict(NEW), fixed.predict(NEW))
     assert_array_equal(search.n_evaluated_, search.landscape_.size)
-
-
-def test_folds_are_groups():
-    codes = np.empty(M)
-    for number, (_, test) in enumerate(SettingKFold("B", 3, random_state=0).split_grid(M, Q)):
-        codes[test.any(axis=1)] = number
-    folded = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, cv=3).fit(X, Y)
-    grouped = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y, groups=codes)
-    assert_allclose(folded.landscape_, grouped.landscape_)
-    assert_allclose(folded.holdout_, grouped.holdout_)
 
 
 def test_of_equals_the_largest():

@@ -16,7 +16,6 @@ from dyadlearn import (
     PairKernelRidgeCV,
     TwoStepRidge,
     TwoStepRidgeCV,
-    landscape,
     load,
     save,
 )
@@ -307,20 +306,6 @@ def test_each_triple_of_shares_has_its_own_values():
         ):  # which decomposes the sides as the widest of the kernels needs
             assert_allclose(search.alphas_, alone.alphas_, rtol=1e-12)
             assert_allclose(search.alpha_, alone.alpha_, rtol=1e-12)
-
-
-def test_a_landscape_has_the_default_grid_of_its_model():
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    search = fitted(TwoStepRidgeCV(), "B")
-    grids = default_alphas(model)
-    assert_array_equal(search.alphas_, grids["alphas"])
-    assert_array_equal(search.task_alphas_, grids["task_alphas"])
-    scores = landscape(model, "BD")
-    assert_array_equal(scores["B"], landscape(model, "B", **grids)["B"])
-    assert_allclose(scores["B"], search.landscape_, rtol=1e-12)
-    other = landscape(TwoStepRidge().fit(X * 1e4, Y, tasks=T / 1e4), "BD")
-    for letter in "BD":
-        assert_allclose(other[letter], scores[letter], rtol=1e-7)
 
 
 # --- edges ---------------------------------------------------------------------------------------

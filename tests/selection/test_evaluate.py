@@ -134,29 +134,6 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(kind=["arrays", "polars"]))
-def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
-    X, Y, T = make_data()
-    names = [f"t{j}" for j in range(7)]
-    if kind == "arrays":
-        labels = Y
-    else:
-        labels = pytest.importorskip(kind).DataFrame(dict(zip(names, Y.T, strict=True)))
-    for options, given, method in (
-        ({}, {"groups": np.arange(9) // 3}, "exact leave-group-out"),
-        ({"cv": 3}, {}, "exact leave-fold-out"),
-    ):
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], 1.0, **options).fit(X, labels, tasks=T, **given)
-        alone = scorer(search.scoring)(Y, np.asarray(search.holdout("B")))
-        save(search, tmp_path / "search.dyad")
-        for model in (search, load(tmp_path / "search.dyad")):
-            table = evaluate(model, "B")
-            assert_allclose(list(table["neg_mean_squared_error"]), [search.best_score_], rtol=1e-12)
-            assert list(table["method"]) == [method]
-            assert abs(alone - search.best_score_) > 1e-3
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_other_settings_use_the_groups_of_the_search():
     X, Y, T = make_data()
     groups = np.arange(9) // 3
@@ -279,17 +256,6 @@ def test_independent_tasks_and_labelled_parts_are_left_out_exactly(monkeypatch):
         KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]])
     )
     assert_allclose(table["neg_mean_squared_error"], rest["neg_mean_squared_error"])
-
-
-def test_groups_follow_their_ids():
-    pd = pytest.importorskip("pandas")
-    X, Y, T = make_data()
-    names = [f"i{i}" for i in range(9)]
-    model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=names), tasks=T)
-    groups = pd.Series(np.arange(9) % 3, index=names)
-    expected = evaluate(model, "B", groups=groups.to_numpy())["roc_auc"]
-    assert evaluate(model, "B", groups=groups.iloc[::-1])["roc_auc"] == expected
-    assert evaluate(model, "B")["roc_auc"] != expected
 
 
 def test_a_setting_without_a_score_has_a_reason():

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import problems
@@ -140,28 +140,6 @@ def test_five_folds_where_no_formula_is_affordable(Search, letter, kernel):
     )
     is_exact = letter == "A" or Search is KroneckerRidgeCV
     assert (again.holdout_method_ == "exact leave-fold-out") == is_exact
-
-
-@over(
-    covering(
-        **every_search,
-        scoring=["concordance_index", "r2"],
-        cv={"SettingKFold": SettingKFold("B", 3, random_state=5), "2": np.int64(2)},
-        strength=1,
-    )
-)
-def test_folds_that_are_asked_for(Search, scoring, cv):
-    data = make_data()
-    search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
-    if isinstance(cv, SettingKFold):
-        folds = cv
-    else:
-        folds = SettingKFold("B", int(cv), random_state=0)
-    assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
-    refitted = f"{folds.n_splits} folds, refitted"
-    assert search.holdout_method_ == (
-        "exact leave-fold-out" if Search is KroneckerRidgeCV else refitted
-    )
 
 
 @over(
@@ -323,18 +301,6 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
 # --- landscapes ----------------------------------------------------------------------------------
 
 
-def test_landscapes_of_weighted_models():
-    """A search weighs all cells alike; a landscape takes the model as it was fitted."""
-    data = make_data()
-    weights = np.random.default_rng(1).uniform(0.2, 2.0, size=(12, 9))
-    model = IndependentTaskRidge(kernel="rbf").fit(data[0], data[1], sample_weight=weights)
-    scores = landscape(model, alphas=ALPHAS, setting="A")["A"]
-    for index, alpha in enumerate(ALPHAS):
-        assert_allclose(
-            scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2)
-        )
-
-
 # --- forms and libraries -------------------------------------------------------------------------
 
 
@@ -360,19 +326,6 @@ def test_wrong_folds(Search, holes, cv, error, message):
         search.fit(X, Y, tasks=T)
     with pytest.raises(NotFittedError):
         search.predict(X)
-
-
-@over(every(**every_search))
-def test_grids_without_labels(Search):
-    X, Y, T = make_data()
-    search = make_search(Search, cv=2).fit(X, Y, tasks=T)
-    expected = search.predict(X)
-    with pytest.raises(ValueError, match="^Y is NaN everywhere: no label is observed"):
-        search.fit(X, np.full(Y.shape, np.nan), tasks=T)
-    with pytest.raises(ValueError, match="Y contains infinity"):
-        search.fit(X, np.where(np.isnan(Y), np.inf, Y), tasks=T)
-    assert_array_equal(search.predict(X), expected)
-    assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
 
 
 @over(every(**pair_searches))

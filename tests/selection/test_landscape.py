@@ -406,16 +406,6 @@ def test_squared_errors_near_zero(letter, noise, put, options):
     compare(problem, grid, grid, letter, "neg_mean_squared_error", rtol=rtol, **options)
 
 
-def test_squared_errors_of_large_operators():
-    """Smooth labels and a nearly singular kernel: large entries of the operators cancel in the predictions."""
-    x = np.linspace(0, 1, 14)[:, None]
-    K = np.exp(-3 * (x - x.T) ** 2)
-    Y = np.sin(3 * x) @ np.cos(2 * x[:11]).T
-    problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(K[:11, :11]), 1.0)
-    grid = [1e-12, 1e-9, 1e-6, 1e-3]
-    compare(problem, grid, grid, "BCD", "neg_mean_squared_error", rtol=2e-8)
-
-
 @over(
     lines(
         "problem options message",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from dyadlearn import (
 )
 from dyadlearn._progress import Progress
 from dyadlearn.datasets import fetch_yamanishi
-from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError, SearchStoppedWarning
+from dyadlearn.exceptions import NotEnoughMemoryError, SearchStoppedWarning
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.kernels.learned import describe
 from dyadlearn.learning.error import FoldError
@@ -325,22 +324,6 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
         assert again.baselines_ == model.baselines_
         assert_array_equal(again.predict_interval(), bounds)
     assert shown[1:] == 3 * [(3, "Held-out folds")]
-
-
-@over(lines("few stages", (False, 3), (True, 2)))
-def test_the_most_stages(few, stages, monkeypatch, request):
-    X, Y, T = _low_rank()
-    asked = []
-    learn = learning_kernels.learn
-    monkeypatch.setattr(
-        learning_kernels,
-        "learn",
-        lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given),
-    )
-    if few:
-        request.getfixturevalue("few_cells")
-    LearnedKernelRidge(cv=2, **FAST).fit(X, Y, tasks=T)
-    assert asked == [stages]
 
 
 def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
@@ -807,28 +790,6 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     ):
         LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
     LearnedKernelRidge(stages=1, n_steps=1).fit(X, _holes(Y), T)
-
-
-@over(lines("few", False, True))
-def test_the_memory_of_few_cells_is_that_of_the_first_fold(few, monkeypatch, request):
-    X, Y, T = _problem()
-    needed = 8 * (20 * 14 * 9 + 3 * 23**2 + 27 * (14**2 + 9**2))
-    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: needed)
-    if few:
-        request.getfixturevalue("few_cells")
-    with nullcontext() if few else pytest.raises(NotEnoughMemoryError):
-        LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
-
-
-def test_the_repair_of_a_kernel_is_told_once():
-    (X, _), Y, (T, _) = _problem()
-    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    K[0, 1] += 0.5
-    with pytest.warns(KernelRepairWarning) as told:
-        LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit(
-            [K], Y, T, np.linspace(1.0, 2.0, 14)
-        )
-    assert len(told) == 1
 
 
 def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():

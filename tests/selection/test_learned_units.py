@@ -82,11 +82,8 @@ def references():
     lines(
         "factors",
         {"labels": 1e12},
-        {"labels": 1e-12},
         {"shift": 1e6},
-        {"labels": -3e-7, "shift": -0.4},
         {"weights": 1e-12},
-        {"weights": 1e12},
         {"rows": 1e-12, "columns": 1e12},
         {"labels": 1e-5, "weights": 3e7, "rows": 1e5, "columns": 1e-7},
     )

@@ -16,7 +16,6 @@ from dyadlearn import (
     TwoStepRidge,
     evaluate,
     landscape,
-    nested_score,
     recommend,
     screen,
 )
@@ -36,7 +35,6 @@ Y[:, 1], Y[:, 4], Y[:, 3] = np.nan, np.nan, np.nan
 Y[5, 1], Y[[0, 1, 2], 3] = 52.0, [49.0, 48.0, 51.0]
 GROUPS = np.repeat(np.arange(4), 3)
 ONE = (5, 1)
-THREE = (slice(0, 3), 3)
 
 
 def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
@@ -114,16 +112,6 @@ def test_what_is_held_out_is_what_refits_say(weighted, letter):
         assert_allclose(held_out[~np.isnan(Y)], expected[~np.isnan(Y)], rtol=1e-9)
 
 
-@over(every(cells=[False, True]))
-def test_groups_and_cells_that_take_all_labels_of_a_task(cells):
-    given = {"cells": np.tile(GROUPS[:, None], Q)} if cells else {"groups": GROUPS}
-    held_out, said = quietly(fitted().holdout, "A" if cells else "B", **given)
-    assert len(said) == 1
-    assert f" 4 of {N} labels are the only ones of their task (positions 1, 3)" in said[0]
-    assert_allclose(held_out[~np.isnan(Y)], refitted(1.0, GROUPS)[~np.isnan(Y)], rtol=1e-9)
-    assert np.isnan(held_out[THREE]).all()
-
-
 # --- scores ------------------------------------------------------------------------------------------------
 
 
@@ -173,19 +161,6 @@ def evaluated(model: Any, scoring: Any = None) -> float:
             next(name for name in table if name not in ("setting", "new", "undefined", "method"))
         ][0]
     )
-
-
-@over(every(setting="AB"))
-def test_nested_scores_leave_them_out(setting):
-    search = IndependentTaskRidgeCV(ALPHAS, setting=setting, kernel="rbf")
-    found, said = quietly(nested_score, search, X, Y, groups=None, cv=4, random_state=0)
-    lone = np.isnan(found.predictions) & ~np.isnan(Y)
-    assert lone[ONE]
-    assert len(said) == 1
-    assert said[0].startswith(
-        f"In setting {setting}, {lone.sum()} of {N} labels are the only ones of their task"
-    )
-    assert_allclose(found.score, mean_error(found.predictions, setting), rtol=1e-12)
 
 
 def test_nothing_to_score_is_an_error():

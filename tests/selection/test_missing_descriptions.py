@@ -186,20 +186,6 @@ def test_kernels_and_sparse_tables(tmp_path):
     assert_allclose(both.predict(thin), both.predict(dense), rtol=1e-10)
 
 
-def test_tensors():
-    torch = pytest.importorskip("torch")
-    tensors = [
-        {name: torch.asarray(table) for name, table in each.items()} for each in (*OLD, NEW_ROWS[0])
-    ]
-    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
-    model.fit(tensors[0], torch.asarray(Y), tasks=tensors[1])
-    new = {**tensors[2], "b": tensors[2]["b"] * torch.asarray([[1.0], [torch.nan], [1.0], [1.0]])}
-    given = {**NEW_ROWS[0], "b": new["b"].numpy()}
-    assert_allclose(model.predict(new).numpy(), fitted()[0].predict(given), rtol=1e-6)
-    with pytest.raises(ValueError, match="contains NaN or infinity"):
-        model.predict({**tensors[2], "b": tensors[2]["b"] + torch.inf})
-
-
 def test_frames():
     pandas = pytest.importorskip("pandas")
     frames = {

@@ -155,39 +155,6 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
 
 
 @quiet
-@over(every(with_tasks=[False, True]))
-def test_nested_independent_tasks(with_tasks):
-    X, Y, T = make_data()
-    search = make_search(IndependentTaskRidgeCV)
-    found = nested_score(search, X, Y, tasks=T if with_tasks else None, cv=4, random_state=0)
-    F, chosen, _ = by_hand(search, X, Y, None, "B", 4, 0)
-    assert_allclose(found.predictions, F)
-    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
-    assert found.alphas.shape == (4,)
-    assert found.task_alphas is None
-
-
-@quiet
-@over(lines("letter holes", ("A", True), ("B", False), ("C", True), ("D", True)))
-def test_nested_means_are_those_of_the_same_folds(letter, holes):
-    X, Y, T = make_data()
-    if holes:
-        Y = np.where(np.random.default_rng(3).random(Y.shape) < 0.2, np.nan, Y)
-    search = TwoStepRidgeCV([1.0], [1.0], setting=letter, scoring="neg_mean_squared_error", cv=2)
-    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7).baselines
-    grand = np.full(Y.shape, np.nan)
-    task = np.full(Y.shape, np.nan)
-    for train, test in SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape):
-        left = np.where(train, Y, np.nan)
-        grand[test] = np.nanmean(left)
-        for j in range(Y.shape[1]):
-            known = left[:, j][~np.isnan(left[:, j])]
-            task[test[:, j], j] = known.mean() if known.size else np.nanmean(left)
-    judge = scorer("neg_mean_squared_error").prepare(Y, setting=letter)
-    assert_allclose([found["grand_mean"], found["task_means"]], [judge(grand), judge(task)])
-
-
-@quiet
 @over(every(letter="BCD"))
 def test_nested_respects_groups(letter):
     X, Y, T = make_data()
@@ -468,25 +435,6 @@ def test_labels_that_are_not_observed_do_not_count():
     found = bootstrap_interval(Y, F, n_resamples=40, random_state=0)
     F[np.isnan(Y)] = 1e9
     assert bootstrap_interval(Y, F, n_resamples=40, random_state=0) == found
-
-
-def test_interval_of_frames_and_libraries(library):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    Y, F = rng.normal(size=(2, 8, 6)).astype(library.dtype)
-    expected = bootstrap_interval(Y, F, "r2", n_resamples=8, random_state=0)
-    found = bootstrap_interval(
-        library.asarray(Y), library.asarray(F), "r2", n_resamples=8, random_state=0
-    )
-    assert_allclose(
-        (found.score, found.low, found.high),
-        (expected.score, expected.low, expected.high),
-        rtol=library.rtol,
-    )
-    found = bootstrap_interval(
-        pd.DataFrame(Y), pd.DataFrame(F).iloc[::-1, ::-1], "r2", n_resamples=8, random_state=0
-    )
-    assert found == expected
 
 
 def test_how_an_interval_reads():

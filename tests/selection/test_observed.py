@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 
 import dyadlearn
 from dyadlearn import (
@@ -160,17 +160,6 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     ):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
-
-
-def test_given_folds_of_instances_are_left_out(listed):
-    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
-    search = searched(KroneckerRidge(tol=1e-12), {}, setting="B", cv=cv)
-    fold = np.zeros(M, dtype=int)
-    for number, (_, test) in enumerate(cv):
-        fold[test] = number
-    assert_array_equal(search.fitted_.validation.units.sides[0], fold)
-    with pytest.raises(ValueError, match="in one fold, and train on it in all others"):
-        searched(KroneckerRidge(), {}, setting="B", cv=cv[:2])
 
 
 # --- scores --------------------------------------------------------------------------------------

@@ -215,32 +215,6 @@ def test_no_warning_inside_the_grid():
         TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    lines(
-        "letter name",
-        ("A", "kronecker"),
-        ("B", "two_step"),
-        ("C", "kronecker"),
-        ("D", "two_step"),
-        ("D", "kronecker"),
-    )
-)
-def test_groups_are_left_out_together(name, letter):
-    X, Y, T = make_data()
-    groups = np.arange(14) % 4
-    task_groups = list("uuvvwwxxyyz")
-    search = search_for(name, setting=letter).fit(
-        X, Y, tasks=T, groups=groups, task_groups=task_groups
-    )
-    used = ({"groups": groups} if letter in "BD" else {}) | (
-        {"task_groups": task_groups} if letter in "CD" else {}
-    )
-    points = brute_force(name, X, Y, T, letter, **used)
-    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
-    assert_allclose(search.holdout_, plain(name, search).fit(X, Y, tasks=T).holdout(letter, **used))
-
-
 @over(
     lines(
         "search message",

@@ -323,15 +323,6 @@ def test_tables_that_are_none(pairs, error, message):
         next(SettingKFold("A", 2).split(pairs))
 
 
-@over(every(form=[as_pandas, as_polars]))
-def test_frames_that_are_no_tables_of_pairs(form):
-    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
-        next(SettingKFold("A", 2).split(form([("a", "x"), (None, "y")])))
-    frame = form([("a", "x"), ("b", "y")])
-    with pytest.raises(ValueError, match=r"two columns \(instance, task\), found shape \(2, 1\)"):
-        next(SettingKFold("A", 2).split(frame[["who"]]))
-
-
 @over(
     lines(
         "setting labels message",
