@@ -397,13 +397,6 @@ def test_text_where_numbers_belong_is_refused_by_name(text):
         TwoStepRidge().fit(X, Y, tasks=text[:4])
 
 
-def test_complex_numbers_are_refused():
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        TwoStepRidge().fit(X + 0j, Y)
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        TwoStepRidge().fit(X, Y + 0j)
-
-
 @over(every(**every_model))
 def test_labels_on_their_side_are_told_by_their_ids(Model):
     features = pd.DataFrame(X, index=ROWS)
@@ -649,3 +642,8 @@ def test_a_failed_refit_forgets_no_width(Model, kernel):
     assert model.n_features_in_ == 3
     assert model.feature_names_in_.tolist() == ["f", "g", "h"]
     assert_array_equal(model.predict(pd.DataFrame(X, columns=list("fgh"))), predicted)
+
+
+def test_a_lazy_frame_is_refused_by_name():
+    with pytest.raises(TypeError, match="X is a lazy frame: collect it first"):
+        TwoStepRidge().fit(pl.LazyFrame({"a": [1.0, 2.0]}), np.ones((2, 1)))
