@@ -53,6 +53,11 @@ def data(seed=0):
     return X, T, Y
 
 
+def train(X, T, Y):
+    """Return the instances, labels and tasks of training; the others are new."""
+    return X[:M], Y[:M, :Q], T[:Q]
+
+
 def distance(K, i, others, ridge, *, free):
     """Return the variance left of row i beside the noise, from a dense system with a border for a constant."""
     k = K[others, i]
@@ -182,7 +187,7 @@ def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
         turned = build[model]()
         if model == "two-step":
             turned.set_params(alpha=0.6, task_alpha=0.2)
-    fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted.fit(*train(X, T, Y))
     turned.fit(T[:Q], Y[:M, :Q].T, tasks=X[:M])
     bounds = turned.predict_interval(T[Q:], coverage=0.8)
     for found, wanted in zip(
@@ -281,7 +286,7 @@ def calibrated(fitted, Y, setting, near, task_near, coverage):
 @over(every(model=["two-step", "Kronecker"], intercept=[True, False]))
 def test_pairs_that_are_new_on_both_sides(model, intercept):
     X, T, Y = data(6)
-    fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(*train(X, T, Y))
     ridges = side_ridges(fitted.fitted_.training_problem.pairing)
     free = intercept and model == "two-step"
     near = []
@@ -389,7 +394,7 @@ def test_ids_tell_known_from_new():
 
 def test_rows_without_ids_are_new():
     X, T, Y = data(10)
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    model = TwoStepRidge().fit(*train(X, T, Y))
     by_default = model.predict_interval(X[:2], T[:2], coverage=0.8)
     said = model.predict_interval(X[:2], T[:2], coverage=0.8, setting="D")
     assert_array_equal(by_default[0], said[0])
@@ -411,7 +416,7 @@ def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_nu
     given = {"kernel": "precomputed", "task_kernel": "precomputed"}
     model = TwoStepRidge(0.3, 0.5, **given).fit(K[:M, :M], Y[:M, :Q], tasks=G[:Q, :Q])
     same = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", kernel_params={"gamma": 1 / 3})
-    same.set_params(task_kernel_params={"gamma": 0.5}).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    same.set_params(task_kernel_params={"gamma": 0.5}).fit(*train(X, T, Y))
     for tasks in (None, slice(Q, None)):
         block = None if tasks is None else G[Q:, :Q]
         rows = None if tasks is None else T[Q:]
@@ -509,7 +514,7 @@ def test_networks_and_pairs_count_their_residuals():
 )
 def test_what_makes_no_sense_is_refused(given, error, words):
     X, T, Y = data(17)
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    model = TwoStepRidge().fit(*train(X, T, Y))
     given = {**given, "X": X[M:]} if "X" in given else given
     with pytest.raises(error, match=words):
         model.predict_interval(**given)
@@ -548,7 +553,7 @@ def test_known_pairs_have_the_widths_of_a_vanishing_regularisation_in_the_limit(
         fitted = MODELS[model](alpha, **RBF, fit_intercept=intercept)
         if model == "two-step":
             fitted.set_params(task_alpha=alpha)
-        bounds.append(fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(coverage=0.8))
+        bounds.append(fitted.fit(*train(X, T, Y)).predict_interval(coverage=0.8))
     assert_allclose(*bounds, rtol=1e-4, atol=1e-4)
 
 
@@ -583,7 +588,7 @@ def test_ends_do_not_cross(coverage):
     X, T, Y = data(23)
     lower, upper = (
         TwoStepRidge(1e-6, 1e-6, **RBF)
-        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        .fit(*train(X, T, Y))
         .predict_interval(X[M:], coverage=coverage)
     )
     assert (lower <= upper).all()
@@ -602,7 +607,7 @@ def test_groups_of_tasks_leave_together():
     assert_allclose(
         search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10
     )
-    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     assert np.abs(alone.predict_interval(None, T[Q:], coverage=0.8)[0] - bounds[0].T).max() > 1e-3
 
 
@@ -650,7 +655,7 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
     search = TwoStepRidgeCV([0.3], [0.5], setting="D", **RBF).fit(
         X[:M], Y[:M, :Q], tasks=T[:Q], **given
     )
-    plain = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    plain = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     widths = [(plain.predict_interval(X[M:], T[Q:], coverage=0.8))[1] - plain.predict(X[M:], T[Q:])]
     widths.append(
         search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:])
@@ -667,7 +672,7 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
 
 def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
     X, T, Y = data(31)
-    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     monkeypatch.setattr(
         "dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None
     )
@@ -833,9 +838,9 @@ def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
     X = np.column_stack([X + 3.0, np.zeros(len(X))])
     X[M, 3] = 5.0
     fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
-    wanted = fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
-    for train in (np.asarray, csr_array):
-        fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
+    wanted = fitted.fit(*train(X, T, Y)).predict_interval(X[M:], coverage=0.8)
+    for put in (np.asarray, csr_array):
+        fitted.fit(put(X[:M]), Y[:M, :Q], tasks=T[:Q])
         for ask in (np.asarray, csr_array):
             assert_allclose(
                 fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9

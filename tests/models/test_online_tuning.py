@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import cross_validate
 from sklearn.preprocessing import StandardScaler
 
-from dyadlearn import OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, evaluate, landscape, verify_holdout
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, over
 
@@ -187,15 +185,3 @@ def test_what_needs_all_labels_says_so(data, question):
         ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"
     ):
         question(model)
-
-
-def test_tasks_travel_through_scikit_learn(data):
-    X, Y, T = data
-    with config_context(enable_metadata_routing=True):
-        model = (
-            OnlineTwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
-        )
-        found = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
-        batch = TwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
-        wanted = cross_validate(batch, X, Y, cv=3, params={"tasks": Tasks(T)})
-    assert_allclose(found["test_score"], wanted["test_score"], rtol=1e-9)

@@ -100,14 +100,6 @@ def test_pairs_may_come_in_any_table(given):
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
 
 
-def test_whole_numbers_of_another_library_are_positions():
-    torch = pytest.importorskip("torch")
-    model = TwoStepRidge(alpha=0.5).fit(*map(torch.as_tensor, (X, Y, T)))
-    values = model.predict_pairs(torch.as_tensor(X_NEW), None, torch.tensor([[0, 1], [3, 2]]))
-    expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW)[[0, 3], [1, 2]]
-    assert_allclose(values.numpy(), expected, rtol=1e-9)
-
-
 @over(
     every(
         tasks={"training tasks": None, "new tasks": T_NEW},

@@ -193,15 +193,6 @@ def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, sca
         model.set_alpha(0.3)
 
 
-def test_the_training_instances_are_known_better_than_their_likes():
-    """What an instance has for itself is known of those of training only, even if another has the same features."""
-    model = PairKernelRidge(0.3, product=0.5, per_instance=0.5, kernel="rbf", task_kernel="rbf")
-    model.fit(X[:M], Y, tasks=T[:Q])
-    _, known = model.predict(None, return_std=True)
-    _, alike = model.predict(X[:M], return_std=True)
-    assert (known < alike).all()
-
-
 def test_one_task_is_the_process_of_scikit_learn():
     """Its noise is `alpha`, its scale 1, and it has no intercept."""
     ones = np.ones((1, 1))

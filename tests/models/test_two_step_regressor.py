@@ -158,12 +158,6 @@ def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
             )
 
 
-def test_the_default_is_the_default_of_two_step_ridge():
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    ridge = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))
-
-
 # --- others are what two fits in a row say -------------------------------------------------------------------
 
 
