@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import dyadlearn
+from dyadlearn.metrics import scorer
 from dyadlearn.models import reading
 from dyadlearn.settings import as_setting
 from dyadlearn.testing import CHECKS, Trial, model_checks
@@ -208,21 +211,74 @@ def test_held_out_predictions_equal_those_of_the_twin(
     "name", [name for name in ENTRIES if name.endswith(("of the paper", "with identity"))]
 )
 def test_without_regularisation_a_model_is_the_limit(name: str) -> None:
-    """Kernels have full rank, so that the limit is an interpolation."""
+    """Kernels have full rank, so that the limit is an interpolation; those that are given are large."""
     trial = Trial(ENTRIES[name].make(), "full", ENTRIES[name].letters("full"))
+    data = trial.data
+    if data.X.are_kernels:
+        data = replace(
+            data,
+            X=data.X.converted(lambda K: 100.0 * K),
+            tasks=data.tasks.converted(lambda G: 100.0 * G),
+        )
     alphas = [alpha for alpha in ("alpha", "task_alpha") if alpha in trial.estimator.get_params()]
-    limit, nearly = (trial.fit(**dict.fromkeys(alphas, value)) for value in (0.0, 1e-9))
-    agree(trial.predict(limit), trial.predict(nearly), "limits")
+    limit, nearly = (trial.fit(data, **dict.fromkeys(alphas, value)) for value in (0.0, 1e-9))
+    agree(trial.predict(limit, data), trial.predict(nearly, data), "limits")
     for setting in trial.settings:
         agree(trial.hold_out(limit, setting), trial.hold_out(nearly, setting), "limits")
+
+
+# --- searches -----------------------------------------------------------------------------------
+
+SHARES = [(1.0, 0.0, 0.0), (0.4, 0.3, 0.3)]
+
+
+def points(search: Any) -> list[dict[str, Any]]:
+    """Return the parameters of the models that a search compares, in the order of its landscape."""
+    grids = {"alpha": search.alphas}
+    if hasattr(search, "task_alphas"):
+        grids = {"alpha": search.alphas, "task_alpha": search.task_alphas}
+    if hasattr(search, "shares"):
+        grids = {"shares": search.shares, **grids}
+    found = [dict(zip(grids, point, strict=True)) for point in itertools.product(*grids.values())]
+    for params in found:
+        names = ("product", "per_task", "per_instance")
+        params.update(zip(names, params.pop("shares", ()), strict=False))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name.endswith("CV")])
+@pytest.mark.parametrize("form", ["full", "missing", "weights"])
+def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
+    """Its landscape has their scores, and it is the model with the best one."""
+    Model = getattr(dyadlearn, name.removesuffix("CV"))
+    entry = ENTRIES[name]
+    trial = Trial(entry.make(), form, entry.letters(form))
+    data = trial.data
+    params = {"shares": SHARES} if name.startswith("PairKernel") else {}
+    for setting in trial.settings:
+        search = trial.fit(**params, setting=setting)
+        models = [Model(**point).fit(**data.arguments()) for point in points(search)]
+        units = search.fitted_.validation.units
+        left_out = dict(zip(("groups", "task_groups"), units.sides, strict=True))
+        left_out = {side: codes for side, codes in left_out.items() if codes is not None}
+        if units.cells is not None:
+            left_out["cells"] = units.cells
+        held_out = [trial.hold_out(model, setting, **left_out) for model in models]
+        judge = scorer("neg_mean_squared_error")
+        scores = [judge(data.y, predictions, setting=setting) for predictions in held_out]
+        assert_allclose(search.landscape_.ravel(), scores, rtol=1e-6)
+        best = int(np.argmax(scores))
+        assert search.best_score_ == search.landscape_.max()
+        assert points(search)[best].items() >= {"alpha": search.alpha_}.items()
+        agree(search.holdout_, held_out[best], "held-out predictions")
+        agree(trial.predict(search), trial.predict(models[best]), "predictions")
+        agree(search.dual_coef_, models[best].dual_coef_, "predictions")
 
 
 # --- the checker --------------------------------------------------------------------------------
 
 
 def test_every_model_of_the_library_has_an_entry() -> None:
-    import dyadlearn
-
     names = {name for name in dyadlearn.__all__ if name.endswith(("Ridge", "RidgeCV", "Regressor"))}
     assert {name.split()[0].rstrip(",") for name in ENTRIES} >= names
 

@@ -213,22 +213,6 @@ def nothing_is_solved_again(monkeypatch):
 @pytest.mark.usefixtures("nothing_is_solved_again")
 @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
 class TestShortcuts:
-    @over(every(letter="AB"))
-    def test_independent_tasks(self, letter, scoring):
-        if (letter == "A") == (scoring == "concordance_index"):
-            return  # each setting with one of the scores
-        data = make_data(8, 6)
-        search = make_search(IndependentTaskRidgeCV, letter, scoring=scoring).fit(data[0], data[1])
-        assert_equals_holdout(search, data)
-
-    @over(every(**pair_searches))
-    def test_few_pairs(self, Search, scoring):
-        if (Search is KroneckerRidgeCV) == (scoring == "concordance_index"):
-            return  # each search with one of the scores
-        data = make_data(9, 7)
-        search = make_search(Search, "A", scoring=scoring).fit(data[0], data[1], tasks=data[2])
-        assert_equals_holdout(search, data)
-
     def test_pairs_beside_a_block(self, scoring):
         """A task with few labels beside others that have all: both regularisations by leave-one-out."""
         X, Y, T = make_data(40, 30, 0.0)

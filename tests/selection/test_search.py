@@ -23,8 +23,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import Landweber
-from dyadlearn.metrics import scorer
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 GRID = [0.03, 1.0, 30.0]
 MODELS = {
@@ -44,88 +43,6 @@ def search_for(name, **options):
     else:
         grids = {"alphas": GRID}
     return MODELS[name][0](**(grids | options))
-
-
-def plain(name, search, **options):
-    """Return the model without search, at the values the search has found."""
-    alphas = {"alpha": search.alpha_} | (
-        {"task_alpha": search.task_alpha_} if name == "two_step" else {}
-    )
-    return MODELS[name][1](**alphas, **options)
-
-
-def brute_force(name, X, Y, T, letter, scoring="neg_mean_squared_error", **groups):
-    """Return (score, alphas) of each point of the grid, each fitted and held out by itself."""
-    if name == "two_step":
-        points = itertools.product(GRID, GRID)
-    else:
-        points = ((alpha,) for alpha in GRID)
-    judge = scorer(scoring)
-    return [
-        (
-            judge(
-                Y,
-                MODELS[name][1](*point).fit(X, Y, tasks=T).holdout(letter, **groups),
-                setting=letter,
-            ),
-            point,
-        )
-        for point in points
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    covering(
-        scoring=["neg_mean_squared_error", "concordance_index"], letter="ABCD", name=list(MODELS)
-    )
-)
-def test_the_best_of_all_is_chosen(name, letter, scoring):
-    X, Y, T = make_data()
-    search = search_for(name, setting=letter, scoring=scoring).fit(X, Y, tasks=T)
-    points = brute_force(name, X, Y, T, letter, scoring)
-    score, best = max(points)
-    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
-    assert search.landscape_.shape == ((3, 3) if name == "two_step" else (3,))
-    assert (search.alpha_, search.task_alpha_)[: len(best)] == best
-    assert_allclose(search.best_score_, score)
-    assert search.best_score_ == search.landscape_.max()
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    covering(
-        kernel=["linear", "rbf", "precomputed"],
-        letter="ABCD",
-        name=list(MODELS),
-        strength=1,
-        also=every(kernel=["linear"], letter="D", name=list(MODELS)),
-    )
-)
-def test_it_is_refitted_at_the_optimum(name, letter, kernel):
-    X, Y, T = make_data(d=6, r=5) if kernel == "linear" else make_data()
-    new_X = X[:4] + 0.1
-    new_T = T[:3] - 0.1
-    if kernel == "precomputed":
-        X, T, new_X, new_T = X @ X.T, T @ T.T, new_X @ X.T, new_T @ T.T
-    kernels = {"kernel": kernel, "task_kernel": kernel}
-    search = search_for(name, setting=letter, **kernels).fit(X, Y, tasks=T)
-    model = plain(name, search, **kernels).fit(X, Y, tasks=T)
-    assert_allclose(search.predict(new_X, new_T), model.predict(new_X, new_T), rtol=1e-10)
-    assert_allclose(search.predict(new_X), model.predict(new_X), rtol=1e-10)
-    assert_allclose(
-        search.predict_pairs(new_X, new_T, [(1, 2)]), model.predict(new_X, new_T)[[1], [2]]
-    )
-    assert_allclose(search.dual_coef_, model.dual_coef_, rtol=1e-10)
-    assert_allclose(search.holdout_, model.holdout(letter), rtol=1e-10)
-    for other in "ABCD":
-        assert_allclose(search.holdout(other), model.holdout(other), rtol=1e-10)
-    if kernel == "linear":
-        assert_allclose(search.coef_, model.coef_, rtol=1e-10)
-    assert_allclose(
-        search.score(new_X, Y[:4, :3], tasks=new_T), model.score(new_X, Y[:4, :3], tasks=new_T)
-    )
-    assert_allclose(search.best_score_, -np.mean((search.holdout_ - Y) ** 2))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -12,7 +12,6 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
-    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     nested_score,
@@ -26,8 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWa
 M = 9
 Q = 7
 ALPHAS = [0.03, 1.0, 30.0]
-TASK_ALPHAS = [0.1, 3.0]
-TWO_ALPHAS = [0.03, 1.0]
 TWINS = {
     TwoStepRidgeCV: TwoStepRidge,
     KroneckerRidgeCV: KroneckerRidge,
@@ -44,55 +41,6 @@ def make_data(holes: bool = False):
     weights = rng.uniform(0.2, 5.0, size=(M, Q))
     weights[rng.random((M, Q)) < 0.1] = 0.0
     return X, Y, T, weights
-
-
-def points(Search):
-    if Search is TwoStepRidgeCV:
-        return [(alpha, task_alpha) for alpha in TWO_ALPHAS for task_alpha in TASK_ALPHAS]
-    return [(alpha,) for alpha in TWO_ALPHAS]
-
-
-def fold_labels(letter: str, n_splits: int):
-    """Return the folds that a search makes, as what `holdout` takes."""
-    cells = np.zeros((M, Q), int)
-    rows = np.zeros(M, int)
-    columns = np.zeros(Q, int)
-    for number, (_, test) in enumerate(
-        SettingKFold(letter, n_splits, random_state=0).split_grid(M, Q)
-    ):
-        cells[test] = number
-        rows[test.any(axis=1)], columns[test.any(axis=0)] = number, number
-    if letter == "A":
-        return {"cells": cells}
-    return ({"groups": rows} if letter in "BD" else {}) | (
-        {"task_groups": columns} if letter in "CD" else {}
-    )
-
-
-@pytest.mark.parametrize("Search", TWINS)
-@pytest.mark.parametrize("holes", [False, True])
-def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
-    X, Y, T, weights = make_data(holes)
-    grids = (TWO_ALPHAS, TASK_ALPHAS) if Search is TwoStepRidgeCV else (TWO_ALPHAS,)
-    counted = np.where(weights > 0, Y, np.nan)  # every cell of a positive weight alike
-    models = [
-        TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)
-    ]
-    for letter in "AB" if Search is IndependentTaskRidgeCV else "BC" if holes else "AD":
-        search = Search(*grids, setting=letter, cv=2).fit(X, Y, tasks=T, sample_weight=weights)
-        held_out = [model.holdout(letter, **fold_labels(letter, 2)) for model in models]
-        scores = [scorer("neg_mean_squared_error")(counted, F, setting=letter) for F in held_out]
-        assert_allclose(search.landscape_.ravel(), scores, rtol=1e-4)
-        best = int(np.argmax(scores))
-        if search.task_alpha_ is None:
-            chosen = (search.alpha_,)
-        else:
-            chosen = (search.alpha_, search.task_alpha_)
-        assert chosen == points(Search)[best]
-        assert search.best_score_ == search.landscape_.max()
-        assert_allclose(search.holdout_, held_out[best], rtol=1e-6, atol=1e-8)
-        assert_allclose(search.predict(X), models[best].predict(X), rtol=1e-6, atol=1e-8)
-        assert_allclose(search.completed_, models[best].completed_, rtol=1e-6, atol=1e-8)
 
 
 # --- networks ------------------------------------------------------------------------------------
