@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dyadlearn import KroneckerRidge, PairRegressor
+from dyadlearn import KroneckerRidge, MultiwayRidge, PairRegressor
 from dyadlearn._state import stored_estimators
 from dyadlearn.kernels import Landmarks
 from dyadlearn.testing import Trial
@@ -24,6 +24,10 @@ OTHERS = {
         (PAIRS, np.arange(len(PAIRS)) % 5),
     ),
     "landmarks": (Landmarks(4, kernel="rbf", random_state=0), (X, None)),
+    "cells": (
+        MultiwayRidge("a + b", variances={"a": 1.0, "b": 0.5, "residual": 0.1}),
+        ({"a": [i for i, _ in PAIRS], "b": [j for _, j in PAIRS]}, np.arange(len(PAIRS)) % 5),
+    ),
 }
 # Models of the market that a file can hold, and the last of their forms of labels.
 STORED = {
