@@ -105,7 +105,7 @@ def twin_of(dense: Any, trial: Trial, twin: Twin) -> Any:
         tables.pop()
     alphas = (twin.alpha, twin.task_alpha)
     params = trial.estimator.get_params()
-    has_intercept = params.get("fit_intercept", params.get("model__fit_intercept"))
+    has_intercept = bool(params.get("fit_intercept", params.get("model__fit_intercept")))
     shares = (twin.identity, twin.levels)
     options = zip(tables, alphas, *shares, twin.filters, twin.n_iter, strict=False)
     for table, alpha, share, level, filter_, n_iter in options:

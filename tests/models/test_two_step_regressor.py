@@ -473,3 +473,13 @@ def test_permutations_are_fitted_again():
     found = permutation_test(model, "B", n_permutations=4, random_state=0)
     assert found.p_value == 0.2
     assert_allclose(found.score, evaluate(model, "B").results[0].score)
+
+
+def test_pairs_outside_the_rows_are_refused():
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 9 in 9 rows\.$"):
+        model.predict_pairs(X, T, [(0, 0), (9, 0)])
+    with pytest.raises(
+        ValueError, match=r"^pairs points outside tasks: positions 0 to 6 in 6 rows\.$"
+    ):
+        model.predict_pairs(X, T, [(0, 0), (0, 6)])

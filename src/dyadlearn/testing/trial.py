@@ -37,11 +37,11 @@ TOLERANCES = {
     "ends of intervals": 1e-9,
 }
 
-# Sizes of the random problems: instances, tasks, and new rows of each.
+# Sizes of the random problems. Those of a side all differ, so that no axis is taken for another.
 N_ROWS = 7
 N_COLUMNS = 5
-N_NEW = 3
-N_NEW_TASKS = 2
+N_NEW = 4
+N_NEW_TASKS = 3
 N_FEATURES = 3
 N_TASK_FEATURES = 2
 
