@@ -58,11 +58,3 @@ def test_is_not_refitting(cases, setting, filter):
         "two_step", alpha=1.2, task_alpha=1.2, filter=filter, task_filter=filter
     )
     assert cases.error(holdout(problem, setting), refit(problem, setting)) > 1e-3
-
-
-@over(lines("method setting", *LEGAL))
-def test_one_repetition_is_tikhonov(cases, method, setting):
-    once = {"filter": IteratedTikhonov(1), "task_filter": IteratedTikhonov(1)}
-    ridge = cases.problem(method)
-    repeated = cases.problem(method, **once)
-    assert cases.error(holdout(repeated, setting), refit(ridge, setting)) <= 1e-9

@@ -31,11 +31,9 @@ KINDS = [
     ("primal", "singular"),
     ("singular", "full"),
 ]
-ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 # Two-step also with its sides at opposite ends.
 ALPHA_PAIRS = [(1e-10, 1e-10), (1.0, 1.0), (1e10, 1e10), (1e-10, 1e10)]
 GROUPINGS = ["none", "unequal", "all but one"]
-GROUPED = [(*legal, grouping) for legal in LEGAL for grouping in GROUPINGS]
 
 
 def labels_of(grouping, setting, shape):
@@ -84,54 +82,10 @@ def test_equals_refitting(cases, legal, grouping, shape, kinds, alphas):
     assert cases.error(holdout(problem, setting, **labels)[some], expected[some]) <= allowed
 
 
-@over(
-    covering(
-        legal=GROUPED, kinds=KINDS[:3:2], shape={"tall": (7, 5), "wide": (5, 7)}, share=[1e-2, 1e4]
-    )
-)
-def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share):
-    method, setting, grouping = legal
-    exact = cases.problem(method, shape, kinds)
-    spectrum, *tasks = (single(side) for side in exact.pairing.spectra)
-    alpha, *task_alpha = (share * float(side.values.max()) for side in (spectrum, *tasks))
-    alpha *= float(tasks[0].values.max()) if method == "kronecker" else 1.0
-    problem = posed(method, exact.Y.astype(np.float32), spectrum, alpha, *tasks, *task_alpha)
-    labels = labels_of(grouping, setting, shape)
-    some = some_cells(shape)
-    found = holdout(problem, setting, **labels)
-    assert found.dtype == np.float64
-    assert cases.error(found[some], refit(problem, setting, **labels, where=some)[some]) <= 1e-9
 
 
-def single(spectrum):
-    """Return a spectrum that was computed in single precision."""
-    if spectrum.components is None:
-        return Spectrum.from_gram(
-            ((spectrum.vectors * spectrum.values) @ spectrum.vectors.T).astype(np.float32)
-        )
-    features = (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
-    return Spectrum.from_features(features.astype(np.float32))
 
 
-@over(lines("method setting", *LEGAL))
-def test_sparse_features(cases, method, setting):
-    rng = np.random.default_rng(4)
-    features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(
-        9, 4, format="csr"
-    )
-    if method == "independent":
-        task_spectrum = None
-    else:
-        task_spectrum = cases.spectrum("full", cases.features("full", 5, rng))
-    problem = posed(
-        method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2
-    )
-    for grouping in GROUPINGS:
-        labels = labels_of(grouping, setting, (9, 5))
-        some = some_cells((9, 5))
-        found = holdout(problem, setting, **labels)
-        expected = refit(problem, setting, **labels, where=some)
-        assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
 @over(lines("method setting", *LEGAL))
@@ -239,149 +193,3 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
                     alpha,
                     grouping,
                 )
-
-
-# ---- what must agree with what
-
-
-@over(every(kinds=KINDS[:3]))
-def test_d_is_c_after_b(cases, kinds):
-    problem = cases.problem("two_step", kinds=kinds)
-    rows = replace(problem, pairing=Independent(problem.pairing.rows))
-    half = holdout(rows, "B")
-    columns = Problem.of(Independent(problem.pairing.columns), half.T)
-    assert_allclose(holdout(problem, "D"), holdout(columns, "B").T, rtol=1e-11)
-    labels = labels_of("unequal", "D", (7, 5))
-    half = holdout(rows, "B", groups=labels["groups"])
-    columns = columns.with_grid(half.T)
-    expected = holdout(columns, "B", groups=labels["task_groups"]).T
-    assert_allclose(holdout(problem, "D", **labels), expected, rtol=1e-11)
-
-
-@over(lines("method setting", *LEGAL))
-@over(every(kinds=[KINDS[0], KINDS[4]]))
-def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
-    problem = cases.problem(method, kinds=kinds)
-    m, q = problem.Y.shape
-    rng = np.random.default_rng(1)
-    singles = {
-        "A": {"cells": rng.permutation(m * q).reshape(m, q)},
-        "B": {"groups": rng.permutation(m)},
-        "C": {"task_groups": list("edcba")},
-        "D": {"groups": rng.permutation(m), "task_groups": rng.permutation(q)},
-    }[setting]
-    assert_allclose(
-        holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12
-    )
-
-
-@over(covering(grouping=GROUPINGS, kind=["full", "singular", "primal"], alpha=ALPHAS[::2]))
-def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping, alpha):
-    independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
-    tasks = Spectrum.from_gram(np.eye(5))
-    pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)
-    for setting in "BA":
-        labels = labels_of(grouping, setting, (7, 5))
-        error = cases.error(
-            holdout(pairs, setting, **labels), holdout(independent, setting, **labels)
-        )
-        assert error <= cases.tolerance(independent)
-
-
-@over(
-    covering(
-        grouping=GROUPINGS,
-        kinds=KINDS,
-        method=["two_step", "kronecker"],
-        settings=["AA", "BC", "CB", "DD"],
-    )
-)
-def test_swapping_the_sides_transposes(cases, method, kinds, grouping, settings):
-    problem = cases.problem(method, kinds=kinds)
-    spectrum, tasks = problem.pairing.spectra
-    alpha, *others = problem.pairing.alphas.values()
-    swapped = posed(method, problem.Y.T, tasks, (others or [alpha])[0], spectrum, alpha)
-    setting, mirror = settings
-    labels = labels_of(grouping, setting, (7, 5))
-    mirrored = {}
-    if "cells" in labels:
-        mirrored["cells"] = labels["cells"].T
-    if "groups" in labels:
-        mirrored["task_groups"] = labels["groups"]
-    if "task_groups" in labels:
-        mirrored["groups"] = labels["task_groups"]
-    expected = holdout(swapped, mirror, **mirrored).T
-    assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-10, atol=1e-12)
-
-
-@over(lines("alias setting", ("leave_x1_out", "B"), ("both", "D"), (Setting.C, "C"), ("r", "A")))
-def test_names_of_other_libraries(cases, alias, setting):
-    problem = cases.problem("two_step")
-    assert_allclose(holdout(problem, alias), holdout(problem, setting), rtol=0)
-
-
-@over(lines("method setting", *LEGAL))
-def test_predictions_ignore_what_they_hold_out(cases, method, setting):
-    """The point of it all: changing a label changes nothing in its own prediction."""
-    problem = cases.problem(method)
-    labels = problem.Y.copy()
-    labels[3, 2] += 100.0
-    changed = holdout(problem.with_grid(labels), setting) - holdout(problem, setting)
-    assert abs(changed[3, 2]) < 1e-10
-    assert np.abs(changed).max() > 0.1
-
-
-@over(lines("method setting", *LEGAL))
-def test_the_problem_is_left_as_it_was(cases, method, setting):
-    for alpha in (1e-3, 1e3):
-        problem = cases.problem(method, alpha=alpha, task_alpha=alpha)
-        spectrum = problem.pairing.spectra[0]
-        before = [problem.Y.copy(), spectrum.values.copy(), spectrum.vectors.copy()]
-        for grouping in GROUPINGS:
-            holdout(problem, setting, **labels_of(grouping, setting, (7, 5)))
-        for array, copy in zip((problem.Y, spectrum.values, spectrum.vectors), before, strict=True):
-            assert_allclose(array, copy, rtol=0)
-
-
-@over(
-    lines(
-        "method setting arguments message",
-        ("two_step", "E", {}, "Unknown setting 'E'"),
-        ("independent", "C", {}, "Setting C"),
-        ("independent", "D", {}, "Setting D"),
-        ("two_step", "A", {"groups": np.zeros(7)}, "setting A"),
-        ("kronecker", "A", {"task_groups": np.zeros(5)}, "setting A"),
-        ("two_step", "C", {"groups": np.zeros(7)}, "groups .* setting C"),
-        ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups .* setting B"),
-        ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells .* setting B"),
-        ("two_step", "D", {"cells": np.zeros((7, 5))}, "cells .* setting D"),
-        ("two_step", "B", {"groups": np.zeros(5)}, r"groups .* 7 rows, found shape \(5,\)"),
-        (
-            "two_step",
-            "C",
-            {"task_groups": np.zeros((5, 1))},
-            r"task_groups .* 5 rows, found shape \(5, 1\)",
-        ),
-        (
-            "kronecker",
-            "D",
-            {"groups": np.zeros(7), "task_groups": np.zeros(7)},
-            r"task_groups .* 5 rows",
-        ),
-        (
-            "two_step",
-            "A",
-            {"cells": np.zeros((5, 7))},
-            r"cells .* 7 × 5 cells, found shape \(5, 7\)",
-        ),
-        (
-            "kronecker",
-            "B",
-            {"groups": [0, 1, 2, 3, 4, 5, np.nan]},
-            "groups has a missing value in row 6",
-        ),
-    )
-)
-def test_bad_input_is_refused(cases, method, setting, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        holdout(cases.problem(method), setting, **arguments)

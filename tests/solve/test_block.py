@@ -134,45 +134,10 @@ def test_any_filter(name, filter):
     assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
 
 
-@over(every(alpha=[1e-7, 1e-2, 10.0]))
-def test_cells_left_out_are_cells_filled_in(alpha):
-    K, G, Y = make_sides((7, 6), "full")
-    rows = [1, 5, 6]
-    columns = [0, 4]
-    problem = posed("two_step", Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), 0.3)
-    fold = np.zeros(Y.shape, dtype=int)
-    fold[np.ix_(rows, columns)] = 1
-    left_out = holdout(problem, "A", cells=fold)[np.ix_(rows, columns)]
-    found = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, rows, columns)[
-        np.ix_(rows, columns)
-    ]
-    assert_allclose(found, left_out, rtol=0, atol=1e-12 * np.abs(left_out).max())
-    single = holdout(problem, "A")
-    for cell in np.ndindex(Y.shape):
-        each = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, cell[:1], cell[1:])
-        assert_allclose(each[cell], single[cell], rtol=0, atol=1e-12 * np.abs(single).max())
 
 
-@over(every(**blocks))
-def test_the_model_returns_what_was_filled_in(block):
-    shape, rows, columns = block
-    K, G, Y = make_sides(shape, "singular")
-    side = smoother(K, 0.7)
-    tasks = smoother(G, 0.2)
-    full = complete_block(side, tasks, Y, rows, columns)
-    inside = np.ix_(rows, columns)
-    assert_allclose((side.hat() @ full @ tasks.hat())[inside], full[inside], rtol=0, atol=1e-13)
 
 
-@over(covering(**blocks, alpha=[1e-3, 1.0, 1e6]))
-def test_features_without_their_null_space(block, alpha):
-    shape, rows, columns = block
-    X, T = (make_features(n, "singular", seed) for seed, n in enumerate(shape))
-    Y = make_sides(shape, "singular")[2]
-    sides = [Spectrum.from_features(Phi).smoother(Tikhonov(), alpha) for Phi in (X, T)]
-    assert all(side.spectrum.is_truncated for side in sides)
-    expected = complete_block(smoother(X @ X.T, alpha), smoother(T @ T.T, alpha), Y, rows, columns)
-    assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
 
 
 def test_no_regularisation_is_a_limit():
@@ -269,13 +234,3 @@ def test_nothing_in_the_block_is_looked_at_and_nothing_is_overwritten():
         complete_block(side, tasks, Y, rows, columns),
     )
     assert_array_equal(holes, before)
-
-
-def test_an_empty_block_changes_nothing():
-    K, G, Y = make_sides((5, 4), "full")
-    side = smoother(K, 0.5)
-    tasks = smoother(G, 0.2)
-    for rows, columns in (([], []), ([], [1, 2]), ([1], [])):
-        found = complete_block(side, tasks, Y, rows, columns)
-        assert_array_equal(found, Y)
-        assert found is not Y

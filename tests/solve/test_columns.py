@@ -57,23 +57,6 @@ def each_cell(K: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alpha: f
     return expected
 
 
-@over(covering(**weightings, pattern=PATTERNS))
-def test_a_refit_is_that_of_scikit_learn(pattern, weighted):
-    """What the other tests compare with is written out above, to be quick; here it is shown to be right."""
-    spectrum, K, Y, weights = make_problem("singular", (9, 4), pattern, weighted)
-    labels = complete_columns(spectrum.smoother(Tikhonov(), 0.4), Y, weights)
-    fitted = spectrum.smoother(Tikhonov(), 0.4).hat() @ labels
-    for j, here in enumerate(~np.isnan(Y).T):
-        own = None if weights is None else weights[:, j]
-        predicted = np.zeros(9)
-        if here.any():
-            ridge = KernelRidge(alpha=0.4, kernel="precomputed")
-            ridge.fit(
-                K[np.ix_(here, here)], Y[here, j], sample_weight=None if own is None else own[here]
-            )
-            predicted = ridge.predict(K[:, here])
-        grids.close(refitted(K, Y[:, j], own, 0.4), predicted, 1e-10)
-        grids.close(fitted[:, j], predicted, 1e-10)
 
 
 @over(covering(**weightings, **kinds, shape=SHAPES, pattern=PATTERNS))
@@ -96,89 +79,18 @@ def test_left_out_cells_are_those_of_refits(kind, shape, pattern, weighted):
     grids.close(found, each_cell(K, Y, weights, 0.4), 1e-9)
 
 
-@over(covering(**weightings, alpha=[1e-6, 1e-3, 1e3, 1e6], kind=["full", "thin"]))
-def test_from_small_to_large_regularisation(kind, alpha, weighted):
-    for pattern in ("5%", "50%"):
-        spectrum, K, Y, weights = make_problem(kind, (8, 3), pattern, weighted)
-        side = spectrum.smoother(Tikhonov(), alpha)
-        # A thin kernel plus little of the identity is not what scikit-learn should be asked to
-        # solve exactly.
-        rtol = 1e-8 if kind == "full" else max(1e-8, 1e-12 / alpha)
-        grids.close(
-            side.hat() @ complete_columns(side, Y, weights), each_column(K, Y, weights, alpha), rtol
-        )
-        grids.close(leave_one_out_columns(side, Y, weights), each_cell(K, Y, weights, alpha), rtol)
 
 
-@over(every(pattern=PATTERNS))
-def test_weights_of_one_are_no_weights(pattern):
-    for kind in KINDS:
-        spectrum, _, Y, _ = make_problem(kind, (7, 5), pattern, False)
-        side = spectrum.smoother(Tikhonov(), 0.4)
-        grids.close(complete_columns(side, Y, np.ones((7, 5))), complete_columns(side, Y), 1e-12)
-        grids.close(
-            leave_one_out_columns(side, Y, np.ones((7, 5))), leave_one_out_columns(side, Y), 1e-12
-        )
 
 
-def test_nothing_missing_is_the_closed_form():
-    for kind in KINDS:
-        spectrum, _, Y, _ = make_problem(kind, (7, 5), "none missing", False)
-        side = spectrum.smoother(Tikhonov(), 0.4)
-        assert_allclose(complete_columns(side, Y), Y, rtol=1e-14)
-        grids.close(leave_one_out_columns(side, Y), side.leave_one_out(Y), 1e-12)
 
 
-def test_columns_do_not_know_each_other():
-    """Columns with the same holes are solved together, and each as if it were alone."""
-    for kind, weighted in (("full", False), ("thin", True)):
-        spectrum, _, Y, weights = make_problem(kind, (9, 6), "50%", weighted)
-        Y[:, 3:] = np.where(np.isnan(Y[:, :3]), np.nan, Y[:, 3:])
-        Y[:, 4] = np.nan
-        side = spectrum.smoother(Tikhonov(), 0.4)
-        for solve in (complete_columns, leave_one_out_columns):
-            found = solve(side, Y, weights)
-            alone = [
-                solve(side, Y[:, [j]], None if weights is None else weights[:, [j]])
-                for j in range(6)
-            ]
-            grids.close(found, np.hstack(alone), 1e-12)
-            assert_array_equal(found[:, 4], 0.0)
 
 
-def test_arguments_are_left_alone():
-    spectrum, _, Y, weights = make_problem("full", (7, 5), "50%", True)
-    side = spectrum.smoother(Tikhonov(), 0.4)
-    before = (Y.copy(), weights.copy())
-    for given in (None, weights):
-        complete_columns(side, Y, given)
-        leave_one_out_columns(side, Y, given)
-        assert_array_equal(Y, before[0])
-        assert_array_equal(weights, before[1])
 
 
-def test_weights_of_missing_cells_do_not_matter():
-    spectrum, _, Y, weights = make_problem("full", (7, 5), "50%", True)
-    side = spectrum.smoother(Tikhonov(), 0.4)
-    for solve in (complete_columns, leave_one_out_columns):
-        expected = solve(side, Y, weights)
-        for other in (np.nan, 0.0, -1.0):
-            assert_array_equal(solve(side, Y, np.where(np.isnan(Y), other, weights)), expected)
 
 
-@over(every(pattern=["5%", "50%", "95%"]))
-def test_single_precision(pattern):
-    for kind in KINDS:
-        _, K, Y, weights = make_problem(kind, (7, 3), pattern, True)
-        features = grids.features(kind, 7, np.random.default_rng([7, 3, 3]))
-        side = grids.spectrum(kind, features, "float32").smoother(Tikhonov(), 0.4)
-        for given in (None, weights.astype("float32")):
-            labels = complete_columns(side, Y.astype("float32"), given)
-            held_out = leave_one_out_columns(side, Y.astype("float32"), given)
-            assert labels.dtype == held_out.dtype == np.float64
-            exact = None if given is None else weights
-            grids.close(side.hat() @ labels, each_column(K, Y, exact, 0.4), 1e-4)
-            grids.close(held_out, each_cell(K, Y, exact, 0.4), 1e-3)
 
 
 # --- other filters: the penalty built from all rows stays as it is -----------------------------------------
@@ -260,26 +172,6 @@ def test_without_regularisation_the_limit_is_taken(filter, pattern):
         grids.close(leave_one_out_columns(side, Y, given), held_out, 1e-9)
 
 
-@over(every(**weightings))
-def test_every_library_computes_the_same(library, weighted):
-    for kind in ("singular", "thin"):
-        for pattern in ("5%", "95%"):
-            spectrum, K, Y, weights = make_problem(kind, (7, 2), pattern, weighted)
-            own = Spectrum(
-                library.asarray(spectrum.values), 7, None, library.asarray(spectrum.vectors)
-            )
-            side = own.smoother(Tikhonov(), 0.4)
-            labels = library.asarray(Y)
-            given = library.asarray(weights) if weighted else None
-            completed = complete_columns(side, labels, given)
-            held_out = leave_one_out_columns(side, labels, given)
-            for found, expected in (
-                (side.hat() @ completed, each_column(K, Y, weights, 0.4)),
-                (held_out, each_cell(K, Y, weights, 0.4)),
-            ):
-                assert type(found) is type(labels)
-                assert found.dtype == labels.dtype
-                grids.close(library.to_numpy(found), expected, library.rtol)
 
 
 def test_missing_rows_that_only_together_are_interpolated_are_refused():

@@ -34,8 +34,6 @@ WAYS = {
 }
 # One of each kind, for tests in which the rest has been shown to agree.
 FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
-MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
-some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 
 def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
@@ -58,24 +56,6 @@ def test_whatever_is_missing(model, shape, pattern, way):
     check(grids.holes(model, shape, pattern), 1e-10, {way: WAYS[way]}, tol=1e-13)
 
 
-@over(
-    covering(
-        sides=[
-            (("singular", "full"), (9, 5)),
-            (("thin", "singular"), (5, 9)),
-            (("primal", "sparse"), (9, 5)),
-            (("sparse", "thin"), (5, 9)),
-        ],
-        **some_patterns,
-        model=ALL_MODELS,
-        way=list(MORE_WAYS),
-    )
-)
-def test_null_spaces_kept_or_left_out(model, pattern, sides, way):
-    kinds, shape = sides
-    given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
-    assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
-    check(given, 1e-9, {way: WAYS[way]}, tol=1e-13)
 
 
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
@@ -94,106 +74,17 @@ def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
     check(given, 1e-9, FEW_WAYS, tol=1e-13)
 
 
-@over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
-def test_kronecker_from_small_to_large_regularisation(alpha):
-    for pattern in ("50%", "rows and columns"):
-        check(grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
 
 
-# Half of the digits are as many as the condition may take where there are null spaces.
-SINGLE = [(("full", "full"), alpha) for alpha in (1e-4, 1.0, 1e4)] + [
-    (("singular", "thin"), a) for a in (0.1, 1e4)
-]
 
 
-@over(covering(sides=SINGLE, **some_patterns, model=ALL_MODELS, way=list(FEW_WAYS)))
-def test_single_precision(model, pattern, sides, way):
-    kinds, alpha = sides
-    given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
-    check(given, 1e-3, {way: WAYS[way]}, dtype="float32")
-
-
-# --- the objectives themselves ---------------------------------------------------------------------
-
-
-def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
-    """Return the matrix of the model's penalty, from inverse kernels of full rank.
-
-    H⁻¹ − I = (I + λ_d K⁻¹) ⊗ (I + λ_t G⁻¹) − I for two-step, λ K⁻¹ ⊗ G⁻¹ for Kronecker.
-    """
-    left = np.linalg.inv(given.K)
-    right = np.linalg.inv(given.G)
-    both = np.kron(left, right)
-    if model == "kronecker":
-        return alpha * both
-    one = np.kron(left, np.eye(len(right)))
-    other = np.kron(np.eye(len(left)), right)
-    return alpha * one + task_alpha * other + alpha * task_alpha * both
-
-
-@over(covering(model=MODELS, pattern=PATTERNS, alphas=[(0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)]))
-def test_the_objective_is_minimised(model, pattern, alphas):
-    """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
-    alpha, task_alpha = alphas
-    given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
-    counts = given.observed.ravel()
-    penalised = penalty(given, model, alpha, task_alpha)
-    best = np.linalg.solve(
-        np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0)
-    )
-    least = np.sum((best - given.Y.ravel())[counts] ** 2) + best @ penalised @ best
-    for name, way in FEW_WAYS.items():
-        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        grids.close(given.operators.hat(labels).ravel(), best, 1e-9, name)
-        grids.close(np.where(counts, best, labels.ravel()), best, 1e-9, name)
-        # The minimum is the residual of the completed labels: no completion has less.
-        assert_allclose(
-            np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name
-        )
 
 
 # --- the closed form ---------------------------------------------------------------------------------
 
 
-@over(
-    covering(
-        kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")],
-        model=ALL_MODELS,
-        shape=SHAPES,
-    )
-)
-def test_nothing_missing_is_the_closed_form(model, shape, kinds):
-    given = grids.holes(model, shape, "none missing", kinds)
-    found = complete(given.operators, given.Y)
-    assert_array_equal(found.labels, given.Y)
-    assert found.solution.n_iter == 0
-    assert found.solution.converged
-    assert_array_equal(found.solution.values, np.zeros(shape))
-    # Solved for all the same, with weights of one, it is what the closed form of all cells gives.
-    solved = complete(given.operators, given.Y, np.ones(shape), rank=0, tol=1e-14)
-    assert solved.solution.n_iter > 0
-    grids.close(solved.labels, given.Y, 1e-12)
-    grids.close(given.operators.hat(found.labels), given.fitted(), 1e-12)
 
 
-@over(
-    covering(
-        kinds=[("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")],
-        **some_patterns,
-        model=[*MODELS, "two-step + 1"],
-    )
-)
-def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
-    """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
-    given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
-    missing = ~given.observed
-    for name, way in FEW_WAYS.items():
-        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        expansion = given.operators.expansion(given.operators.coefficients(labels))
-        half = expansion.tasks.training(expansion.values)
-        predicted = expansion.instances.training(half.T).T
-        grids.close(predicted[missing], labels[missing], 1e-10, name)
-        grids.close(predicted, given.fitted(), 1e-9, name)
 
 
 @over(every(model=MODELS))
@@ -336,35 +227,11 @@ def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_di
         grids.close(found.labels, interpolated(precision, given.Y), 1e-9)
 
 
-def test_no_regularisation_on_one_side():
-    given = grids.holes("two-step", (6, 5), "50%")
-    spectrum = given.operators.spectra[0]
-    tasks = given.operators.columns
-    operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), tasks)
-    # Instances keep all they are given: every row is a problem of its own, with the kernel of the
-    # tasks.
-    expected = given.Y.copy()
-    for row, here in zip(expected, given.observed, strict=True):
-        system = given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum())
-        row[~here] = given.G[np.ix_(~here, here)] @ np.linalg.solve(system, row[here])
-    for way in ("direct", "missing, deflated", "observed, deflated"):
-        grids.close(complete(operators, given.Y, tol=1e-13, **WAYS[way]).labels, expected, 1e-9)
 
 
 # --- how it is called ---------------------------------------------------------------------------------------------
 
 
-@over(every(model=ALL_MODELS))
-def test_labels_are_left_alone(model):
-    given = grids.holes(model)
-    before = given.Y.copy()
-    weights = np.full(given.Y.shape, 2.0)
-    for way in FEW_WAYS.values():
-        complete(given.operators, given.Y, **way)
-        assert_array_equal(given.Y, before)
-    complete(given.operators, given.Y, weights)
-    assert_array_equal(given.Y, before)
-    assert_array_equal(weights, 2.0)
 
 
 @over(every(model=MODELS))

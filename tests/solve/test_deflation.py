@@ -101,41 +101,8 @@ def test_no_more_work_is_done_than_was_foreseen():
         )
 
 
-@over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))
-def test_directions_of_truncated_spectra(kinds):
-    rng = np.random.default_rng(2)
-    for shape in ((9, 6), (6, 9)):
-        spectra = make_spectra(shape, kinds)
-        leading = rng.permutation(spectra[0].values.size * spectra[1].values.size)[:7]
-        diagonal = rng.uniform(0.1, 3.0, size=7)
-        grid = rng.normal(size=shape)
-        weights = rng.random(shape)
-        deflate = Deflation(spectra, leading, diagonal, weights)
-        grids.close(
-            deflate(grid).ravel(),
-            explicit(spectra, leading, diagonal, weights) @ grid.ravel(),
-            1e-11,
-        )
 
 
-def test_every_library_computes_the_same(library):
-    rng = np.random.default_rng(3)
-    for shape in ((9, 5), (5, 9)):
-        spectra = make_spectra(shape)
-        own = [
-            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors))
-            for s in spectra
-        ]
-        leading = rng.permutation(45)[:13]
-        diagonal = rng.uniform(0.1, 3.0, size=13)
-        grid = rng.normal(size=shape)
-        weights = rng.random(shape)
-        deflate = Deflation(own, leading, diagonal, library.asarray(weights))
-        found = deflate(library.asarray(grid))
-        assert type(found) is type(library.asarray(grid))
-        assert found.dtype == library.asarray(grid).dtype
-        expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
-        grids.close(library.to_numpy(found).ravel(), expected, library.rtol)
 
 
 # --- what is left for conjugate gradients --------------------------------------------------------------------
@@ -211,17 +178,6 @@ def test_the_spread_that_is_left(spied, model, route, kinds, alpha):
         assert spreads[-1] < 1 + 1e-6
 
 
-@over(every(kinds=KINDS, model=MODELS))
-def test_the_spread_that_is_left_with_weights(spied, model, kinds):
-    """A weight of w makes of a kernel value p what c/w makes of the ridge."""
-    given = grids.holes(model, (8, 6), "50%", kinds, alpha=0.05, task_alpha=0.05)
-    weights = np.random.default_rng(4).uniform(0.3, 3.0, size=(8, 6))
-    values = np.sort(given.operators.kernel_values.ravel())[::-1]
-    heaviest = weights[given.observed].max()
-    smallest = values[-1] if values.size == 48 else 0.0
-    for rank in (1, 5, values.size // 2, values.size - 1):
-        left = (heaviest * values[rank] + given.ridge) / (heaviest * smallest + given.ridge)
-        assert spread(spied(given, "observed", rank, weights)) <= (1 + 1e-6) * left
 
 
 @over(

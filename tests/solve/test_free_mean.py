@@ -38,39 +38,6 @@ def smoothers(K: np.ndarray, G: np.ndarray, filters, alphas) -> TwoStep:
     return TwoStep(*(s.smoother(f, a) for s, f, a in zip(spectra, filters, alphas, strict=True)))
 
 
-# --- the objective ---------------------------------------------------------------------------------
-
-
-@over(
-    covering(
-        alphas=[(0.5, 0.2), (1e-3, 30.0), (1e2, 1e-3)],
-        pattern=PATTERNS,
-        weighted=[False, True],
-        way=WAYS,
-        where=lambda weighted, way, **_: not weighted or way["route"] == "observed",
-    )
-)
-def test_the_objective_is_minimised(alphas, pattern, weighted, way):
-    """Σ_o w (f − y)² + fᵀ(penalty)f over all grids f: constants have no penalty, main effects that of their side."""
-    given = grids.holes("two-step + 1", (6, 5), pattern, alpha=alphas[0], task_alpha=alphas[1])
-    one, other = (
-        a * Z @ np.linalg.inv(Z.T @ kernel @ Z) @ Z.T
-        for kernel, a in zip((given.K, given.G), alphas, strict=True)
-        for Z in [complement(len(kernel))]
-    )
-    penalty = np.kron(one, np.eye(5)) + np.kron(np.eye(6), other) + np.kron(one, other)
-    if weighted:
-        weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 5))
-    else:
-        weights = None
-    counts = np.where(given.observed, 1.0 if weights is None else weights, 0.0).ravel()
-    best = np.linalg.solve(
-        np.diag(counts) + penalty, counts * np.where(given.observed, given.Y, 0.0).ravel()
-    )
-    found = complete(given.operators, given.Y, weights, tol=1e-13, **way)
-    grids.close(given.operators.hat(found.labels).ravel(), best, 1e-9)
-
-
 # --- labels that are moved ---------------------------------------------------------------------------
 
 
@@ -126,43 +93,8 @@ def test_without_any_label_there_is_no_mean(model):
         complete_labels(given.operators, nothing)
 
 
-@over(every(model=WITH_MEAN, route=["missing", "observed"]))
-def test_a_solution_nearby_is_a_start(model, route):
-    given = grids.holes(model, (12, 9), "50%")
-    options = {"route": route, "rank": 0, "max_direct": 0, "tol": 1e-10}
-    first = complete(given.operators, given.Y, **options)
-    again = complete(given.operators, given.Y, start=first, **options)
-    assert again.solution.n_iter == 0
-    nearby = given.operators.at(0.51)
-    fresh = complete(nearby, given.Y, **options)
-    found = complete(nearby, given.Y, start=first, **options)
-    assert found.solution.n_iter < fresh.solution.n_iter
-    grids.close(found.labels, fresh.labels, 1e-8)
 
 
-@over(every(route=["missing", "observed"], rank=[0, None]))
-def test_the_mean_takes_no_iterations_to_speak_of(route, rank):
-    """One direction more, or fewer: conjugate gradients need what they need without it."""
-    rng = np.random.default_rng(0)
-    K, G = (grids.gram(n, n, rng) for n in (40, 30))
-    Y = np.where(rng.random((40, 30)) < 0.5, np.nan, 100.0 + rng.normal(size=(40, 30)))
-    found = [
-        complete(
-            TwoStep(
-                *(
-                    Spectrum.from_gram(k, constant=constant).smoother(Tikhonov(), 0.1)
-                    for k in (K, G)
-                )
-            ),
-            Y,
-            route=route,
-            rank=rank,
-            max_direct=0,
-        ).solution
-        for constant in ("free", None)
-    ]
-    assert found[0].converged
-    assert found[0].n_iter <= 1.5 * found[1].n_iter
 
 
 # --- kernels and filters -----------------------------------------------------------------------------
@@ -413,14 +345,6 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     grids.close(held_out, expected, 1e-8)
 
 
-@over(lines("offset", 1.0, -1e5))
-def test_a_block_is_moved_with_its_labels(offset):
-    given = grids.holes("two-step + 1", (6, 5), "none missing", ("singular", "full"), 1e-7, 1e-7)
-    Y = given.Y.copy()
-    Y[np.ix_([1, 2], [0, 3])] = np.nan
-    one, other = (complete_labels(given.operators, labels).labels for labels in (Y, Y + offset))
-    assert_allclose(other, one + offset, rtol=0, atol=1e-7 * max(1.0, abs(offset)))
-    assert_array_equal(other[given.observed & ~np.isnan(Y)], (Y + offset)[~np.isnan(Y)])
 
 
 # --- main effects that are almost free -------------------------------------------------------------------------

@@ -97,19 +97,6 @@ def test_completed_grids_are_those_of_dense_systems():
                 )
 
 
-@pytest.mark.usefixtures("products")
-def test_single_precision_is_computed_in_double():
-    for model in (MODELS[0], MODELS[4]):
-        operators = operators_with(model, np.float32)
-        Y = holes().astype(np.float32)
-        weights = WEIGHTS.astype(np.float32)
-        found = observed.complete_by_pairs(operators, Y, weights, tol=1e-8, max_iter=1000)
-        assert found.labels.dtype == np.float64
-        assert_allclose(
-            operators.hat(found.labels),
-            fitted_densely(operators_with(model), holes(), WEIGHTS),
-            atol=2e-4,
-        )
 
 
 @pytest.mark.usefixtures("products")

@@ -93,11 +93,6 @@ def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
     close(found.astype(float) - solution.mean, expected - mean, own)
 
 
-def test_a_function_that_a_large_ridge_makes_small_keeps_its_digits():
-    for model in ("two-step", "kronecker"):
-        given = holes(model, (9, 7), "50%", KINDS["thin"], alpha=1e8, task_alpha=1.0)
-        system = ObservedSystem.of(given.operators, pairs(given.Y))
-        close(system.fitted(system.solve()), given.fitted()[given.observed], 1e-7)
 
 
 @over(every(model=ALL_MODELS, orders=[0, 2], max_iter=[1, 4]))
