@@ -133,6 +133,7 @@ FILTERS = {
     "cut-off": (SpectralCutoff(), SpectralCutoff()),
     "Landweber": (Landweber(), Landweber(3)),
 }
+ITERATED = [FILTERS["iterated"], FILTERS["iterated and ridge"]]
 
 
 @over(
@@ -143,15 +144,17 @@ FILTERS = {
         kinds=KINDS[:2],
         constant=[False, True],
         grouped=[False, True],
+        weighted=[False, True],
+        # Models that keep a direction whole take no weights.
+        where=lambda filters, weighted, **_: not weighted or filters in ITERATED,
     )
 )
 def test_rows_and_columns_leave_under_the_penalty_of_all(
-    filters, setting, holes, kinds, constant, grouped
+    filters, setting, holes, kinds, constant, grouped, weighted
 ):
-    alphas = (1.5, 1.2) if SpectralCutoff() in filters else ALPHAS
-    problem, reference = made(
-        "two_step", holes, kinds, alphas=alphas, filters=filters, constant=constant
-    )
+    alphas = (2.0, 2.0) if SpectralCutoff() in filters else ALPHAS
+    options = {"alphas": alphas, "filters": filters, "constant": constant, "weighted": weighted}
+    problem, reference = made("two_step", holes, kinds, **options)
     agree(problem, reference, setting, grouped)
 
 

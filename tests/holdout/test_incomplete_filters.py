@@ -74,14 +74,6 @@ def grouping(letter):
     return {name: labels for name, labels in sides.items() if labels is not None}
 
 
-
-
-
-
-
-
-
-
 @over(every(name=list(PAIRS)))
 def test_without_holes_it_is_the_closed_form(cases, name):
     """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
@@ -89,8 +81,6 @@ def test_without_holes_it_is_the_closed_form(cases, name):
     for letter in "BCD":
         again = Folds(problem, Setting(letter), Units((GROUPS, TASK_GROUPS))).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
-
-
 
 
 def test_a_filter_that_refits_is_believed():

@@ -19,7 +19,6 @@ from dyadlearn import (
     PairKernelRidgeCV,
     TwoStepRidge,
 )
-from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, jackknife, plan
 from dyadlearn.holdout.intervals import ranks

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
 from dyadlearn.exceptions import IdError, LeverageError
@@ -57,10 +56,6 @@ def fitted(name, data):
         square = np.hstack([Y, Y[:, : M - Q]])
         return model.fit(X, square + (-1 if name == "antisymmetric" else 1) * square.T)
     return model.fit(X, Y, tasks=tasks)
-
-
-
-
 
 
 # ---- frames
@@ -131,8 +126,6 @@ def test_groups_are_matched_by_id(data, frames):
         model.holdout("B", groups=groups.rename(index={"r0": "other"}))
 
 
-
-
 # ---- the check
 
 
@@ -170,12 +163,6 @@ def test_verify_holdout_tries_as_many_cells_as_it_is_told(data, monkeypatch):
     seeds = [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
     assert sum(difference > 0.5 for difference in seeds) < 10
     assert seeds == [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
-
-
-
-
-
-
 
 
 def test_what_stands_alone_cannot_be_left_out():

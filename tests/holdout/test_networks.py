@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,6 @@ import fifty_digits
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
-from dyadlearn.pairing import TwoStep
 from dyadlearn.spectrum import Spectrum
 from problems import posed
 from sweeps import covering, every, over
@@ -30,22 +28,6 @@ def test_equals_refitting(cases, setting, kind, sign, n, alpha):
     problem = cases.problem("network", (n, n), (kind, kind), alpha, sign=sign)
     allowed = 1e-8 if kind == "full" else cases.tolerance(problem)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= allowed
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @over(every(sign=[1, -1], setting="ABCD"))

@@ -10,7 +10,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
 from problems import COMPLETE
-from sweeps import covering, every, lines, over
+from sweeps import covering, every, over
 
 transductive = partial(refit, fixed_penalty=True)
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 import dyadlearn.pairing.full as full_module
 import dyadlearn.pairing.new_both as new_both_module
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
-from dyadlearn.pairing import Independent
-from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import COMPLETE, posed
 from sweeps import covering, every, lines, over
@@ -80,12 +75,6 @@ def test_equals_refitting(cases, legal, grouping, shape, kinds, alphas):
     some = some_cells(shape)
     expected = refit(problem, setting, **labels, where=some)
     assert cases.error(holdout(problem, setting, **labels)[some], expected[some]) <= allowed
-
-
-
-
-
-
 
 
 @over(lines("method setting", *LEGAL))
