@@ -47,12 +47,6 @@ def test_the_dense_solution(shape, condition, tol):
     assert_allclose(found.residual, true_residual(A, found.values, b), rtol=1e-4, atol=1e-14)
 
 
-
-
-
-
-
-
 # --- where to start -----------------------------------------------------------------------------------
 
 
@@ -83,8 +77,6 @@ def test_a_start_nearby_saves_iterations():
 # --- preconditioners ------------------------------------------------------------------------------------
 
 
-
-
 def test_a_preconditioner_changes_the_way_and_not_the_answer():
     scales = np.geomspace(1.0, 1e6, 30)
     B = make_system(condition=3.0)[0]
@@ -96,8 +88,6 @@ def test_a_preconditioner_changes_the_way_and_not_the_answer():
     assert 2 * scaled.n_iter < plain.n_iter
     assert_allclose(scaled.values, np.linalg.solve(A, b), rtol=1e-6)
     assert_allclose(scaled.residual, true_residual(A, scaled.values, b), atol=1e-12)
-
-
 
 
 # --- reports ------------------------------------------------------------------------------------------------

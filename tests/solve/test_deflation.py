@@ -101,10 +101,6 @@ def test_no_more_work_is_done_than_was_foreseen():
         )
 
 
-
-
-
-
 # --- what is left for conjugate gradients --------------------------------------------------------------------
 
 
@@ -176,8 +172,6 @@ def test_the_spread_that_is_left(spied, model, route, kinds, alpha):
     assert spreads[-1] < spreads[0]
     if rho.size == 48:
         assert spreads[-1] < 1 + 1e-6
-
-
 
 
 @over(

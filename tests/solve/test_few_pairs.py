@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from numpy.testing import assert_allclose
 
 import problems as grids
-from dyadlearn import KroneckerRidge
 from dyadlearn._array import positive_solver
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.labels import Labels
-from dyadlearn.models import reading
 from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
 from dyadlearn.solve import directions, factor, missing, observed
 from dyadlearn.solve.missing import complete, suits_direct
@@ -229,8 +226,6 @@ def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
     on_grid = complete(given.operators, given.Y, max_direct=1, tol=1e-12)
     assert on_grid.solution.n_iter > 0
     grids.close(on_grid.labels, given.completed(), 1e-9)
-
-
 
 
 # --- models and libraries ------------------------------------------------------------------------------------------

@@ -97,8 +97,6 @@ def test_completed_grids_are_those_of_dense_systems():
                 )
 
 
-
-
 @pytest.mark.usefixtures("products")
 def test_starts_of_any_form_lead_to_the_same():
     Y = holes()

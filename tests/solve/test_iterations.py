@@ -16,7 +16,7 @@ from dyadlearn.solve import missing as complete_module
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
-from sweeps import every, lines, over
+from sweeps import every, over
 
 # Wide spectra and little regularisation take many iterations.
 HARD = {"shape": (12, 9), "kinds": ("singular", "full"), "alpha": 1e-3, "task_alpha": 1e-2}
@@ -51,12 +51,6 @@ def unknowns(found, cells: np.ndarray) -> np.ndarray:
     return grid[cells]
 
 
-
-
-
-
-
-
 @over(every(**ways, model=MODELS))
 def test_stopping_is_reported_by_the_true_residual(model, way):
     given = grids.holes(model, missing="50%", **HARD)
@@ -69,8 +63,6 @@ def test_stopping_is_reported_by_the_true_residual(model, way):
         assert solution.converged == (true <= options.get("tol", 1e-8)) == ("tol" in options)
         n_iters.append(solution.n_iter)
     assert n_iters[0] == 3 < n_iters[1] < n_iters[2] < n_iters[3]
-
-
 
 
 # --- warm starts --------------------------------------------------------------------------------------
@@ -119,8 +111,6 @@ def test_a_start_from_other_holes_leads_to_the_same_answer(model, way):
         grids.close(found.labels, given.completed(), 1e-9)
         back = complete(given.operators, other, start=found, tol=1e-12, **way)
         grids.close(back.labels, replace(given, Y=other).completed(), 1e-9)
-
-
 
 
 def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):

@@ -93,8 +93,6 @@ def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
     close(found.astype(float) - solution.mean, expected - mean, own)
 
 
-
-
 @over(every(model=ALL_MODELS, orders=[0, 2], max_iter=[1, 4]))
 def test_what_is_left_over_is_told(model, orders, max_iter):
     given = holes(model, (9, 7), "50%", KINDS["full"], alpha=0.01, task_alpha=0.02)

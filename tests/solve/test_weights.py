@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
-from dyadlearn.holdout import Problem, holdout
-from dyadlearn.pairing import Kronecker
-from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import complete
 from problems import ALL_MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
-
 
 # Chosen, and with no, few and all directions deflated.
 WAYS = {
@@ -74,18 +68,10 @@ def test_every_regularisation(model, alpha, task_alpha):
     check(given, make_weights((7, 6)), 1e-7 if given.free_mean else 1e-8, tol=1e-13)
 
 
-
-
 @over(every(spread=[1e3, 1e6], model=ALL_MODELS))
 def test_weights_of_many_magnitudes(model, spread):
     given = grids.holes(model, (7, 6), "50%")
     check(given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
-
-
-
-
-
-
 
 
 @over(every(model=ALL_MODELS))
@@ -110,8 +96,6 @@ def test_weights_of_missing_cells_do_not_matter(model):
     for other in (np.nan, -1.0, 0.0, 1e9):
         found = complete(given.operators, given.Y, np.where(given.observed, weights, other)).labels
         assert_array_equal(found, expected)
-
-
 
 
 @over(every(shape={"few cells": (16, 16), "many": (17, 16)}, model=ALL_MODELS))
