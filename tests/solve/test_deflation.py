@@ -39,11 +39,17 @@ def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.nda
 
 
 # Many directions of few rows and columns, or few of many; more rows than columns and the reverse.
-@over(covering(shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)], share=[0.01, 0.2, 0.9, 1.0]))
-def test_the_small_system(shape, share):
+@over(
+    covering(
+        shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)],
+        share=[0.01, 0.2, 0.9, 1.0],
+        kinds=[("full", "full"), ("thin", "full"), ("primal", "thin"), ("sparse", "singular")],
+    )
+)
+def test_the_small_system(shape, share, kinds):
     rng = np.random.default_rng(1)
-    spectra = make_spectra(shape)
-    size = shape[0] * shape[1]
+    spectra = make_spectra(shape, kinds)
+    size = spectra[0].values.size * spectra[1].values.size
     leading = rng.permutation(size)[: max(1, int(share * size))]
     diagonal = rng.uniform(0.1, 3.0, size=leading.size)
     grid = rng.normal(size=shape)

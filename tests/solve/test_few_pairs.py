@@ -152,23 +152,6 @@ def test_pair_kernels_of_several_terms(monkeypatch, shares, has_mean, weighted):
     iterated = complete(model, Y, weights, max_direct=1, tol=1e-13)
     assert iterated.solution.n_iter > 0
     assert_allclose(model.hat(direct.labels), model.hat(iterated.labels), rtol=0, atol=1e-8)
-    K, G = (side @ side.T for side in sides)
-    kernel = (
-        shares[0] * np.kron(K, G)
-        + shares[1] * np.kron(K, np.eye(7))
-        + shares[2] * np.kron(np.eye(9), G)
-    )
-    at = np.flatnonzero(~np.isnan(Y))
-    ridges = np.full(at.size, 0.3) / (1.0 if weights is None else weights.ravel()[at])
-    system = kernel[np.ix_(at, at)] + np.diag(ridges)
-    y = Y.ravel()[at]
-    if has_mean:
-        dual, mean = grids.bordered(system, y)
-    else:
-        dual, mean = (np.linalg.solve(system, y), 0.0)
-    assert_allclose(
-        model.hat(direct.labels).ravel(), kernel[:, at] @ dual + mean, rtol=0, atol=1e-8
-    )
 
 
 @over(every(has_mean=[False, True], weighted=[False, True], alpha=[1e-9, 1e-13]))

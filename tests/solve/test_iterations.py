@@ -29,20 +29,14 @@ WAYS = {
 ways = {"way": WAYS}
 
 
-def dense_system(
-    given, route: str, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def dense_system(given, route: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the system that is iterated on, its right-hand side, and the cells (mq,) of its unknowns."""
     observed = given.observed.ravel()
     labels = given.Y.ravel()[observed]
     if route == "missing":
         R = given.residual()
         return R[np.ix_(~observed, ~observed)], -R[np.ix_(~observed, observed)] @ labels, ~observed
-    root = np.ones(labels.size) if weights is None else weights.ravel()[observed] ** 0.5
-    system = root[:, None] * given.P[np.ix_(observed, observed)] * root + given.ridge * np.eye(
-        labels.size
-    )
-    return system, root * labels, observed
+    return *given.system(), observed
 
 
 def unknowns(found, cells: np.ndarray) -> np.ndarray:

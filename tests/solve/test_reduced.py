@@ -12,7 +12,7 @@ from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solve.operators import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
-from sweeps import every, over
+from sweeps import covering, every, over
 
 N = 8
 ROWS = np.array([0, 1, 3, 4, 6, 7])
@@ -20,41 +20,40 @@ HIDDEN = np.array([2, 5])
 FILTERS = [Tikhonov(), IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(6)]
 
 
-def spectra():
-    for kind in ("full", "singular", "primal", "thin"):
-        yield kind, grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)))
+def spectrum_of(kind, constant=None):
+    return grids.spectrum(
+        kind, grids.features(kind, N, np.random.default_rng(4)), constant=constant
+    )
 
 
-@over(every(filter=FILTERS))
-def test_what_stays_is_the_schur_complement(filter):
-    for kind, spectrum in spectra():
-        for alpha in (0.05, 0.8, 50.0):
-            side = spectrum.smoother(filter, alpha)
-            R = side.residual()  # not 1 − f by a difference: little is left of some directions
-            own = R[np.ix_(HIDDEN, HIDDEN)]
-            between = R[np.ix_(HIDDEN, ROWS)]
-            labels = np.random.default_rng(0).normal(size=(6, 3))
-            if np.linalg.eigvalsh(own).min() < 1e-8:
-                for ask, given in ((reduced, (side, ROWS)), (predict_others, (side, ROWS, labels))):
-                    with pytest.raises(
-                        LeverageError, match="2 of 8 rows are missing and have leverage 1"
-                    ):
-                        ask(*given)
-                continue
-            found = reduced(side, ROWS)
-            schur = R[np.ix_(ROWS, ROWS)] - between.T @ np.linalg.solve(own, between)
-            assert_allclose(found.residual(), schur, atol=1e-11, err_msg=f"{kind} {alpha}")
-            assert_allclose(found.hat(), np.eye(6) - schur, atol=1e-11, err_msg=f"{kind} {alpha}")
-            expected = -np.linalg.solve(own, between @ labels)
-            assert_allclose(
-                predict_others(side, ROWS, labels), expected, atol=1e-11, err_msg=f"{kind} {alpha}"
-            )
-            if schur[5, 5] > 1e-8:  # one row after the other, or all at once
-                last = reduced(found, np.arange(5))
-                at_once = reduced(side, ROWS[:5])
-                assert_allclose(
-                    last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}"
-                )
+kinds = {"kind": ["full", "singular", "primal", "thin"], "constant": [None, "free"]}
+
+
+@over(covering(filter=FILTERS, **kinds, alpha=[0.05, 0.8, 50.0], strength=3))
+def test_what_stays_is_the_schur_complement(filter, kind, constant, alpha):
+    side = spectrum_of(kind, constant).smoother(filter, alpha)
+    R = side.residual()  # not 1 − f by a difference: little is left of some directions
+    own = R[np.ix_(HIDDEN, HIDDEN)]
+    between = R[np.ix_(HIDDEN, ROWS)]
+    labels = np.random.default_rng(0).normal(size=(6, 3))
+    if np.linalg.eigvalsh(own).min() < 1e-8:
+        for ask, given in ((reduced, (side, ROWS)), (predict_others, (side, ROWS, labels))):
+            with pytest.raises(LeverageError, match="2 of 8 rows are missing and have leverage 1"):
+                ask(*given)
+        return
+    found = reduced(side, ROWS)
+    schur = R[np.ix_(ROWS, ROWS)] - between.T @ np.linalg.solve(own, between)
+    assert_allclose(found.residual(), schur, atol=1e-11)
+    assert_allclose(found.hat(), np.eye(6) - schur, atol=1e-11)
+    assert found.spectrum.has_free_constant == (constant is not None)
+    assert (found.slack_floor > 0) == (side.slack_floor > 0)
+    predicted = predict_others(side, ROWS, labels)
+    assert_allclose(predicted, -np.linalg.solve(own, between @ labels), atol=1e-11)
+    if constant:
+        assert_allclose(predict_others(side, ROWS, labels + 5.0), predicted + 5.0, atol=1e-12)
+    if schur[5, 5] > 1e-8:  # one row after the other, or all at once
+        last = reduced(found, np.arange(5))
+        assert_allclose(last.residual(), reduced(side, ROWS[:5]).residual(), atol=1e-10)
 
 
 @over(every(n_iter=[2, 3, 4], alpha=[1e-3, 1e-5], dual=[True, False], constant=[None, "free"]))
@@ -71,41 +70,48 @@ def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(
     assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
-def test_a_reduced_ridge_is_one_that_is_fitted_again():
-    for kind, spectrum in spectra():
-        K = spectrum.matrix(spectrum.values)
-        for alpha in (1e-6, 1.0, 1e6):
-            found = reduced(spectrum.smoother(Tikhonov(), alpha), ROWS)
-            again = Spectrum.from_gram(K[np.ix_(ROWS, ROWS)]).smoother(Tikhonov(), alpha)
-            for name in ("hat", "residual"):
-                expected = getattr(again, name)()
-                grids.close(getattr(found, name)(), expected, 1e-9, f"{kind} {alpha} {name}")
+@over(every(**kinds, alpha=[1e-6, 1.0, 1e6]))
+def test_a_reduced_ridge_is_one_that_is_fitted_again(kind, constant, alpha):
+    spectrum = spectrum_of(kind, constant)
+    K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
+    found = reduced(spectrum.smoother(Tikhonov(), alpha), ROWS)
+    again = Spectrum.from_gram(K, constant=constant).smoother(Tikhonov(), alpha)
+    for name in ("hat", "residual"):
+        grids.close(getattr(found, name)(), getattr(again, name)(), 1e-9, name)
 
 
-def test_without_regularisation_the_limit_is_kept():
+@over(every(constant=[None, "free"]))
+def test_without_regularisation_the_limit_is_kept(constant):
     """At λ = 0 with full rank hats are identities, and residuals known up to scale: those of the inverse kernel."""
-    spectrum = grids.spectrum("full", grids.features("full", N, np.random.default_rng(4)))
-    K = spectrum.matrix(spectrum.values)
+    spectrum = spectrum_of("full", constant)
+    K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
     found = reduced(spectrum.smoother(Tikhonov(), 0.0), ROWS)
+    Z = np.eye(6) if constant is None else grids.complement(6)
     assert_allclose(found.shrinkage, 1.0)
-    assert_allclose(found.scaled().residual(), np.linalg.inv(K[np.ix_(ROWS, ROWS)]), atol=1e-10)
+    expected = Z @ np.linalg.inv(Z.T @ K @ Z) @ Z.T
+    assert_allclose(found.scaled().residual(), expected, atol=1e-10)
 
 
-def test_weights_count_as_repeated_rows():
-    for kind, spectrum in spectra():
-        side = spectrum.smoother(IteratedTikhonov(2), 0.4)
-        weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])[:, None]
-        kernel = np.linalg.pinv(np.eye(N) - side.hat()) - np.eye(N)
-        root = weights**0.5
-        own = root * kernel[np.ix_(ROWS, ROWS)] * root.T
-        expected = np.linalg.inv(np.eye(6) + own)
-        assert_allclose(reduced(side, ROWS, weights).residual(), expected, atol=1e-11, err_msg=kind)
+@over(every(**kinds))
+def test_weights_count_as_repeated_rows(kind, constant):
+    side = spectrum_of(kind, constant).smoother(IteratedTikhonov(2), 0.4)
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])
+    labels = np.random.default_rng(0).normal(size=6)
+    Z = np.eye(N) if constant is None else grids.complement(N)
+    kernel = Z @ (np.linalg.inv(Z.T @ side.residual() @ Z) - np.eye(Z.shape[1])) @ Z.T
+    system = kernel[np.ix_(ROWS, ROWS)] + np.diag(1.0 / weights)
+    if constant is None:
+        dual, mean = np.linalg.solve(system, labels), 0.0
+    else:
+        dual, mean = grids.bordered(system, labels)
+    root = weights[:, None] ** 0.5
+    found = reduced(side, ROWS, weights[:, None]).smooth(root * labels[:, None]) / root
+    assert_allclose(found[:, 0], kernel[np.ix_(ROWS, ROWS)] @ dual + mean, atol=1e-10)
 
 
 def test_nothing_that_leaves_leaves_the_side_as_it_is():
-    for _, spectrum in spectra():
-        side = spectrum.smoother(Tikhonov(), 0.4)
-        assert reduced(side, np.arange(N)) is side
+    side = spectrum_of("full").smoother(Tikhonov(), 0.4)
+    assert reduced(side, np.arange(N)) is side
 
 
 def test_digits_that_are_lost_of_hidden_rows_are_counted():
