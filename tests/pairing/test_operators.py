@@ -42,28 +42,23 @@ def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.nda
     return np.kron(H, task_H), np.kron(R, np.eye(len(task_R))) + np.kron(H, task_R)
 
 
-@over(covering(**kinds_of_both, model=MODELS, shape=[(5, 4), (3, 6)]))
-def test_hat_residual_and_kernel(model, kinds, shape):
-    given = grids.holes(model, shape, kinds=kinds, alpha=0.3, task_alpha=0.5)
-    hat, residual = dense(given)
-    grids.close(matrix_of(given.operators.hat, shape), hat, 1e-12)
-    grids.close(matrix_of(given.operators.residual, shape), residual, 1e-12)
-    grids.close(matrix_of(given.operators.kernel, shape), given.P, 1e-12)
-    assert given.operators.ridge == given.ridge
-
-
 @over(lines("alpha task_alpha", *LAMBDAS))
-@over(every(kinds=[("full", "full"), ("singular", "full"), ("thin", "primal")], model=MODELS))
-def test_digits_from_small_to_large_regularisation(model, kinds, alpha, task_alpha):
+@over(covering(kinds=[*product(KINDS, KINDS)], model=MODELS, shape=[(5, 4), (3, 6)]))
+def test_hat_residual_and_kernel(model, kinds, shape, alpha, task_alpha):
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
-    shape = (7, 6)
     given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
+    digits = 2e-9 if min(alpha, task_alpha) < 1e-3 else 1e-11
     if model == "kronecker":
         hat, residual = dense(given)
     else:
         hat, residual = two_step(given, alpha, task_alpha)
-    grids.close(matrix_of(given.operators.hat, shape), hat, 2e-9)
-    grids.close(matrix_of(given.operators.residual, shape), residual, 2e-9)
+    grids.close(matrix_of(given.operators.hat, shape), hat, digits)
+    grids.close(matrix_of(given.operators.residual, shape), residual, digits)
+    grids.close(matrix_of(given.operators.kernel, shape), given.P, max(digits, 1e-11))
+    cells = np.arange(0, hat.shape[0], 2)
+    block = given.operators.residual_block(*np.divmod(cells, shape[1]))
+    grids.close(block, residual[np.ix_(cells, cells)], digits)
+    assert given.operators.ridge == given.ridge
 
 
 @over(every(**kinds_of_both, model=MODELS))
@@ -79,19 +74,6 @@ def test_blocks_of_the_residual(model, kinds):
     ):
         block = given.operators.residual_block(*np.divmod(cells, 5))
         grids.close(block, expected[np.ix_(cells, cells)], 1e-12)
-
-
-@over(every(alpha=[1e-6, 1e-2, 1.0, 1e6], model=MODELS))
-def test_blocks_keep_small_residuals(model, alpha):
-    given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
-    if model == "kronecker":
-        expected = dense(given)[1]
-    else:
-        expected = two_step(given, alpha, alpha)[1]
-    cells = np.arange(0, 30, 2)
-    grids.close(
-        given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9
-    )
 
 
 @over(every(**kinds_of_both, model=MODELS))
@@ -123,18 +105,6 @@ def test_which_part_carries_the_digits(model):
     ):
         given = grids.holes(model, (9, 8), kinds=kinds, alpha=alpha, task_alpha=alpha)
         assert given.operators.prefers_residual is expected
-
-
-@over(every(model=MODELS))
-def test_operations_leave_grids_alone(model):
-    for kinds in (("full", "full"), ("thin", "primal")):
-        given = grids.holes(model, (6, 5), kinds=kinds)
-        grid = np.random.default_rng(2).normal(size=(6, 5))
-        before = grid.copy()
-        for operation in (given.operators.hat, given.operators.residual, given.operators.kernel):
-            image = operation(grid)
-            image *= 0.0
-            assert_array_equal(grid, before)
 
 
 def test_costs_count_multiplications():
