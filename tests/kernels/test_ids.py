@@ -123,15 +123,6 @@ def test_gram_of_frames(kind, features):
         gram(first, named(B, OTHERS, ("f", "i", "h"), kind))
 
 
-def test_sums_and_products_of_frames_are_frames(features):
-    A, _ = features
-    first = named(A, NAMES, FEATURES, "pandas")
-    for combination in (Sum(("linear", "rbf")), Product(("linear", "rbf"))):
-        check(combination(first), combination(A), NAMES, NAMES, "pandas")
-        diagonal = combination.diagonal(first)
-        assert_allclose(np.asarray(diagonal), combination.diagonal(A))
-
-
 def test_a_diagonal_of_pandas_keeps_its_ids(features):
     A, B = features
     first = named(A, NAMES, FEATURES, "pandas")
