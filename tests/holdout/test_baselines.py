@@ -382,13 +382,3 @@ def test_too_large_a_grid_is_refused(monkeypatch):
         NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"
     ):
         grid_baselines(np.zeros((40, 30)), "B")
-
-
-def test_units_of_one_in_any_order_are_single_ones():
-    Y = np.random.default_rng(0).normal(size=(5, 4))
-    rows = np.array([3, 0, 4, 1, 2])
-    columns = np.array([2, 0, 3, 1])
-    for setting in "BCD":
-        found = grid_baselines(Y, setting, Units((rows, columns)))
-        for name, expected in grid_baselines(Y, setting).items():
-            assert_allclose(found[name], expected, err_msg=f"{setting} {name}")

@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
 from problems import COMPLETE
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 transductive = partial(refit, fixed_penalty=True)
 
@@ -43,12 +43,6 @@ def test_equals_the_transductive_solve(cases, legal, filter, shape, kinds, alpha
     labels = labels_of(setting, shape) if grouped else {}
     found = holdout(problem, setting, **labels)
     assert cases.error(found, transductive(problem, setting, **labels)) <= 1e-8
-
-
-@over(every(setting="ABCD"))
-def test_sides_may_have_different_filters(cases, setting):
-    problem = cases.problem("two_step", alpha=1.2, filter=SpectralCutoff(), task_filter=Tikhonov())
-    assert cases.error(holdout(problem, setting), transductive(problem, setting)) <= 1e-9
 
 
 @over(covering(filter=FILTERS[:3], setting="BCD"))

@@ -148,10 +148,3 @@ def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
     }[setting]
     for twin in (refit, transductive):
         assert_allclose(twin(problem, setting, **labels), np.zeros((m, q)), atol=1e-14)
-
-
-def test_labels_may_be_of_any_kind(cases):
-    problem = cases.problem("two_step")
-    numbers = refit(problem, "D", groups=[0, 0, 1, 1, 1, 2, 2], task_groups=[5, 5, 5, 7, 7])
-    words = refit(problem, "D", groups=list("bbaaacc"), task_groups=np.array(list("xxxyy")))
-    assert_allclose(words, numbers, rtol=0)

@@ -7,17 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kernel
 
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import Product, Sum, gram, normalize
 from sweeps import every, over
-
-
-def kernels(count: int, n_a: int = 4, n_b: int = 3) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    return [rng.random((n_a, n_b)) for _ in range(count)]
 
 
 @over(every(n=[1, 2, 7]))
@@ -60,21 +54,6 @@ def test_normalize_takes_what_is_similar_to_nothing_to_zero():
     assert_array_equal(normalize(K), [[0, 0], [0, 1]])
 
 
-@over(every(combination=[Sum, Product]))
-def test_blocks_are_left_alone_and_precision_is_that_of_the_finest(combination):
-    grams = kernels(2)
-    before = copy.deepcopy(grams)
-    members = [lambda A, B, K=K: K for K in grams]
-    X = [np.ones((side, 1)) for side in grams[0].shape]
-    combination(members)(*X)
-    combination(members[:1])(*X)[:] = 7
-    assert_array_equal(grams, before)
-    coarse = [lambda A, B, K=K: K.astype(np.float32) for K in grams]
-    assert combination(coarse)(*X).dtype == np.float32
-    assert combination([coarse[0], members[1]])(*X).dtype == np.float64
-    assert combination([lambda A, B: np.ones((len(A), len(B)), dtype=int)])(*X).dtype == np.float64
-
-
 def test_whole_exponents_take_negative_entries():
     K = np.array([[1.0, -0.5], [-0.5, 1.0]])
     members = [lambda A, B: np.abs(K), lambda A, B: K]
@@ -112,16 +91,6 @@ def test_product_of_kernels(library):
     assert_allclose(
         library.to_numpy(kernel(library.asarray(A), library.asarray(B))), expected, rtol=rtol
     )
-
-
-def test_combinations_nest_take_sparse_features_and_stay_symmetric():
-    A = np.random.default_rng(0).random((30, 9))
-    kernel = Product((Sum(("rbf", "linear")), "cosine"))
-    expected = (rbf_kernel(A) + linear_kernel(A)) * cosine_similarity(A)
-    K = gram(A, kernel=kernel)
-    assert_allclose(K, expected, rtol=1e-13)
-    assert_array_equal(K, K.T)
-    assert_allclose(kernel(sparse.csr_array(A)), expected, rtol=1e-13)
 
 
 @over(every(combination=[Sum, Product]))

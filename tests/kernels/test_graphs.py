@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import read_table
-from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.kernels import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
 
 
@@ -238,25 +238,6 @@ def test_edges_and_matrices_are_the_same_network():
     )
     for sparse in (csr_array(A), coo_matrix(A)):
         assert_array_equal(diffusion_kernel(sparse), K)
-
-
-def test_frames_of_a_network_keep_their_ids():
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
-    A = random_network(4, seed=2)
-    K = diffusion_kernel(A)
-    names = list("abcd")
-    frame = pandas.DataFrame(A, names, names)
-    answer = diffusion_kernel(frame[["c", "a", "d", "b"]])
-    assert answer.index.to_list() == answer.columns.to_list() == names
-    assert_array_equal(answer, K)
-    answer = diffusion_kernel(
-        polars.DataFrame({"node": names} | {name: A[:, j] for j, name in enumerate(names)})
-    )
-    assert answer.columns == ["node", *names]
-    assert_array_equal(answer[names].to_numpy(), K)
-    with pytest.raises(IdError, match="'x'"):
-        diffusion_kernel(frame.rename(columns={"a": "x"}))
 
 
 def test_diffusion_that_does_not_fit_is_refused(monkeypatch):

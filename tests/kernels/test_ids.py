@@ -79,16 +79,6 @@ def test_a_square_kernel_has_its_ids_on_both_sides(kind, similarity):
             function(strange)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_block_keeps_the_ids_of_either_side(kind, features):
-    A, B = features
-    block = A @ B.T
-    rows = (A * A).sum(axis=1)
-    columns = (B * B).sum(axis=1)
-    K = named(block, NAMES, OTHERS, kind)
-    check(normalize(K, rows, columns), normalize(block, rows, columns), NAMES, OTHERS, kind)
-
-
 def test_a_diagonal_is_matched_by_its_ids(features):
     pandas = pytest.importorskip("pandas")
     A, B = features

@@ -301,19 +301,6 @@ def test_scikit_learn_accepts_them(step, check):
     check(type(step).__name__, clone(step))
 
 
-def test_a_pipeline_takes_raw_sequences_for_new_proteins(any_engine):
-    rng = np.random.default_rng(0)
-    texts = random_sequences(9, 40, seed=2)
-    Y = rng.random((6, 3))
-    tasks = rng.random((3, 2))
-    K = {"precomputed": smith_waterman(texts)[0], "cosine": spectrum_kernel(texts, k=2)[0]}
-    for step, kernel in ((SmithWaterman(), "precomputed"), (KmerCounts(k=2), "cosine")):
-        pipeline = make_pipeline(step, TwoStepRidge(kernel=kernel, alpha=0.1))
-        pipeline.fit(texts[:6], Y, twostepridge__tasks=tasks)
-        model = TwoStepRidge(kernel="precomputed", alpha=0.1).fit(K[kernel][:6, :6], Y, tasks=tasks)
-        assert_allclose(pipeline.predict(texts[6:]), model.predict(K[kernel][6:, :6]), rtol=1e-10)
-
-
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_keep_their_ids(any_engine, kind):
     frames = pytest.importorskip(kind)

@@ -175,12 +175,3 @@ def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
     for given in (None, weights.tolist()):
         K = taxonomy_kernel([["a"] * n_ranks, ["b"] * n_ranks], weights=given)
         assert_array_equal(K, np.eye(2))
-
-
-def test_a_frame_on_either_side_makes_a_frame():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"class": ["M", "A"], "family": ["F", "K"]}, index=["cat", "crow"])
-    found = taxonomy_kernel([["M", "F"]], frame)
-    assert found.columns.tolist() == ["cat", "crow"]
-    assert_array_equal(found, [[1, 0]])
-    assert taxonomy_kernel(frame, [["M", "F"]]).index.tolist() == ["cat", "crow"]

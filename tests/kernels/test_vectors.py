@@ -190,18 +190,3 @@ def test_rbf_of_repeated_rows_is_exactly_one(gamma):
     moved = A.copy()
     moved[:, 0] += 1e-4
     assert_allclose(1.0 - np.diagonal(vectors.rbf(A, moved, gamma=gamma)), gamma * 1e-8, rtol=1e-3)
-
-
-def test_integers_lists_and_frames_are_features():
-    pandas = pytest.importorskip("pandas")
-    values = [[1, 0, 2], [0, 1, 1]]
-    expected = vectors.minmax(np.array(values, dtype=float))
-    assert expected.dtype == np.float64
-    for features in (
-        values,
-        np.array(values),
-        np.array(values, dtype=object),
-        pandas.DataFrame(values),
-    ):
-        assert_array_equal(vectors.minmax(features), expected)
-    assert vectors.linear(np.ones((1, 2), dtype=np.float32), np.ones((1, 2))).dtype == np.float64

@@ -155,19 +155,6 @@ def test_any_mixture_of_filters(method, shape, rank, filters):
     check(method, shape, rank, (0.9, 0.6), filters)
 
 
-def test_no_regularisation_projects_on_the_range_without_blowing_up():
-    """At λ = 0 a singular kernel gives the fit of least size, though φ(0) would be infinite."""
-    for shape in SHAPES[:3]:
-        X, T = (make_side(n, "singular", seed)[0] for seed, n in enumerate(shape))
-        Y = np.random.default_rng(0).normal(size=shape)
-        P, Q = (side @ np.linalg.pinv(side) for side in (X, T))
-        assert np.abs(P @ Y @ Q - Y).max() > 0.1  # the labels do not lie in the range
-        spectra = [spectrum_of(side, "gram", "float64") for side in (X, T)]
-        for method in METHODS[1:]:
-            model = pairing_of(method, spectra, (0.0, 0.0))
-            close(predicted(model, Y, X @ X.T, T @ T.T), P @ Y @ Q)
-
-
 # --- estimators -------------------------------------------------------------------------------------------
 
 

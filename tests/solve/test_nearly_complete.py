@@ -15,7 +15,6 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_work
-from sweeps import every, over
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
 SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
@@ -152,38 +151,6 @@ def test_singular_kernels(setting, free_mean, ranks, alpha):
 
 
 @pytest.mark.parametrize("setting", ["B", "C", "D"])
-@pytest.mark.parametrize("free_mean", [False, True])
-def test_whole_rows_and_columns_are_missing(setting, free_mean):
-    """A row and a column without labels, and several missing labels of one row, have predictions too."""
-    shape = (6, 7)
-    is_missing = np.zeros(shape, dtype=bool)
-    is_missing[2], is_missing[:, 4], is_missing[5, :3] = True, True, True
-    Case(1, shape, np.flatnonzero(is_missing), 0.1, free_mean).check(setting)
-
-
-@pytest.mark.parametrize("setting", ["B", "C", "D"])
-def test_features_of_fewer_directions_than_rows(setting):
-    """A linear kernel of features has a truncated spectrum; predictions equal those of the precomputed kernel."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(9, 2))
-    Y = rng.normal(size=(12, 9))
-    Y.flat[[5, 40, 41]] = np.nan
-    for intercept in (False, True):
-        options = {"kernel": "linear", "task_kernel": "linear", "fit_intercept": intercept}
-        pairing = KroneckerRidge(0.3, **options).fit(X, Y, tasks=T).fitted_.problem.pairing
-        assert operators_of(pairing).is_truncated
-        case = Case(0, Y.shape, 1, 0.3, intercept)
-        rows, columns = np.divmod(np.arange(Y.size), Y.shape[1])
-        left, right = ((side @ side.T + intercept) for side in (X, T))
-        case.Y, case.observed, case.pairing = Y, np.nonzero(~np.isnan(Y)), pairing
-        case.kernel = left[np.ix_(rows, rows)] * right[np.ix_(columns, columns)]
-        case.y = Y[case.observed]
-        case.shift = case.y.mean() if intercept else 0.0
-        case.check(setting)
-
-
-@pytest.mark.parametrize("setting", ["B", "C", "D"])
 def test_many_missing_labels_of_large_systems(setting):
     """Systems of many missing labels are factorised one by one."""
     Case(2, (10, 14), 60, 0.1, True).check(setting)
@@ -283,40 +250,3 @@ def test_positive_systems():
         assert_allclose(solve_positive(systems.copy(), right), expected, rtol=1e-9)
         with pytest.raises(np.linalg.LinAlgError):
             solve_positive(0.0 * systems, right)
-
-
-@over(every(setting=list("ABCD"), fit_intercept=[False, True]))
-def test_pairs_without_a_label_leave_their_whole_group_out(setting, fit_intercept):
-    """Each group has the labels of one row or column, but also rows, columns or pairs without labels."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(7, 3))
-    T = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(7, 6))
-    Y[2, :] = np.nan
-    Y[:, 4] = np.nan
-    groups = np.array([0, 1, 3, 3, 4, 5, 6])
-    task_groups = np.array([0, 1, 2, 3, 3, 5])
-    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
-    model = KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels).fit(X, Y, tasks=T)
-    if setting == "A":
-        cells = np.repeat(groups[:, None], 6, axis=1)
-        found = model.holdout("A", cells=cells)
-    else:
-        cells = groups[:, None] if setting == "B" else task_groups[None, :]
-        given = {"groups": groups} if setting in "BD" else {}
-        given |= {"task_groups": task_groups} if setting in "CD" else {}
-        found = model.holdout(setting, **given)
-    for i, j in np.ndindex(Y.shape):
-        same_row = groups == groups[i]
-        same_column = task_groups == task_groups[j]
-        part = Y.copy()
-        if setting in "ABD":
-            part[same_row, :] = np.nan
-        if setting in "CD":
-            part[:, same_column] = np.nan
-        refitted = (
-            KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels)
-            .fit(X, part, tasks=T)
-            .predict()
-        )
-        assert_allclose(found[i, j], refitted[i, j], rtol=1e-8, atol=1e-10)

@@ -74,12 +74,6 @@ def test_labels_come_in_any_order_with_their_weights():
     assert Labels.of_pairs(*given, expected.shape).weights is None
 
 
-def test_labels_in_order_are_not_copied():
-    given, _, _ = labels(SHAPES["tall"])
-    found = Labels.of_pairs(given.places, given.values, given.shape)
-    assert found.values is given.values
-
-
 def test_a_pair_twice_is_refused():
     twice = sparse.coo_array(([1.0, 2.0, 3.0], ([1, 0, 1], [2, 0, 2])), shape=(2, 3))
     message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
@@ -103,25 +97,6 @@ def test_sparse_matrices_of_the_same_places(shape, weighted):
     assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
     assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
     assert found.sums(0).dtype == found.values.dtype
-
-
-@over(every(shape=SHAPES, weighted=[False, True]))
-def test_parts_have_the_labels_of_the_whole(shape, weighted):
-    found, Y, weights = labels(shape, weighted=weighted)
-    rng = np.random.default_rng(2)
-    mask = rng.random(found.size) < 0.5
-    for part in (found.take(mask), found.take(np.flatnonzero(mask))):
-        assert part.shape == found.shape
-        assert_array_equal(part.values, Y[tuple(places[mask] for places in found.places)])
-        assert (part.weights is None) is (not weighted)
-    rows, columns = (np.flatnonzero(rng.random(n) < 0.6) for n in Y.shape)
-    part = found.part(rows, columns)
-    grid = np.full((rows.size, columns.size), np.nan)
-    assert part.shape == grid.shape
-    grid[part.places] = part.values
-    assert_array_equal(grid, Y[np.ix_(rows, columns)])
-    if weighted:
-        assert_array_equal(part.weights, weights[np.ix_(rows, columns)][part.places])
 
 
 # --- products ----------------------------------------------------------------------------------------------------

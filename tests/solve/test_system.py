@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._array import to_numpy
-from dyadlearn.filters import IteratedTikhonov, Tikhonov
+from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from dyadlearn.solve.observed import ObservedSystem, PairProducts
 from dyadlearn.spectrum import Spectrum
-from problems import ALL_MODELS, PATTERNS, SHAPES, bordered, close, holes, spectrum
+from problems import ALL_MODELS, PATTERNS, SHAPES, close, holes
 from sweeps import covering, every, lines, over
 
 KINDS = {
@@ -185,29 +185,6 @@ def test_labels_where_no_feature_is():
     solution = system.solve()
     assert_array_equal(system.fitted(solution), [0.0, 0.0])
     assert (solution.n_iter, solution.converged) == (0, True)
-
-
-def test_other_filters_have_their_own_pair_kernel():
-    given = holes("two-step", (9, 7), "50%")
-    for constant in (None, "free"):
-        rng = np.random.default_rng(3)
-        rows, columns = (
-            spectrum("full", rng.normal(size=(n, n)), constant=constant).smoother(kind, alpha)
-            for n, kind, alpha in ((9, IteratedTikhonov(3), 0.7), (7, Tikhonov(), 2.0))
-        )
-        operators = TwoStep(rows, columns)
-        at = np.flatnonzero(given.observed)
-        U, V = (side.spectrum.vectors for side in (rows, columns))
-        both = np.kron(U, V)
-        P = (both * operators.kernel_values.ravel()) @ both.T
-        matrix = P[np.ix_(at, at)] + operators.ridge * np.eye(at.size)
-        y = given.Y.ravel()[at]
-        if constant:
-            dual, mean = bordered(matrix, y)
-        else:
-            dual, mean = (np.linalg.solve(matrix, y), 0.0)
-        solution = ObservedSystem.of(operators, pairs(given.Y)).solve(tol=1e-13)
-        close(everywhere(operators, solution).ravel(), P[:, at] @ dual + mean, 1e-9)
 
 
 # --- preconditioning -----------------------------------------------------------------------------------------------
