@@ -110,18 +110,6 @@ def hat_and_residual(
     return Z @ H @ Z.T + 1.0 / len(K), Z @ R @ Z.T
 
 
-def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = False) -> np.ndarray:
-    """Return what takes the labels of some rows to predictions for all (n, n seen), centred anew if with a constant."""
-    own = K[np.ix_(seen, seen)]
-    rows = K[:, seen]
-    if constant:
-        rows = rows - own.mean(axis=0)
-        rows, own = (
-            kernel - kernel.mean(axis=1, keepdims=True) for kernel in (rows, own - own.mean(axis=0))
-        )
-    return rows @ np.linalg.inv(own + alpha * np.eye(len(own))) + constant / len(own)
-
-
 def two_step_pairs(
     K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float, constant: bool
 ) -> np.ndarray:

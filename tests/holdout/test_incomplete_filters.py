@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
@@ -58,10 +59,10 @@ class Squared(SpectralFilter):
         return alpha**2 / (values + alpha**2)
 
 
-def problem_of(cases, labels, name, kinds=("full", "full")) -> Problem:
+def problem_of(labels, name, kinds=("full", "full")) -> Problem:
     filter, alpha, task_filter, task_alpha = PAIRS[name]
     filters = {"filter": filter, "task_filter": task_filter}
-    return cases.problem(
+    return problems.problem(
         "two_step", (M, Q), kinds, alpha, task_alpha, **filters, tol=1e-13
     ).with_grid(labels)
 
@@ -75,9 +76,9 @@ def grouping(letter):
 
 
 @over(every(name=list(PAIRS)))
-def test_without_holes_it_is_the_closed_form(cases, name):
+def test_without_holes_it_is_the_closed_form(name):
     """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
-    problem = problem_of(cases, Y, name)
+    problem = problem_of(Y, name)
     for letter in "BCD":
         again = Folds(problem, Setting(letter), Units((GROUPS, TASK_GROUPS))).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)

@@ -11,6 +11,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 import fifty_digits
+import problems
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
@@ -38,9 +39,9 @@ def as_primal(spectrum):
 
 
 @over(every(primal=[False, True], method=["independent", *PAIRED]))
-def test_rows_of_leverage_one_are_named(cases, lonely, method, primal):
+def test_rows_of_leverage_one_are_named(lonely, method, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
     problem = posed(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
     for setting in "AB" if method == "independent" else "BD":
         with pytest.raises(LeverageError, match=r"\b1, 3\b"):
@@ -57,9 +58,9 @@ def test_rows_of_leverage_one_are_named(cases, lonely, method, primal):
 
 
 @over(every(primal=[False, True]))
-def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
+def test_cells_of_leverage_one_are_refused(lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
     cells = np.random.default_rng(0).integers(0, 5, size=(6, 4))
     for method, sides in (("two_step", (spectrum, lonely)), ("kronecker", (spectrum, tasks))):
         problem = posed(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
@@ -78,9 +79,9 @@ def test_vertices_of_leverage_one_are_refused(lonely, setting):
         holdout(problem, setting)
 
 
-def test_an_interpolating_cut_off_is_refused(cases):
+def test_an_interpolating_cut_off_is_refused():
     rng = np.random.default_rng(1)
-    spectrum, tasks = (Spectrum.from_gram(cases.gram(n, n, rng)) for n in (6, 4))
+    spectrum, tasks = (Spectrum.from_gram(problems.gram(n, n, rng)) for n in (6, 4))
     filters = {"filter": SpectralCutoff(), "task_filter": SpectralCutoff()}
     Y = rng.normal(size=(6, 4))
     with pytest.raises(LeverageError, match="6 of 6 .*0, 1, 2, 3, 4, 5"):
@@ -121,7 +122,7 @@ def rows_with_their_own_features(rng):
     )
 )
 @over(every(grouped=[False, True], primal=[False, True]))
-def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
+def test_leverage_one_is_never_answered_by_noise(method, setting, primal, grouped):
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
     refused = 0
     for seed in range(4):
@@ -136,7 +137,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
         if method == "independent":
             tasks = None
         else:
-            tasks = Spectrum.from_gram(cases.gram(q, q, rng))
+            tasks = Spectrum.from_gram(problems.gram(q, q, rng))
         # A task side that is not interpolated leaves slack in every cell.
         task_alpha = 0.0 if setting == "A" else 0.5
         problem = posed(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
@@ -148,7 +149,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
         except LeverageError:
             refused += 1
         else:
-            assert cases.error(found, refit(problem, setting, **labels)) < 1e-6, seed
+            assert problems.error(found, refit(problem, setting, **labels)) < 1e-6, seed
     assert refused > 0
 
 
@@ -188,17 +189,17 @@ def groups_of(setting, cells):
 
 
 @over(covering(legal=LEGAL, alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)], n_folds=[None, 2, 5]))
-def test_hold_out_without_regularisation_is_the_limit(cases, legal, alphas, n_folds):
+def test_hold_out_without_regularisation_is_the_limit(legal, alphas, n_folds):
     """At full rank the limit exists, and the two alphas of two-step models vanish together."""
     method, setting = legal
-    problem = cases.problem(method, (7, 5), alpha=alphas[0], task_alpha=alphas[1])
+    problem = problems.problem(method, (7, 5), alpha=alphas[0], task_alpha=alphas[1])
     groups = {}
     if n_folds is not None:
         groups = groups_of(setting, np.random.default_rng(0).integers(0, n_folds, size=(7, 5)))
     found = holdout(problem, setting, **groups)
-    assert cases.error(found, refit(problem, setting, **groups)) <= 1e-8
+    assert problems.error(found, refit(problem, setting, **groups)) <= 1e-8
     tiny = problem.at(*(alpha or 1e-9 for alpha in alphas))
-    assert cases.error(found, holdout(tiny, setting, **groups)) <= 1e-5
+    assert problems.error(found, holdout(tiny, setting, **groups)) <= 1e-5
 
 
 @over(
@@ -208,20 +209,22 @@ def test_hold_out_without_regularisation_is_the_limit(cases, legal, alphas, n_fo
         method=PAIRED,
     )
 )
-def test_singular_kernels_without_leverage_one_are_least_squares(cases, method, setting, kinds):
+def test_singular_kernels_without_leverage_one_are_least_squares(method, setting, kinds):
     """A null space that every row shares leaves each row to be predicted, by least squares of least norm."""
-    problem = cases.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
-    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-8
+    problem = problems.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
+    assert problems.error(holdout(problem, setting), refit(problem, setting)) <= 1e-8
 
 
-def test_alpha_zero_of_iterated_tikhonov(cases):
+def test_alpha_zero_of_iterated_tikhonov():
     """Its residual vanishes as its own power of alpha, which the formulas cancel."""
-    problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2))
+    problem = problems.problem(
+        "two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2)
+    )
     for setting in "BCD":
         exact = holdout(problem.at(0.0, 0.0), setting)
         nearly = holdout(problem.at(1e-6, 1e-6), setting)
-        assert cases.error(nearly, exact) <= 1e-3
-        assert cases.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
+        assert problems.error(nearly, exact) <= 1e-3
+        assert problems.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
 
 
 # ---- blocks that are singular though no single row is
@@ -267,7 +270,7 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
 
 
 @over(every(alpha=[0.0, 1e-12, 1e-6]))
-def test_twins_in_a_network_are_refused_or_right(cases, alpha):
+def test_twins_in_a_network_are_refused_or_right(alpha):
     """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
     outcomes = set()
     for seed in range(2):
@@ -289,7 +292,8 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
                     tolerance = 1e-6 if alpha != 1e-12 else 0.1
                     some = np.add.outer(np.arange(5), np.arange(5)) % 3 == 0
                     assert (
-                        cases.error(found[some], refit(problem, "D", where=some)[some]) < tolerance
+                        problems.error(found[some], refit(problem, "D", where=some)[some])
+                        < tolerance
                     )
                     outcomes.add("right")
     assert outcomes == ({"refused", "right"} if alpha == 0 else {"right"})
@@ -324,10 +328,10 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
                 assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)
 
 
-def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
+def test_cells_that_hang_on_less_than_the_precision_are_refused():
     """One side leaves 1e-24 of its labels, the other none of one direction: without both labels nothing is known."""
     rng = np.random.default_rng(0)
-    rows = Spectrum.from_gram(1e6 * cases.gram(4, 4, rng))
+    rows = Spectrum.from_gram(1e6 * problems.gram(4, 4, rng))
     columns = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.3]]))
     filters = {"filter": IteratedTikhonov(2), "task_filter": SpectralCutoff()}
     problem = posed("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)

@@ -106,9 +106,9 @@ def test_filters_are_applied_to_what_remains(setting):
 
 
 @over(lines("method setting", *LEGAL))
-def test_large_grids_are_fitted_as_small_ones(cases, method, setting, monkeypatch):
+def test_large_grids_are_fitted_as_small_ones(method, setting, monkeypatch):
     for alpha in (0.0, 1e-6):
-        problem = cases.problem(method, (4, 3), alpha=alpha, task_alpha=alpha)
+        problem = problems.problem(method, (4, 3), alpha=alpha, task_alpha=alpha)
         labels = labels_for(setting, problem.Y.shape, method)
         chosen = labels if alpha else {}
         small = refit(problem, setting, **chosen)
@@ -117,17 +117,17 @@ def test_large_grids_are_fitted_as_small_ones(cases, method, setting, monkeypatc
             assert_allclose(refit(problem, setting, **chosen), small, rtol=1e-8, atol=1e-9)
 
 
-def test_a_refit_that_does_not_converge_says_so(cases, monkeypatch):
+def test_a_refit_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(dense_module, "_DENSE_CELLS", 0)
     monkeypatch.setattr(dense_module, "_MAX_STEPS", 2)
     cells = np.random.default_rng(0).integers(0, 2, size=(7, 5))
     with pytest.warns(RuntimeWarning, match=r"stopped after 2 steps at a relative residual of"):
-        refit(cases.problem("kronecker"), "A", cells=cells)
+        refit(problems.problem("kronecker"), "A", cells=cells)
 
 
 @over(lines("method setting", *LEGAL))
-def test_where_computes_only_what_is_wanted(cases, method, setting):
-    problem = cases.problem(method, (4, 3))
+def test_where_computes_only_what_is_wanted(method, setting):
+    problem = problems.problem(method, (4, 3))
     where = np.random.default_rng(0).random(problem.Y.shape) < 0.3
     for twin in (refit, transductive):
         complete = twin(problem, setting)
@@ -137,8 +137,8 @@ def test_where_computes_only_what_is_wanted(cases, method, setting):
 
 
 @over(lines("method setting", *(case for case in LEGAL if case[0] != "network")))
-def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
-    problem = cases.problem(method)
+def test_nothing_to_learn_from_predicts_zero(method, setting):
+    problem = problems.problem(method)
     m, q = problem.Y.shape
     labels = {
         "A": {"cells": np.zeros((m, q))},

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fifty_digits
+import problems
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
@@ -24,25 +25,25 @@ ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 
 
 @over(covering(sign=[1, -1], kind=KINDS, setting="ABCD", n=[4, 5], alpha=ALPHAS[::2], strength=3))
-def test_equals_refitting(cases, setting, kind, sign, n, alpha):
-    problem = cases.problem("network", (n, n), (kind, kind), alpha, sign=sign)
-    allowed = 1e-8 if kind == "full" else cases.tolerance(problem)
-    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= allowed
+def test_equals_refitting(setting, kind, sign, n, alpha):
+    problem = problems.problem("network", (n, n), (kind, kind), alpha, sign=sign)
+    allowed = 1e-8 if kind == "full" else problems.tolerance(problem)
+    assert problems.error(holdout(problem, setting), refit(problem, setting)) <= allowed
 
 
 @over(every(sign=[1, -1], setting="ABCD"))
-def test_alpha_zero_is_the_limit(cases, setting, sign):
-    problem = cases.problem("network", (6, 6), alpha=0.0, sign=sign)
-    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
+def test_alpha_zero_is_the_limit(setting, sign):
+    problem = problems.problem("network", (6, 6), alpha=0.0, sign=sign)
+    assert problems.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
     nearly = holdout(problem.at(1e-9), setting)
-    assert cases.error(holdout(problem, setting), nearly) <= 1e-6
+    assert problems.error(holdout(problem, setting), nearly) <= 1e-6
 
 
 @over(every(setting="ABCD"))
-def test_other_filters(cases, setting):
+def test_other_filters(setting):
     filters = {"filter": IteratedTikhonov(3), "task_filter": IteratedTikhonov(3)}
     for sign in (1, -1):
-        problem = cases.problem("network", (6, 6), alpha=0.7, sign=sign, **filters)
+        problem = problems.problem("network", (6, 6), alpha=0.7, sign=sign, **filters)
         assert_allclose(
             holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12
         )
@@ -73,10 +74,10 @@ def test_filters_that_leave_little_of_all_directions_keep_their_digits(seed):
 
 
 @over(every(sign=[1, -1], alpha=[1e-3, 1.0, 1e3]))
-def test_small_networks(cases, alpha, sign):
+def test_small_networks(alpha, sign):
     """Of three vertices one is left in D, of two none: where there is nothing to learn from, nothing is said."""
     for n in (1, 2, 3):
-        problem = cases.problem("network", (n, n), alpha=alpha, sign=sign)
+        problem = problems.problem("network", (n, n), alpha=alpha, sign=sign)
         for setting in "ABCD":
             if (n == 1 and setting != "A") or (n == 2 and setting == "D"):
                 with pytest.raises(ValueError, match="^No label remains to learn from"):
@@ -88,8 +89,8 @@ def test_small_networks(cases, alpha, sign):
 
 
 @over(every(sign=[1, -1], alpha=[1e-10, 1e-3]))
-def test_an_edge_leaves_in_both_directions_beside_missing_labels(cases, sign, alpha):
-    problem = cases.problem("network", (6, 6), alpha=alpha, sign=sign)
+def test_an_edge_leaves_in_both_directions_beside_missing_labels(sign, alpha):
+    problem = problems.problem("network", (6, 6), alpha=alpha, sign=sign)
     labels = problem.Y.copy()
     labels[1, 4] = labels[4, 1] = np.nan
     incomplete = problem.with_grid(labels)
