@@ -246,18 +246,6 @@ def test_all_routes_have_the_same_models(name, intercept):
         assert_allclose(models[..., row], found.refitted([row])[M:], rtol=1e-9, atol=1e-9)
 
 
-@over(every(model=list(MODELS), transposed=[False, True]))
-def test_separate_functions_of_rows_do_not_count_for_new_rows(model, transposed):
-    """The estimators themselves are fitted again: identity shares change the constants of both kernels."""
-    found = case(model, "most", transposed=transposed)
-    X, T, _ = data()
-    models = found.intervals._jackknife.predictions(new_rows(found))
-    for row in range(found.m):
-        Y = found.Y.copy()
-        Y[row] = np.nan
-        other = clone(found.fitted).fit(X[:M], Y.T if transposed else Y, tasks=T[:Q])
-        wanted = other.predict(None, T[Q:]).T if transposed else other.predict(X[M:])
-        assert_allclose(models[..., row], wanted, rtol=1e-9, atol=1e-9)
 
 
 @over(every(name=["missing", "spectrum"], intercept=[True, False], kernel_name=["rbf", "linear"]))

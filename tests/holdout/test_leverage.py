@@ -188,7 +188,15 @@ def groups_of(setting, cells):
     return groups | ({"task_groups": [0, 1, 1, 2, 2]} if setting in "CD" else {})
 
 
-@over(covering(legal=LEGAL, alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)], n_folds=[None, 2, 5]))
+@over(
+    covering(
+        legal=LEGAL,
+        alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)],
+        n_folds=[None, 2, 5],
+        where=lambda legal, alphas, **_: legal[0] == "two_step" or alphas[0] == alphas[1],
+        strength=3,
+    )
+)
 def test_hold_out_without_regularisation_is_the_limit(legal, alphas, n_folds):
     """At full rank the limit exists, and the two alphas of two-step models vanish together."""
     method, setting = legal
