@@ -246,8 +246,6 @@ def test_all_routes_have_the_same_models(name, intercept):
         assert_allclose(models[..., row], found.refitted([row])[M:], rtol=1e-9, atol=1e-9)
 
 
-
-
 @over(every(name=["missing", "spectrum"], intercept=[True, False], kernel_name=["rbf", "linear"]))
 def test_models_that_interpolate(name, intercept, kernel_name):
     """With a linear kernel this is ordinary least squares."""
