@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # mypy does not find names that a star import takes from anot
     from dyadlearn.diagnostics.calibration import *
     from dyadlearn.diagnostics.comparing import *
     from dyadlearn.diagnostics.explaining import *
+    from dyadlearn.diagnostics.mixed import *
     from dyadlearn.diagnostics.permutation import *
     from dyadlearn.diagnostics.recommending import *
     from dyadlearn.diagnostics.screening import *
@@ -34,6 +35,7 @@ __all__ = [
     "KroneckerRidgeCV",
     "Landmarks",
     "LearnedKernelRidge",
+    "MultiwayRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairKernelRidgeCV",
@@ -54,6 +56,7 @@ __all__ = [
     "load",
     "nested_score",
     "permutation_test",
+    "predict_table",
     "read_features",
     "recommend",
     "save",

@@ -837,8 +837,8 @@ def averaged_pairs(
         Name of the weights in messages.
     """
     n_rows = len(first)
-    values = _values_of_rows(y, n_rows)
-    of_rows = _weights_of_rows(weights, weights_name, n_rows)
+    values = values_of_rows(y, n_rows)
+    of_rows = weights_of_rows(weights, weights_name, n_rows)
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
     no_weight = (of_rows == 0) & ~no_id & ~no_value
@@ -875,7 +875,7 @@ def averaged_pairs(
     )
 
 
-def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
+def values_of_rows(y: Any, n_rows: int) -> np.ndarray:
     """Return the value of each row of a long table, NaN where it is missing; raise if one is infinite."""
     values = read_numbers(y, "y", n_rows)
     if np.isinf(values).any():
@@ -884,7 +884,7 @@ def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
     return values
 
 
-def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
+def weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
     """Return the weight of each row of a long table, 1 without weights; raise if one is negative or infinite."""
     if weights is None:
         return np.ones(n_rows)

@@ -319,6 +319,11 @@ class Spectrum(Stored):
         return matmul(self._features, self.components / self._roots)
 
     @property
+    def sparse_features(self) -> Array | None:
+        """The decomposed features if they are sparse, not centred and with a constant if there is one; else None."""
+        return self._features
+
+    @property
     def has_free_constant(self) -> bool:
         """Whether the last direction is an unpenalised constant."""
         return self.constant == "free"

@@ -464,7 +464,7 @@ def test_wrong_words_are_one_sentence(tables, run, words, message):
 def test_instances_are_asked_for(tables, run):
     ran = run("tune", tables.labels, "--tasks", tables.tasks, "-o", tables.folder / "m.dyad")
     assert (ran.code, ran.out) == (2, "")
-    assert "Missing option '--instances'" in ran.err
+    assert "Give the instances by --instances, or name columns of the table by --smiles" in ran.err
 
 
 def test_constant_labels_have_one_note(tables, run, put):

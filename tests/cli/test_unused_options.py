@@ -117,7 +117,7 @@ UNUSED = {
     "evaluate MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes "
     "with "
-    "--instances-smiles or --tasks-smiles: add one",
+    "--instances-smiles, --tasks-smiles or --smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
     "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "contains sequences, but "
     "--tasks-smiles names a "

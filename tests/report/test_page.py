@@ -84,6 +84,7 @@ def test_a_page_is_whole(page):
         "Settings",
         "Landscape",
         "Held-out predictions",
+        "Similarity to training",
         "Contradicting labels",
         "Likeliest unobserved pairs",
         "Notes",
@@ -91,7 +92,7 @@ def test_a_page_is_whole(page):
     names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(set(names)) == len(names)
     targets = [attributes["href"][1:] for attributes, _ in found.all("a")]
-    assert len(targets) == 7
+    assert len(targets) == 8
     assert set(targets) <= set(names)
 
 

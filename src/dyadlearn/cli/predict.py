@@ -20,6 +20,7 @@ from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
+from dyadlearn.cli.predict_table import predict_table
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
@@ -154,6 +155,10 @@ def predict(options: Predict, terminal: Terminal) -> None:
     if options.explain:
         _explain(options, loaded, terminal)
         return
+    if options.table is not None:
+        _check_coverage(options)
+        predict_table(options, options.table, loaded, terminal)
+        return
     _check_asked(options, loaded)
     request = _request(options, loaded, terminal)
     predictor = _predictor(request, terminal)
@@ -171,13 +176,18 @@ def predict(options: Predict, terminal: Terminal) -> None:
 
 
 def _check_asked(options: Predict, loaded: Loaded) -> None:
-    """Raise if nothing is asked for, or if the coverage of intervals is impossible."""
+    """Raise if nothing is asked for, or if intervals are impossible."""
     has_known_pairs = options.pairs is not None and not loaded.model.grows
     if not options.instances and not options.tasks and not has_known_pairs:
         raise ValueError(
             "Give --instances or --tasks, or --pairs of training ids, which online models do not "
             "know."
         )
+    _check_coverage(options)
+
+
+def _check_coverage(options: Predict) -> None:
+    """Raise if the coverage of intervals is impossible."""
     coverage = options.interval
     if coverage is not None and not 0 < coverage < 1:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -20,6 +20,7 @@ from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.dyads import Dyads, names_of, read_dyads, read_groups
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, one_setting, save_model
+from dyadlearn.cli.one_table import names_of_columns
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.choosing import Better, better_of
@@ -169,6 +170,8 @@ class Tuned:
 
 def tune(options: Tune, terminal: Terminal) -> None:
     """Fit a model, write its file, and print its score beside those of baselines."""
+    if options.structures and options.sides is None:
+        options = replace(options, sides=names_of_columns(options.structures))
     with keeping_best(terminal.progress) as interrupts:
         _tune(options, terminal, interrupts)
     if interrupts.heard is not None:
@@ -211,7 +214,9 @@ def _fit(options: Tune, data: Dyads, params: dict[str, Any], names: SideNames) -
     column_ids = data.labels.column_ids
     groups = {
         "groups": read_groups(options.groups, row_ids, names.instances, data.smiles[0]),
-        "task_groups": read_groups(options.task_groups, column_ids, names.tasks, data.smiles[1]),
+        "task_groups": read_groups(
+            options.task_groups, column_ids, names.tasks, data.smiles[1], "task_groups"
+        ),
     }
     tried = _models_to_try(options)
     if len(tried) == 1:
@@ -228,7 +233,7 @@ def _models_to_try(options: Tune) -> tuple[str, ...]:
     if options.model != "online":
         return options.models
     # The regularisation of an online model is chosen by the search of the equivalent model.
-    return ("two-step",) if options.tasks else ("independent",)
+    return ("two-step",) if options.has("tasks") else ("independent",)
 
 
 def _common_figures(fit: Fit) -> dict[str, Any]:
@@ -313,6 +318,8 @@ def _loaded(tuned: Tuned, options: Tune) -> Loaded:
     origin: dict[str, Any] = {
         "files": dict(zip(names, (options.labels.name, *data.files), strict=True))
     }
+    if options.structures:
+        origin["columns"] = list(map(list, options.structures))
     origin |= {name: figures[name] for name in _ORIGIN if name in figures}
     # The header of a file is strict JSON, which has no NaN.
     origin["baselines"] = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +22,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_columns, best_in_rows
-from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at
+from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at, labels_of
 from dyadlearn.diagnostics.known_pairs import read_known
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations, TopPairs
 from dyadlearn.diagnostics.unobserved import (
@@ -36,7 +36,7 @@ from dyadlearn.diagnostics.unobserved import (
     zeros_are_unobserved,
 )
 from dyadlearn.exceptions import IdError
-from dyadlearn.models.fitted import Fitted, predicting
+from dyadlearn.models.fitted import Fitted, FittedRidge, predicting
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
@@ -158,8 +158,8 @@ def top_pairs(
     """Return the unobserved pairs of the whole grid with the highest predictions.
 
     Zeros that count as not observed are ranked by held-out predictions, missing labels by the
-    predictions of the model. The grid is computed in blocks of rows. Ties are resolved by the order
-    of rows.
+    predictions of the model. If the labels are a list of pairs, the grid is computed in blocks of
+    rows. Ties are resolved by the order of rows.
 
     In a network each pair is listed once; for antisymmetric labels, in the direction with a
     positive prediction. Pairs of a node with itself are left out, unless such a pair is observed.
@@ -191,9 +191,15 @@ def top_pairs(
     >>> top_pairs(model, n=2, sides=("user", "film")).columns()["film"]
     [2, 1]
     """
-    fitted, labels, chosen = asked_of(model, setting, n)
+    check_whole(n, "n")
+    fitted = fitted_of(model)
+    chosen = as_setting(setting)
     symmetry = fitted.symmetry
     names = side_names(sides, network=symmetry != 0)
+    options = _Options(None, n, chosen, zeros, cv, sides)
+    if _ranks_list(fitted, options):
+        return _top_of_list(cast(FittedRidge, fitted), n, names)
+    labels = labels_of(fitted)
     Y = labels.values
     zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), zeros)
     has_zeros = zeros and bool((Y == 0).any())
@@ -347,6 +353,10 @@ def _for_ids(
     model: Any, ids: Any, axis: int, options: _Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for known rows (axis 0) or columns (axis 1)."""
+    if not getattr(model, "grows", False):
+        fitted = fitted_of(model)
+        if _ranks_list(fitted, options):
+            return _ranking_of_list(cast(FittedRidge, fitted), ids, axis, options).best(options.n)
     ranking = _ranking_of_ids(model, ids, axis, options)
     if ranking is None:
         return _held_out_lists(model, ids, axis, options)
@@ -506,6 +516,59 @@ def _ranking_of_ids(model: Any, ids: Any, axis: int, options: _Options) -> _Rank
     known = query.with_known(observed, options.known, trained.labels, labels.shape)
     expansion = fitted.expansion.transposed if axis else fitted.expansion
     return _Ranking(query, expansion, rows, None, known)
+
+
+def _ranks_list(fitted: Any, options: _Options) -> bool:
+    """Return whether the labels are a list of pairs, and the others are ranked by the predictions of the model itself.
+
+    Then no array of the shape of the grid is needed.
+    """
+    if not isinstance(fitted, FittedRidge) or fitted.tables is not None:
+        return False
+    labels = fitted.labels
+    is_list = labels.grid is None and labels.size < math.prod(labels.shape)
+    return is_list and not (options.zeros or options.hold_out or knows_rows(fitted.pairing))
+
+
+def _ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: _Options) -> _Ranking:
+    """Return the ranking for rows (axis 0) or columns of a list of labels, by the predictions of the model itself."""
+    check_whole(options.n, "n")
+    names = side_names(options.sides, network=fitted.is_network)
+    side = names.both[axis]
+    subjects, several = _subjects(ids, side)
+    side_ids = (fitted.instance_ids, fitted.task_ids)
+    shape = fitted.labels.shape
+    argument = "task" if axis else "instance"
+    places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
+    known = _observed_pairs(fitted, places, axis, shape[axis])
+    others = read_known(options.known, side_ids, shape, names, axis, options.zeros)
+    if others is not None:
+        known = sparse.csr_array(known + others[places])
+    query = _Query(
+        ids_at(side_ids[axis], places), several, axis, side_ids[1 - axis], Setting.A, names
+    )
+    whole = fitted.expansion.transposed if axis else fitted.expansion
+    expansion, rows = whole.by_training_rows()
+    return _Ranking(query, expansion, rows.take(places), None, known)
+
+
+def _top_of_list(fitted: FittedRidge, n: int, names: SideNames) -> TopPairs:
+    """Return the n best pairs that are not in a list of labels, by the predictions of the model itself."""
+    m = fitted.labels.shape[0]
+    observed = _observed_pairs(fitted, np.arange(m), 0, m)
+    expansion, rows = fitted.expansion.by_training_rows()
+    columns, scores = best_columns(expansion, rows, None, n, observed)
+    places, values = best_in_rows(scores.reshape(1, -1), n)
+    places = places[~np.isnan(values)]
+    if not places.size:
+        raise ValueError(
+            Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
+        )
+    best_rows = places // scores.shape[1]
+    best = columns.reshape(-1)[places]
+    ids = (ids_at(fitted.instance_ids, best_rows), ids_at(fitted.task_ids, best))
+    missing = np.full(places.size, np.nan)
+    return TopPairs(scores.reshape(-1)[places], missing, Setting.A.value, FROM_ALL, names, *ids)
 
 
 def _observed_pairs(

@@ -30,6 +30,7 @@ from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
+from dyadlearn._text import in_time
 from dyadlearn._threads import seconds_of
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout.folds import (
@@ -165,7 +166,7 @@ class Cost:
         return seconds_of(self.work)
 
     def __str__(self) -> str:
-        return f"about {_in_time(self.seconds)} and {in_bytes(self.memory)}"
+        return f"about {in_time(self.seconds)} and {in_bytes(self.memory)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -875,12 +876,3 @@ def check_enough_left(
             f"is only {counted}: "
             "give more, or fix alpha without a search."
         )
-
-
-def _in_time(seconds: float) -> str:
-    """Return a time in words, to one digit."""
-    if seconds < 1.0:
-        return "a second"
-    if seconds < 100.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min"

@@ -205,10 +205,10 @@ class GridModel(Predictor, stored=False):
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
             or both (D).
-        groups : array-like of shape (m,) or "identical", default=None
+        groups : array-like of shape (m,), "identical" or "similar:0.6", default=None
             Group of each instance (fold, cluster); a group is left out together. For B and D.
             "identical" leaves out instances with equal rows of the kernel together.
-        task_groups : array-like of shape (q,) or "identical", default=None
+        task_groups : array-like of shape (q,), "identical" or "similar:0.6", default=None
             Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
             Fold of each cell; a fold is left out together. For A. A sparse matrix stores a fold,

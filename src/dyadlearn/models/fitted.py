@@ -32,6 +32,7 @@ from dyadlearn.holdout.folds import warn_of_merged_groups
 from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_unlabelled, warn_of_unpredicted
 from dyadlearn.kernels.descriptions import own_ids
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models import reading
@@ -449,8 +450,12 @@ class Fitted(Predicting):
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
 
+    @abstractmethod
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
+
     def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
-        """Return groups of instances and of tasks, which may be "identical", in the order of the training data."""
+        """Return groups of instances and of tasks, which may be words, in the order of the training data."""
         return reading.groups_in_order(self, groups, task_groups)
 
     def in_folds(self, cells: Any) -> Any:
@@ -753,6 +758,10 @@ class FittedRidge(Fitted, Stored):
             return None
         spectrum = self.sides[axis].spectrum
         return nearly_identical_rows(spectrum.vectors, spectrum.values)
+
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of the training rows of a side by its kernel; None without such a side."""
+        return None if axis >= len(self.sides) else self.sides[axis].similarity()
 
     # --- predictions ----------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.folds import Fold
+from dyadlearn.kernels.similarity import THRESHOLD, Similarity, threshold_of
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models.side import KernelSpec, check_rows, side_size
 from dyadlearn.models.spec import ModelSpec
@@ -355,25 +356,51 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
     Parameters
     ----------
     data : Training or Fitted
-    groups, task_groups : array-like, None or "identical"
-        "identical" puts rows with equal descriptions into one group.
+    groups, task_groups : array-like, None, "identical", "similar" or "similar:0.6"
+        "identical" puts rows with equal descriptions into one group, and "similar" rows whose
+        normalised kernel is at least a threshold.
     """
-    found = []
+    in_order_of_labels = []
     sides = (
         ("groups", groups, data.form.row_ids),
         ("task_groups", task_groups, data.form.column_ids),
     )
     for axis, (name, given, ids) in enumerate(sides):
-        if isinstance(given, str) and given == "identical":
-            codes = data.identical(axis)
+        if isinstance(given, str):
+            in_order_of_labels.append(_described_groups(data, axis, name, given))
         else:
-            codes = None
-        if isinstance(given, str) and codes is None:
-            raise ValueError(
-                f"{name} must be one label per row, or 'identical' for features, found {given!r}."
+            in_order_of_labels.append(in_order(given, ids, None, name, n_columns=1))
+    return in_order_of_labels
+
+
+def _described_groups(data: Any, axis: int, name: str, word: str) -> np.ndarray:
+    """Return groups of rows with equal or similar descriptions; raise if there is no such word or description."""
+    threshold = threshold_of(word, name)
+    codes: np.ndarray | None = None
+    if word == "identical":
+        codes = data.identical(axis)
+    elif threshold is not None:
+        similarity = data.similarity(axis)
+        codes = None if similarity is None else similarity.groups(threshold)
+    if codes is None:
+        raise ValueError(
+            f"{name} must be one label per row, or 'identical' or 'similar:{THRESHOLD}' for "
+            f"features, found {word!r}."
+        )
+    if threshold is not None and len(codes) > 1 and codes.max() == 0:
+        side = ("instances", "tasks")[axis]
+        raise ValueError(
+            Message(
+                "All {n} {side} are one group, connected by similarities of at least {threshold:g}: "
+                "<{name}> needs a larger threshold, such as similar:{larger:g}.",
+                n=len(codes),
+                side=side,
+                threshold=threshold,
+                name=name,
+                larger=(1 + threshold) / 2,
             )
-        found.append(in_order(given, ids, None, name, n_columns=1) if codes is None else codes)
-    return found
+        )
+    return codes
 
 
 def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
@@ -694,6 +721,8 @@ class Training:
         Whether the table of each side is a kernel, with one column per row.
     feature_names : array of str or None
         Names of the features of the instances as scikit-learn knows them.
+    kernels : tuple of KernelSpec
+        Kernel of each side; linear if it is not given.
     """
 
     sides: tuple[Table, ...]
@@ -702,6 +731,7 @@ class Training:
     precision: str = "float64"
     are_kernels: tuple[bool, bool] = (False, False)
     feature_names: np.ndarray | None = None
+    kernels: tuple[KernelSpec, ...] = ()
 
     @property
     def has_tasks(self) -> bool:
@@ -721,6 +751,17 @@ class Training:
             return None
         codes_of = nearly_identical_rows if self.are_kernels[axis] else identical_rows
         return codes_of(self.sides[axis].values)
+
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of instances (axis 0) or tasks by their kernel; None if the side has no table."""
+        if axis >= len(self.sides):
+            return None
+        kernel: Any = "precomputed" if self.are_kernels[axis] else "linear"
+        params = None
+        if self.kernels:
+            kernel = self.kernels[axis].kernel
+            params = self.kernels[axis].params
+        return Similarity.of_table(self.sides[axis].values, kernel, params)
 
     def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Table:
         """Return the table of some instances (axis 0) or tasks; for a kernel, only the columns of `training`."""
@@ -769,7 +810,8 @@ def read_training(spec: ModelSpec, X: Any, y: Any, tasks: Any, sample_weight: An
     are_kernels = (spec.kernels[0].is_precomputed, spec.kernels[1].is_precomputed)
     precision = f"float{namespace(arrays[0]).finfo(dtype).bits}"
     weighted = with_weights(doubled, sample_weight, form)
-    return Training(tables, weighted, form, precision, are_kernels, feature_names)
+    more = (precision, are_kernels, feature_names, spec.kernels)
+    return Training(tables, weighted, form, *more)
 
 
 def _moved_together(
@@ -845,20 +887,19 @@ def _in_cheaper_form(
     pairing = spec.pairing_type(len(sides) > 1)
     weighted = weighted or labels.weights is not None
     m, q = labels.shape
-    if labels.grid is None:
-        if spec.takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
-            # Eigenvectors of both sides, rotated copies of them, and the pairs.
-            numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-            numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
-            remedy = "use fewer features of both sides, for example by Landmarks"
-            check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
-            return labels
-        labels = labels.dense()
+    takes_list = labels.grid is None and spec.takes_pairs
+    if takes_list and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+        # Eigenvectors of both sides, rotated copies of them, and the pairs.
+        numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
+        numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+        remedy = "use fewer features of both sides, for example by Landmarks"
+        check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
+        return labels
     complete = not weighted and labels.size == m * q
     steps = fit_numbers(pairing, (m, q), sides, complete=complete, weighted=weighted)
     purpose = max(steps, key=lambda name: steps[name])
     check_memory(8 * steps[purpose], labels.values, purpose)
-    return labels
+    return labels.dense()
 
 
 def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training, list[Any]]:

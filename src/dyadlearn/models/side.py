@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dyadlearn._array import (
     Array,
     copied,
@@ -30,6 +32,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError, PrecisionWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
@@ -163,6 +166,48 @@ class Side(Stored):
     def is_primal(self) -> bool:
         """Whether coefficients belong to features (primal) and not to training rows (dual)."""
         return self.spectrum.components is not None
+
+    def similarity(self) -> Similarity:
+        """Return the normalised kernel between the training rows, without a constant."""
+        rows = self._original_rows()
+        if rows is not None:
+            return Similarity.of_table(rows, self.spec.kernel, self.spec.params)
+        return Similarity.of(self.spectrum.n_rows, self._uncentred_rows)
+
+    def _original_rows(self) -> Array | None:
+        """Return the features of the training rows if they are stored; else None."""
+        if not self._needs_kernel:
+            features = self.spectrum.sparse_features
+            # A constant may be their last column.
+            return None if features is None else features[:, : self.n_columns]
+        if self.spec.is_linear and self.feature_means is not None:
+            return self.features + self.feature_means
+        return self.features
+
+    def _uncentred_rows(self, places: np.ndarray) -> Array:
+        """Return rows (b, n) of the decomposed kernel between training rows, not centred and without a constant."""
+        spectrum = self.spectrum
+        rows = (take_rows(spectrum.vectors, places) * spectrum.values) @ spectrum.vectors.T
+        if self.spec.constant == "feature":
+            return rows - spectrum.level
+        common = 0.0
+        means = self.kernel_means
+        if means is not None:
+            common = -namespace(means).mean(means)
+        elif self.feature_means is not None:
+            means = self._along_means(self.feature_means)
+            common = self.feature_means @ self.feature_means
+        return rows if means is None else rows + take_rows(means, places)[:, None] + means + common
+
+    def _along_means(self, means: Array) -> Array:
+        """Return the products (n,) of the centred features of the training rows with their means (d,)."""
+        directions = self.directions
+        if directions is None:
+            assert self.spectrum.components is not None  # features in the primal
+            directions = self.spectrum.components[: self.n_columns, :]
+        k = directions.shape[1]
+        scaled = self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5
+        return scaled @ (directions.T @ means)
 
     def new_rows(self, rows: Array) -> NewRows:
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""

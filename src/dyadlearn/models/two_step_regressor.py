@@ -22,6 +22,7 @@ from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.units import warn_of_unlabelled
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
@@ -193,7 +194,7 @@ class TwoStepRegressor(Predictor, stored=False):
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
             or both (D).
-        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
             Group of each instance, for B and D, and of each task, for C and D. A group is left out
             together.
         cells : array-like of shape (m, q), default=None
@@ -408,6 +409,10 @@ class FittedSteps(Fitted):
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
         return self.data.identical(axis)
+
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
+        return self.data.similarity(axis)
 
     def new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""

@@ -172,6 +172,23 @@ def _comparison(summary: Summary) -> str:
 # Lists of pairs ---------------------------------------------------------------------------------------
 
 
+def by_similarity(summary: Summary) -> str:
+    """Return the scores by the similarity of what was held out to what remained in training."""
+    if not summary.by_similarity:
+        return ""
+    words = dict(zip(("instance", "task"), summary.names.both, strict=True))
+    tables = []
+    for found in summary.by_similarity:
+        title = escape(summary.apart.in_words(found.setting))
+        rows = []
+        for side, band, *figures_of_band in zip(*found.columns.values(), strict=True):
+            cells = [escape(number(figure_of_band)) for figure_of_band in figures_of_band]
+            rows.append(("", f"{escape(words[side])}, {escape(band)}", cells))
+        heads = ["held out", "labels", _breaking(found.scoring)]
+        tables.append(f"<h3>{title}</h3>{table(heads, rows, 'plain scores')}")
+    return fill("by_similarity", tables="".join(tables))
+
+
 def contradicting(summary: Summary) -> str:
     """Return the labels that held-out predictions contradict most."""
     screening = summary.contradicting
@@ -397,6 +414,7 @@ def write_report(
     - the weights of learned kernels;
     - the score in each setting, with an interval, baselines and, with `n_permutations`, the score of permuted labels;
     - the score at every regularisation;
+    - the score by the similarity of what was held out to what remained in training;
     - ROC and precision–recall curves, or predictions against labels;
     - the labels that contradict their held-out predictions most;
     - the likeliest pairs that are not observed, and the training labels behind the first of these predictions;
@@ -425,7 +443,7 @@ def write_report(
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, the default
         grid of `dyadlearn.selection.default_alphas`.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and tasks that are left out together. None means the groups of the fit
         for the scores of a search, and no groups for its landscapes in other settings than its own.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
@@ -502,6 +520,7 @@ def render(summary: Summary) -> str:
         ("settings", "Settings", settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
+        ("similarity", "Similarity to training", by_similarity(summary)),
         ("cells", "Contradicting labels", contradicting(summary)),
         ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),

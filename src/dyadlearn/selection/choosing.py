@@ -99,7 +99,7 @@ def better_of(
         mean diagonal of each kernel as `constants`, so that the main effects have a weight.
     X, y, tasks, sample_weight
         Arguments of their `fit`; for `PairRegressor`, `X` are the pairs.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks that are left out together.
 
     Returns

@@ -228,7 +228,7 @@ class LearnedKernelRidge(ProcessModel):
         sample_weight : array or frame of shape (m,) or (m, q), default=None
             Weights of the squared loss, in the fit and in the hold-out error that kernels are
             learned by. The `scoring` of a search counts all labels with positive weight equally.
-        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
             Groups of instances and of tasks; a group is left out together. "identical" groups rows
             with equal features or kernels.
 

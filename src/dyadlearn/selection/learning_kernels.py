@@ -284,7 +284,8 @@ def read_described(
     first, second = (None if each is None else each.places for each in of_sides)
     plain = (of_sides[0] is None, of_sides[1] is None)
     described = Described(tuple(learned), plain, (first, second))
-    return replace(data, sides=tuple(wide)), described
+    combined = tuple(KernelSpec(kernel, None, spec.common["repair"]) for kernel in learned)
+    return replace(data, sides=tuple(wide), kernels=combined), described
 
 
 def kernel_spec(given: Any, repair: str) -> KernelSpec:

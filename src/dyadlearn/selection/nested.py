@@ -217,7 +217,7 @@ def nested_score(
         again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks. A group is left out together, by the folds and by the
         search within them.
     cv : int, default=5

@@ -30,6 +30,7 @@ from dyadlearn.selection.edges import edges_of
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
+from dyadlearn.views.by_similarity import SimilarityScores, scores_by_similarity
 from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
 from dyadlearn.views.landscape import LandscapeView, landscapes_of_model, loss_levels
 from dyadlearn.views.spectrum import SideSpectrum, spectra_of_model
@@ -117,6 +118,8 @@ class Summary:
     intervals : dict of Setting to Interval
         Intervals of the scores, unless they take long or are undefined.
     landscapes : list of LandscapeView
+    by_similarity : list of SimilarityScores
+        Scores by the similarity of what was held out to what remained.
     contradicting : Screening or None
         The labels that are contradicted most, by the setting with the best predictions over all
         cells.
@@ -142,6 +145,7 @@ class Summary:
     others: list[SettingScore]
     intervals: dict[Setting, Interval]
     landscapes: list[LandscapeView]
+    by_similarity: list[SimilarityScores]
     contradicting: Screening | None
     likeliest: TopPairs | None
     explanations: list[Explanation]
@@ -239,6 +243,7 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
         others=others,
         intervals=intervals,
         landscapes=landscapes,
+        by_similarity=scores_by_similarity(fitted, results, request.left_out),
         contradicting=_contradicting(request, results),
         likeliest=likeliest.pairs,
         explanations=likeliest.explanations,
