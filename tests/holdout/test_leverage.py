@@ -223,6 +223,23 @@ def test_singular_kernels_without_leverage_one_are_least_squares(method, setting
     assert problems.error(holdout(problem, setting), refit(problem, setting)) <= 1e-8
 
 
+@over(every(method=["two_step", "network"]))
+def test_a_small_slack_without_regularisation_is_no_leverage(method):
+    """A factor of both kernels divides all slacks and changes no prediction."""
+    rng = np.random.default_rng(0)
+    K, G = (problems.gram(n, n, rng) for n in (5, 4))
+    Y = rng.normal(size=(5, 5)) if method == "network" else rng.normal(size=(5, 4))
+    Y = Y + Y.T if method == "network" else Y
+    found, expected = (
+        holdout(
+            posed(method, Y, Spectrum.from_gram(size * K), 0.0, Spectrum.from_gram(size * G), 0.0),
+            "A",
+        )
+        for size in (1e6, 1.0)
+    )
+    assert_allclose(found, expected, rtol=1e-8)
+
+
 def test_alpha_zero_of_iterated_tikhonov():
     """Its residual vanishes as its own power of alpha, which the formulas cancel."""
     problem = problems.problem(
