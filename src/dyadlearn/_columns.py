@@ -36,17 +36,29 @@ def read_columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Co
     else:
         import narwhals as nw
 
-        frame = nw.from_native(table, eager_only=True)
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame):
+            raise TypeError(
+                f"The table must be a data frame, a dict of columns or an array, found "
+                f"{type(table).__name__}."
+            )
         columns = {series.name: series_column(series) for series in frame.iter_columns()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The columns of the table have different lengths: {lengths}.")
-    absent = [name for name in names or () if name not in columns]
+    if not any(lengths.values()):
+        raise ValueError("The table has no rows.")
+    return columns if names is None else chosen(columns, names)
+
+
+def chosen(columns: Mapping[str, Column], names: Sequence[str]) -> dict[str, Column]:
+    """Return some columns of a table; raise if one is missing."""
+    absent = [name for name in names if name not in columns]
     if absent:
         raise ValueError(
             f"The table has no column {shown(absent)}: its columns are {shown(list(columns), 20)}."
         )
-    return columns if names is None else {name: columns[name] for name in names}
+    return {name: columns[name] for name in names}
 
 
 def _column(values: Any) -> Column:

@@ -26,8 +26,6 @@ class Registered(NamedTuple):
         Letters of the supported settings.
     module : str
         Module of a model that `dyadlearn.models` and `dyadlearn.selection` do not import.
-    is_command : bool
-        Whether the command line offers it.
     needs_tasks : bool
         Whether the command line requires files of the tasks.
     """
@@ -38,7 +36,6 @@ class Registered(NamedTuple):
     alphas: tuple[str, ...] = ("alpha",)
     settings: str = "ABCD"
     module: str = ""
-    is_command: bool = True
     needs_tasks: bool = True
 
 
@@ -58,12 +55,11 @@ MODELS = {
         settings="AB",
         needs_tasks=False,
     ),
-    "pair-kernel": Registered(
+    "pair": Registered(
         "one regression over all pairs, with an additional function for each task and each "
         "instance",
         "PairKernelRidge",
         "PairKernelRidgeCV",
-        is_command=False,
     ),
     "online": Registered(
         "two-step, in batches; rows can be removed exactly",
@@ -107,9 +103,7 @@ def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
     return tuple(
         name
         for name, model in MODELS.items()
-        if model.is_command
-        and (not has_alpha or has_alpha in model.alphas)
-        and setting in model.settings
+        if (not has_alpha or has_alpha in model.alphas) and setting in model.settings
     )
 
 

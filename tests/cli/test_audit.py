@@ -32,7 +32,7 @@ def test_the_result_is_that_of_the_function(split, run, tmp_path):
     expected = audit([row[:2] for row in TRAIN], [row[:2] for row in TEST], "A")
     printed = run("audit", *split, "--setting", "A")
     assert printed.code == 0
-    assert "test, of a model that learns from train:" in printed.out
+    assert "Training: train. Test: test." in printed.out
     for line in str(expected).splitlines()[1:]:
         assert line in printed.out
     (figures,) = run("audit", *split, "--setting", "A", "--json").json["audits"]

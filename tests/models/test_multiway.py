@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks, get_tags
 
@@ -35,6 +36,10 @@ from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
 
 NAMES = ("mother", "father", "trial", "year")
+OF_PARENTS = {
+    "kernels": {"mother": "precomputed"},
+    "variances": {"mother": 1.0, "father": 1.0},
+}
 
 
 class Cells(NamedTuple):
@@ -460,6 +465,23 @@ def test_features_in_frames_are_found_by_id():
         model.predict({"line": [0], "environment": ["q"]})
 
 
+def test_models_share_no_array_with_the_caller_and_clones_share_tables():
+    cells = some_cells(2, 23)
+    kernel = cells.kernels["mother"].copy()
+    y = cells.y.copy()
+    table = {name: column.copy() for name, column in cells.places.items()}
+    model = MultiwayRidge("mother + father", entities={"mother": kernel}, **OF_PARENTS)
+    model.fit(table, y)
+    expected = model.predict(cells.places)
+    for array in (kernel, y, *table.values()):
+        array[...] = 0
+    assert_array_equal(model.predict(cells.places), expected)
+    assert clone(model).entities["mother"] is kernel
+    with config_context(enable_metadata_routing=True):
+        requests = clone(model).set_fit_request(sample_weight=True).get_metadata_routing()
+        assert requests.fit.requests == {"sample_weight": True}
+
+
 def test_rows_without_a_label_or_weight_are_left_out():
     cells = some_cells(2, 16)
     y = cells.y.copy()
@@ -525,6 +547,11 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
         assert_allclose(other.predict({**cells.places, **dummies}), model.predict(table), rtol=1e-8)
         assert_allclose(other.holdout("mother"), model.holdout("mother"), rtol=1e-8)
         assert_allclose(other.log_likelihood_, model.log_likelihood_)
+    numbers = pd.DataFrame({**cells.places, "trial": pd.Categorical(np.arange(20) % 3)})
+    model.fit(numbers, cells.y)
+    assert list(model.fixed_effects_) == ["intercept", "trial=1", "trial=2"]
+    assert_allclose(model.predict(numbers), coded.predict({**cells.places, **dummies}))
+    model.fit(table, cells.y)
     effects = model.fixed_effects_
     whole = coded.fixed_effects_
     assert list(effects) == ["intercept", "trial=y", "trial=z"]
@@ -605,6 +632,10 @@ def test_tables_and_settings_that_cannot_be_used_are_refused():
         model.fit({"a": ["x", None, "y"], "b": [1, 2, 2]}, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="Reshape your data"):
         model.fit(np.arange(3.0), Y[:3])
+    with pytest.raises(TypeError, match="found LazyFrame"):
+        model.fit(pl.DataFrame(TABLE).lazy(), Y)
+    with pytest.raises(ValueError, match="The table has no rows"):
+        model.fit({"a": [], "b": []}, [])
     with pytest.raises(ValueError, match="None of 8 rows has a label"):
         model.fit(TABLE, np.full(8, np.nan))
     model.fit(TABLE, Y)

@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_validate
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, Tasks, TwoStepRidge
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import to_grid
 from sweeps import every, over
 
 M = 8
@@ -27,15 +29,12 @@ NEW = RNG.normal(size=(3, 4))
 NEW_TASKS = RNG.normal(size=(2, 3))
 Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
-COUNTS = RNG.integers(1, 5, size=(M, Q)).astype(float)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
 ROWS = [f"i{i}" for i in range(M)]
 TASKS = [f"t{j}" for j in range(Q)]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 every_model = {"Model": MODELS}
-every_kernel = {"kernel": ["linear", "rbf"]}
-PAPER = {"fit_intercept": False}
 complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
 
 
@@ -47,60 +46,10 @@ def make_model(Model: Any, kernel: str = "rbf", **params: Any) -> Any:
     return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
 
 
-def pair_kernel(Model: Any, K: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the kernel of the raveled cells on which a model is one ridge regression, and its ridge."""
-    m = len(K)
-    q = len(G)
-    if Model is IndependentTaskRidge:
-        return np.kron(K, np.eye(q)), ALPHA
-    if Model is KroneckerRidge:
-        return np.kron(K, G), ALPHA
-    rest = (
-        ALPHA * TASK_ALPHA * np.eye(m * q)
-        + TASK_ALPHA * np.kron(K, np.eye(q))
-        + ALPHA * np.kron(np.eye(m), G)
-    )
-    return np.kron(K, G) @ np.linalg.inv(rest), 1.0
-
-
-def fitted(
-    Model: Any, kernel: str, cells: np.ndarray, values: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return the predictions (M, Q) from observations of some cells, which may repeat."""
-    K, G = (rbf_kernel(rows) if kernel == "rbf" else rows @ rows.T for rows in (X, T))
-    pairs, ridge = pair_kernel(Model, K, G)
-    dual = np.linalg.solve(pairs[np.ix_(cells, cells)] + ridge * np.diag(1 / weights), values)
-    return (pairs[:, cells] @ dual).reshape(M, Q)
-
-
 def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     assert_allclose(
         np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max()
     )
-
-
-@over(every(**every_model, **every_kernel, **complete_or_not))
-def test_cells_are_weighted_as_in_the_normal_equations(Model, kernel, labels):
-    model = make_model(Model, kernel, **PAPER).fit(X, labels, tasks=T, sample_weight=WEIGHTS)
-    at = np.flatnonzero(~np.isnan(labels))
-    expected = fitted(Model, kernel, at, labels.ravel()[at], WEIGHTS.ravel()[at])
-    close(model.predict(X), expected)
-    observed = ~np.isnan(labels)
-    assert_array_equal(model.completed_[observed], labels[observed])
-    close(model.completed_, np.where(observed, labels, expected))
-    if Model is not IndependentTaskRidge:
-        assert (model.n_iter_, model.residual_) == (1, 0.0)  # so few cells are one dense system
-
-
-@over(every(**every_model, **every_kernel))
-def test_whole_weights_are_repeated_observations(Model, kernel):
-    """Observations of one cell, each counted once, are their mean with their number as its weight."""
-    rng = np.random.default_rng(1)
-    at = np.repeat(np.arange(M * Q), COUNTS.ravel().astype(int))
-    seen = rng.normal(size=at.size)
-    means = np.bincount(at, seen).reshape(M, Q) / COUNTS
-    model = make_model(Model, kernel, **PAPER).fit(X, means, tasks=T, sample_weight=COUNTS)
-    close(model.predict(X), fitted(Model, kernel, at, seen, np.ones(at.size)))
 
 
 @over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
@@ -115,15 +64,6 @@ def test_weights_of_instances_are_repeated_instances(Model, labels):
         close(weighted.predict(NEW, tasks=NEW_TASKS), repeated.predict(NEW, tasks=NEW_TASKS), 1e-7)
 
 
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
-def test_one_weight_for_all_divides_the_regularisation(Model, labels):
-    weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=4.0)
-    close(
-        weighted.predict(NEW),
-        make_model(Model, alpha=ALPHA / 4).fit(X, labels, tasks=T).predict(NEW),
-    )
-
-
 @over(every(**every_model, **complete_or_not))
 def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     weights = WEIGHTS[:, 0]
@@ -134,40 +74,6 @@ def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     )
     for given in (weights, weights[:, None], weights.tolist(), pl.Series(weights)):
         close(make_model(Model).fit(X, labels, tasks=T, sample_weight=given).predict(NEW), expected)
-
-
-@over(every(**every_model, **complete_or_not))
-def test_no_weight_is_no_observation(Model, labels):
-    # without labels a task has no constant
-    if Model is IndependentTaskRidge:
-        options = PAPER
-    else:
-        options = {}
-    hidden = np.random.default_rng(2).random((M, Q)) < 0.4
-    hidden[3], hidden[:, 2] = True, True
-    missing = make_model(Model, **options).fit(X, np.where(hidden, np.nan, labels), tasks=T)
-    wild = np.where(hidden, 1e6, labels)
-    zero = make_model(Model, **options).fit(
-        X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, 1.0)
-    )
-    close(zero.predict(NEW), missing.predict(NEW))
-    close(zero.completed_, missing.completed_)
-    close(zero.holdout("B"), missing.holdout("B"), 1e-7)
-    weighted = make_model(Model, **options).fit(
-        X, np.where(hidden, np.nan, labels), tasks=T, sample_weight=WEIGHTS
-    )
-    zero.fit(X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, WEIGHTS))
-    close(zero.predict(NEW), weighted.predict(NEW))
-
-
-@over(every(**every_model))
-def test_weights_of_holes_do_not_count(Model):
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
-    for value in (0.0, 1e6):
-        weights = np.where(np.isnan(HOLES), value, WEIGHTS)
-        close(
-            make_model(Model).fit(X, HOLES, tasks=T, sample_weight=weights).predict(NEW), expected
-        )
 
 
 @over(every(**every_model))
@@ -182,37 +88,6 @@ def test_weights_of_frames_are_aligned_by_id(Model):
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS[:, 0]).predict(NEW)
     turned = make_model(Model).fit(y=labels, sample_weight=rows.iloc[::-1], **sides)
     close(turned.predict(NEW), expected)
-
-
-@over(
-    every(
-        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
-        **complete_or_not,
-    )
-)
-def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
-    kernels = {"kernel": "rbf"} | (
-        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
-    )
-    model.set_params(**kernels).fit(X, labels, tasks=T)
-    expected = model.predict(NEW)
-    observed = ~np.isnan(labels)
-    model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
-    close(model.predict(X)[observed], labels[observed], 1e-6)
-    close(model.predict(NEW), expected, 1e-6)
-
-
-@over(every(**every_model))
-def test_every_library_weighs_alike(Model, library):
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS)
-    given = [library.asarray(array) for array in (X, HOLES, T)]
-    for weights in (library.asarray(WEIGHTS), *([WEIGHTS] if Model is KroneckerRidge else [])):
-        model = make_model(Model).fit(given[0], given[1], tasks=given[2], sample_weight=weights)
-        close(
-            library.to_numpy(model.predict(library.asarray(NEW))),
-            expected.predict(NEW),
-            10 * library.rtol,
-        )
 
 
 def test_a_network_takes_no_weights():
@@ -261,3 +136,94 @@ def test_as_many_labels_as_products_of_features_keep_their_digits():
         [P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))
     ]
     assert_allclose(found, expected, rtol=1e-12)
+
+
+# --- weights of tasks, and by id -------------------------------------------------------------------
+
+OF_TASKS = np.array([0.5, 2.0, 1.0, 3.0, 0.1, 1.5])
+
+
+@over(every(**every_model, **complete_or_not, form=["vector", "list", "row", "torch"]))
+def test_one_weight_for_each_task(Model, labels, form):
+    """It is the weight of each label of the task."""
+    weights = {"vector": OF_TASKS, "list": OF_TASKS.tolist(), "row": OF_TASKS[None, :]}.get(form)
+    if form == "torch":
+        torch = pytest.importorskip("torch")
+        weights = torch.asarray(OF_TASKS)
+    expected = make_model(Model).fit(X, labels, tasks=T, sample_weight=np.tile(OF_TASKS, (M, 1)))
+    found = make_model(Model).fit(X, labels, tasks=T, sample_weight=weights)
+    assert_array_equal(found.predict(X), expected.predict(X))
+    assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
+
+
+def test_ids_tell_tasks_from_instances():
+    square = pd.DataFrame(Y[:Q], index=ROWS[:Q], columns=TASKS)
+    tasks = pd.DataFrame(T, index=TASKS)
+    rows = pd.DataFrame(X[:Q], index=ROWS[:Q])
+    shuffled = np.array([3, 1, 5, 0, 2, 4])
+    grids = {
+        "instances": np.tile(OF_TASKS[:, None], (1, Q)),
+        "tasks": np.tile(OF_TASKS, (Q, 1)),
+    }
+    cases = [
+        (OF_TASKS, "instances"),  # without ids, as in scikit-learn
+        (OF_TASKS[:, None], "instances"),
+        (OF_TASKS[None, :], "tasks"),
+        (pd.Series(OF_TASKS[shuffled], index=np.array(ROWS)[shuffled]), "instances"),
+        (pd.Series(OF_TASKS[shuffled], index=np.array(TASKS)[shuffled]), "tasks"),
+        (pd.DataFrame(OF_TASKS[None, shuffled], columns=np.array(TASKS)[shuffled]), "tasks"),
+    ]
+    for weights, side in cases:
+        expected = make_model(KroneckerRidge).fit(
+            rows, square, tasks=tasks, sample_weight=grids[side]
+        )
+        found = make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=weights)
+        assert_array_equal(found.predict(rows), expected.predict(rows), err_msg=side)
+    unknown = pd.Series(OF_TASKS, index=list("abcdef"))
+    with pytest.raises(IdError, match="sample_weight"):
+        make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=unknown)
+    with pytest.raises(ValueError, match="each of 8 instances, 6 tasks or 8 × 6 cells"):
+        make_model(KroneckerRidge).fit(X, Y, tasks=T, sample_weight=np.ones(5))
+
+
+@over(every(side=[0, 1], form=["grid", "list"]))
+def test_weights_of_a_long_table_by_id(side, form):
+    pairs = [(ROWS[i], TASKS[j]) for i, j in np.argwhere(~np.isnan(HOLES))]
+    values = HOLES[~np.isnan(HOLES)]
+    ids = (ROWS, TASKS)[side]
+    by_id = dict(zip(ids, np.linspace(0.5, 3.0, len(ids)), strict=True))
+    by_id["nobody"] = 7.0
+    tables = {"instances": Table(X, Ids(tuple(ROWS))), "tasks": Table(T, Ids(tuple(TASKS)))}
+    model = PairRegressor(make_model(KroneckerRidge), **tables)
+    expected = model.fit(pairs, values, [by_id[pair[side]] for pair in pairs]).predict(pairs)
+    if form == "list":
+        assert_array_equal(model.fit(pairs, values, by_id).predict(pairs), expected)
+        gone = [*pairs, (None, TASKS[0]), (ROWS[0], None)]
+        found = model.fit(gone, [*values, 9.0, 9.0], by_id)
+        assert_array_equal(found.predict(pairs), expected)
+        assert found.n_dropped_ == 2
+    else:
+        grid = to_grid(pairs, values, weights=by_id)
+        of_rows = [by_id[pair[side]] for pair in pairs]
+        assert_array_equal(grid.weights, to_grid(pairs, values, weights=of_rows).weights)
+    del by_id[ids[2]]
+    with pytest.raises(IdError, match=f"must have a weight for each .* lacks .*'{ids[2]}'"):
+        to_grid(pairs, values, weights=by_id)
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
+        **complete_or_not,
+    )
+)
+def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
+    kernels = {"kernel": "rbf"} | (
+        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
+    )
+    model.set_params(**kernels).fit(X, labels, tasks=T)
+    expected = model.predict(NEW)
+    observed = ~np.isnan(labels)
+    model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
+    close(model.predict(X)[observed], labels[observed], 1e-6)
+    close(model.predict(NEW), expected, 1e-6)

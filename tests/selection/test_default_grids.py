@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
@@ -17,14 +16,11 @@ from dyadlearn import (
     PairKernelRidgeCV,
     TwoStepRidge,
     TwoStepRidgeCV,
-    landscape,
     load,
-    nested_score,
     save,
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.selection import default_alphas
 from dyadlearn.selection.edges import edges_of
 from sweeps import covering, every, lines, over
@@ -204,25 +200,11 @@ def test_units_of_features_do_not_matter(name, factor, units, letter, labels):
     )
 
 
-@over(covering(factor=FACTORS, name=["two-step", "Kronecker", "independent"], letter="ABCD"))
-def test_units_of_kernels_do_not_matter(factor, name, letter):
-    search = SEARCHES[name]
-    kernels = {"kernel": "precomputed"} | (
-        {} if name == "independent" else {"task_kernel": "precomputed"}
+@over(
+    covering(
+        name=[*WEIGHTED, "Kronecker with an intercept"], factor=FACTORS, letter="AD", strength=1
     )
-    setting = letter if name != "independent" or letter in "AB" else "B"
-    found = []
-    for unit in (1.0, factor):
-        again = type(search)(**{**search.get_params(), **kernels, "setting": setting})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GridEdgeWarning)
-            warnings.simplefilter("ignore", BaselineWarning)
-            found.append(again.fit(unit * (K + np.eye(M)), Y, tasks=unit * (G + np.eye(Q))))
-    agree(*found, 1e-7)
-    assert_allclose(found[1].holdout_, found[0].holdout_, rtol=1e-7, atol=1e-9)
-
-
-@over(covering(name=[*WEIGHTED, "Kronecker with an intercept"], factor=FACTORS, letter="AD"))
+)
 def test_units_of_weights_do_not_matter(name, factor, letter):
     search = SEARCHES.get(name, KroneckerRidgeCV())
     one = fitted(search, letter, weights=WEIGHTS, labels=HOLES)
@@ -245,18 +227,6 @@ def test_units_of_labels_do_not_matter(name, factor, letter):
     assert_array_equal(other.alphas_, one.alphas_)
     agree(one, other, 1e-6, factor)
     assert_allclose(other.holdout_, factor * (one.holdout_ + shift), rtol=1e-6, atol=1e-6 * factor)
-
-
-def test_units_do_not_matter_in_nested_folds():
-    for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GridEdgeWarning)
-            one, other = (
-                nested_score(search, X * u, Y, tasks=T * u, cv=3, random_state=0)
-                for u in (1.0, 1e3)
-            )
-        assert_allclose(other.fold_scores, one.fold_scores, rtol=1e-6)
-        assert_allclose(other.predictions, one.predictions, rtol=1e-6)
 
 
 def test_given_values_stay_as_they_are():
@@ -336,30 +306,6 @@ def test_each_triple_of_shares_has_its_own_values():
         ):  # which decomposes the sides as the widest of the kernels needs
             assert_allclose(search.alphas_, alone.alphas_, rtol=1e-12)
             assert_allclose(search.alpha_, alone.alpha_, rtol=1e-12)
-
-
-def test_a_landscape_has_the_default_grid_of_its_model():
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    search = fitted(TwoStepRidgeCV(), "B")
-    grids = default_alphas(model)
-    assert_array_equal(search.alphas_, grids["alphas"])
-    assert_array_equal(search.task_alphas_, grids["task_alphas"])
-    scores = landscape(model, "BD")
-    assert_array_equal(scores["B"], landscape(model, "B", **grids)["B"])
-    assert_allclose(scores["B"], search.landscape_, rtol=1e-12)
-    other = landscape(TwoStepRidge().fit(X * 1e4, Y, tasks=T / 1e4), "BD")
-    for letter in "BD":
-        assert_allclose(other[letter], scores[letter], rtol=1e-7)
-
-
-def test_the_display_of_a_search_shows_the_values_that_it_tried():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    search = fitted(KroneckerRidgeCV(**PAPER), "D", rows=100.0)
-    display = LandscapeDisplay.from_estimator(search, ax=Figure().subplots())
-    assert_array_equal(display.alphas, search.alphas_)
-    assert display.alpha == search.alpha_
 
 
 # --- edges ---------------------------------------------------------------------------------------

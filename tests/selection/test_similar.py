@@ -13,6 +13,7 @@ from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
     LearnedKernelRidge,
+    OnlineTwoStepRidge,
     PairKernelRidge,
     TwoStepRegressor,
     TwoStepRidge,
@@ -163,6 +164,16 @@ def test_nested_scores_and_choices():
     searches = {"a": search, "b": KroneckerRidgeCV(ALPHAS, kernel="tanimoto", setting="B")}
     one = better_of(searches, X, Y, tasks=T, groups="similar:0.5").scores
     assert one == better_of(searches, X, Y, tasks=T, groups=codes).scores
+
+
+def test_online_models_that_keep_labels():
+    X = features("tall")
+    Y, T = grid(X)
+    codes = similar_groups(X, 0.97)
+    assert 1 < codes.max() + 1 < 14
+    online = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
+    one = evaluate(online, "B", groups="similar:0.97")
+    assert one == evaluate(online, "B", groups=codes)
 
 
 def test_errors():

@@ -68,7 +68,7 @@ def audit(options: Audit, terminal: Terminal) -> None:
     for train, test in combinations(parts, 2):
         with terminal.working("Comparing"):
             result = _compared(train, test, described, options)
-        title = f"{test.name}, of a model that learns from {train.name}"
+        title = f"Training: {train.name}. Test: {test.name}."
         bands = result.bands(test.labels, test.predictions, options.scoring)
         figures.append(_figures(train, test, result, bands))
         rows.append(_rows(train, test, result, names))
@@ -287,7 +287,7 @@ def _things(
     title: str, result: Any, bands: dict[str, list[Any]], names: SideNames
 ) -> Iterator[Any]:
     """Yield what is printed for people."""
-    yield f"{title}:"
+    yield title
     yield result.described(names)
     if bands.get("entities"):
         yield _bands_table(bands, names)

@@ -72,6 +72,7 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best
     model so far, with exit code 130.
 
+    --model pair adds a function for each known instance and task, and chooses their weights.
     --model learned learns the weight of each file that describes a side. If a side has several
     files, give each a name; files of new instances and tasks need the same names.
 
@@ -158,8 +159,16 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     constants: Annotated[
         str | None,
         Option(
-            help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of "
-            "main effects."
+            help="--model kronecker or pair: constants to add to both kernels, as 0.1,1,10: "
+            "weights of main effects."
+        ),
+    ] = None
+    shares: Annotated[
+        list[str] | None,
+        Option(
+            metavar="A,B,C",
+            help="--model pair: weights of the product kernel, of a function for each task and of "
+            "one for each instance, such as 2,1,1; repeatable; default ten triples.",
         ),
     ] = None
     cv: options.Folds = None
@@ -188,7 +197,9 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     normalize: Annotated[
         bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")
     ] = True
-    seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
+    seed: Annotated[
+        int | None, Option(min=0, help="--model learned: seed of the folds to learn from.")
+    ] = None
 
     needs: ClassVar[Rules] = dict.fromkeys(
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
@@ -328,9 +339,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     number: Annotated[
         int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")
     ] = 20
-    nested: Annotated[
-        bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
-    ] = True
+    nested: options.Nested = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -467,7 +476,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     predictions for the others.
 
     --explain lists the training labels that one prediction comes from: by pair, by instance and by
-    task. Each list sums to the prediction.
+    task. Each list sums to the prediction. --sort weight also lists labels of zero, which explain a
+    low prediction.
 
     --table takes a table with the columns of structures that the model was tuned on. Its rows may
     mix known and new structures. Each row gets its setting, its prediction and an interval, by
@@ -517,6 +527,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     probability: Annotated[
         bool, Option(help="Predict the probability of the larger of two labels.")
     ] = False
+    prevalence: options.Prevalence = None
     interval: Annotated[
         float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")
     ] = None
@@ -536,10 +547,16 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = (
         "pair"
     )
+    sort: Annotated[
+        str, Option(help="What --explain lists first: the largest contribution, or weight.")
+    ] = "contribution"
     number: options.Number = 10
 
-    needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
-    needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
+    needs: ClassVar[Rules] = {
+        "by": ("explain", "output"),
+        "baseline": ("pairs",),
+    }
+    needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
     excludes: ClassVar[Rules] = {
         "explain": ("pairs", "long", "probability", "interval", "labels", "clip")
@@ -559,6 +576,15 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
         ),
     }
 
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if not (self.probability or self.table):
+            for option in written_options("prevalence"):
+                raise ValueError(
+                    f"{option} goes with --probability: add it, or leave {option} out."
+                )
+
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):
     """List the best pairs that are not observed.
@@ -575,6 +601,8 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn recommend model.dyad --new new_targets.csv -o wanted.csv
 
         dyadlearn recommend model.dyad --pairs -n 100
+
+        dyadlearn recommend model.dyad --pairs --per-instance 2 --by upper --probability
     """
 
     subject: Annotated[
@@ -594,10 +622,38 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     zeros: Annotated[
         bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")
     ] = None
+    observed: Annotated[
+        bool, Option(help="List observed pairs too, predicted without their labels.")
+    ] = False
+    by: Annotated[
+        str, Option(help="Rank by score, or by the upper or lower bound of the interval.")
+    ] = "score"
+    coverage: Annotated[float, Option(help="Coverage of the intervals of --by.")] = 0.9
+    probability: Annotated[
+        bool, Option(help="Add the probability of the larger of two labels.")
+    ] = False
+    prevalence: options.Prevalence = None
+    per_instance: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of an instance.")
+    ] = None
+    per_task: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of a task.")
+    ] = None
     clip: options.Clip = None
     cv: options.Folds = None
 
-    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}
+    needs: ClassVar[Rules] = {"prevalence": ("probability",)}
+    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "observed", "cv")}
+    excludes |= {"observed": ("zeros",)}
+
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if self.by == "score":
+            for option in options.written_options("coverage"):
+                raise ValueError(
+                    f"{option} goes with --by lower or --by upper: add it, or leave {option} out."
+                )
 
 
 class Screen(options.OfModel, options.TableOutput, module="predict"):
@@ -693,6 +749,7 @@ class Report(options.OfModel, module="evaluate"):
     permutations: Annotated[
         int, Option(min=0, help="Number of permutations of the labels for a null score.")
     ] = 0
+    nested: options.Nested = True
     force: options.Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES

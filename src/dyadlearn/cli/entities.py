@@ -655,8 +655,11 @@ def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
 
 
 def open_new(path: Path, recipe: Recipe) -> Source:
-    """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
+    """Open a file of new instances or tasks; structures are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
+        if recipe.column is not None:
+            cells = read_cells(path)
+            return of_texts("sequences", path, cells.column(recipe.column), cells.ids())
         raise ValueError(
             f"The model was trained on sequences: expected a FASTA file, found {path}."
         )

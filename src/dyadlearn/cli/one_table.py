@@ -23,7 +23,8 @@ _LONGEST_ID = 30
 _BEGINNING = 12
 # What the names of columns of structures end in, and what such structures are called.
 _ENDINGS = re.compile(
-    r"[\s_.-]*(smiles|structure|sequences?|seq|fasta|ids?|names?)$", re.IGNORECASE
+    r"([\s_.-]*(iso|isomeric|canonical))?[\s_.-]*(smiles|structure|sequences?|seq|fasta|ids?|names?)$",
+    re.IGNORECASE,
 )
 _WORDS = {"smiles": "molecule", "sequences": "sequence", "ids": "task"}
 
@@ -96,7 +97,7 @@ def sequence_id(sequence: str) -> str:
     --------
     >>> from dyadlearn.cli.one_table import sequence_id
     >>> sequence_id("MKVLA"), sequence_id("MKVLAAGG" * 10)
-    ('MKVLA', 'MKVLAAGGMKVL_80_f70e0b8f')
+    ('MKVLA', 'MKVLAAGGMKVL_80_8ffa93fc')
     """
     if len(sequence) <= _LONGEST_ID:
         return sequence
@@ -126,6 +127,8 @@ def names_of_columns(columns: Sequence[tuple[str, str]]) -> str:
     >>> from dyadlearn.cli.one_table import names_of_columns
     >>> names_of_columns([("smiles", "drug_smiles"), ("sequences", "sequence")])
     'drug,sequence'
+    >>> names_of_columns([("smiles", "compound_iso_smiles"), ("sequences", "target_sequence")])
+    'compound,target'
     """
     words = []
     for kind, name in columns:

@@ -35,7 +35,8 @@ COMPARED = ("two-step", "kronecker")
 OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
-    "constants": ("kronecker",),
+    "constants": ("kronecker", "pair"),
+    "shares": ("pair",),
     "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
@@ -79,6 +80,13 @@ FINGERPRINT = Option(
 Fingerprint = Annotated[Files, FINGERPRINT]
 Clip = Annotated[
     str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
+]
+Nested = Annotated[
+    bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
+]
+Prevalence = Annotated[
+    float | None,
+    Option(help="Fraction of positive pairs among those to predict; default that of the labels."),
 ]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]

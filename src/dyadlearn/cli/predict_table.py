@@ -43,7 +43,9 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
         new.append(entities)
     coverage = 0.9 if options.interval is None else options.interval
     with terminal.working("Predictions"):
-        result = predict_mixed(loaded.model, places, new, coverage=coverage)
+        result = predict_mixed(
+            loaded.model, places, new, coverage=coverage, prevalence=options.prevalence
+        )
     _note(result, loaded, terminal)
     columns = _beside(cells, result, kept)
     _write(options, columns, result, terminal)

@@ -31,7 +31,7 @@ from dyadlearn.sides import SideNames
 from dyadlearn.views.weights import weights_of_model
 
 # Figures that are stored in the model file.
-_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "score")
+_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "shares", "score")
 
 
 @dataclass(frozen=True)
@@ -280,6 +280,9 @@ def _outcome_of_search(fit: Fit, options: Tune, scoring: str, data: Dyads) -> Ou
     if getattr(search, "constants", None) is not None and search.constants_ is not None:
         figures["constants"] = list(search.constants_)
         rows.append(("constants", " and ".join(map(number, search.constants_))))
+    if fit.kind == "pair":
+        figures["shares"] = list(search.shares_)
+        rows.append(("shares", ", ".join(map(number, search.shares_))))
     model = search
     if options.model == "online":
         params = {
@@ -452,10 +455,30 @@ def _params_of_search(options: Tune) -> dict[str, Any]:
         "alphas": alphas,
         "task_alphas": task_alphas,
         "constants": constants,
+        "shares": _shares(options.shares),
         "cv": options.cv,
         "method": options.method,
         "exhaustive": options.exhaustive,
     }
+
+
+def _shares(texts: list[str] | None) -> list[tuple[float, ...]] | None:
+    """Read triples of shares; None without any."""
+    if texts is None:
+        return None
+    triples: list[tuple[float, ...]] = []
+    for text in texts:
+        try:
+            shares = tuple(float(parse_number(part)) for part in text.split(","))
+        except ValueError:
+            shares = ()
+        if len(shares) != 3:
+            raise ValueError(
+                f"--shares takes three weights, such as 2,1,1: of the product kernel, per task and "
+                f"per instance; found {text!r}."
+            )
+        triples.append(shares)
+    return triples
 
 
 def _alphas(text: str | None, name: str) -> list[float] | None:

@@ -183,7 +183,7 @@ def compare(
     scoring: str | Callable[[Any, Any], float] | None = None,
     n_resamples: int = 1000,
     coverage: float = 0.95,
-    random_state: Any = None,
+    random_state: Any = 0,
     sides: Any = None,
 ) -> Comparison:
     """Compare models on the same held-out labels, with intervals for the differences of their scores.
@@ -215,7 +215,7 @@ def compare(
         Number of draws.
     coverage : float, default=0.95
         Joint coverage of the intervals.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the resamples.
     sides : (str, str), default=None
         Names of an instance and of a task, for messages and tables.

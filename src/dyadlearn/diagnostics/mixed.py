@@ -11,6 +11,7 @@ import numpy as np
 from dyadlearn._array import take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import pair_numbers
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, free_name, library_of, write_rows
 from dyadlearn.diagnostics.calibration import calibrate
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
@@ -83,6 +84,7 @@ def predict_mixed(
     new: Sequence[Any] = (None, None),
     *,
     coverage: float = 0.9,
+    prevalence: float | None = None,
 ) -> MixedPredictions:
     """Predict pairs of known and new entities, each in its own setting.
 
@@ -95,6 +97,8 @@ def predict_mixed(
         New instances and new tasks, as the model's `predict` takes them.
     coverage : float, default=0.9
         Coverage of the intervals.
+    prevalence : float, default=None
+        Base rate of the probabilities, as in `dyadlearn.calibrate`.
 
     Returns
     -------
@@ -124,6 +128,10 @@ def predict_mixed(
     is_new = [side < 0 for side in at]
     settings = np.array([letter.value for letter in Setting])[is_new[0] + 2 * is_new[1]]
     has_two = is_binary(fitted.labels.values)
+    if prevalence is not None and not has_two:
+        raise ValueError(
+            Message("<prevalence> is for labels of two values: leave it out for intervals.")
+        )
     figures = np.full((1 if has_two else 3, len(settings)), np.nan)
     for setting in dict.fromkeys(map(Setting, settings.tolist())):
         fitted.check(setting)
@@ -132,13 +140,17 @@ def predict_mixed(
         inside = [np.where(side[here] < 0, -1 - side[here], side[here]) for side in at]
         for block, given, pairs in _blocks(fitted, setting, rows, inside):
             figures[:, here[block]] = _figures(fitted, given, pairs, None if has_two else coverage)
-    probabilities = _probabilities(model, settings, figures[0], at) if has_two else None
+    probabilities = None
+    if has_two:
+        probabilities = _probabilities(model, settings, figures[0], at, prevalence)
     lower, upper = (None, None) if has_two else (figures[1], figures[2])
     labels = _training_labels(fitted, at)
     return MixedPredictions(settings, figures[0], lower, upper, probabilities, labels, coverage)
 
 
-def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
+def predict_table(
+    model: Any, pairs: Any, *, coverage: float = 0.9, prevalence: float | None = None
+) -> Any:
     """Return a table of pairs with the setting, the prediction and the certainty of each row.
 
     The table may mix pairs of known entities with pairs of new ones, which are in the tables of the
@@ -150,6 +162,8 @@ def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
     pairs : array or frame of shape (n, 2); or frame with the columns of `PairRegressor.from_table`
     coverage : float, default=0.9
         Coverage of the intervals.
+    prevalence : float, default=None
+        Base rate of the probabilities, as in `dyadlearn.calibrate`.
 
     Returns
     -------
@@ -188,7 +202,7 @@ def predict_table(model: Any, pairs: Any, *, coverage: float = 0.9) -> Any:
         at = [number.get(label, place) for label, place in zip(column, known, strict=True)]
         places.append(np.array(at, dtype=np.intp))
         new.append(tables.looked_up(fresh, axis) if fresh else None)
-    result = predict_mixed(model, places, new, coverage=coverage)
+    result = predict_mixed(model, places, new, coverage=coverage, prevalence=prevalence)
     return _beside(pairs, columns, result.columns())
 
 
@@ -255,10 +269,15 @@ def _figures(
 
 
 def _probabilities(
-    model: Any, settings: np.ndarray, scores: np.ndarray, at: Sequence[np.ndarray]
+    model: Any,
+    settings: np.ndarray,
+    scores: np.ndarray,
+    at: Sequence[np.ndarray],
+    prevalence: float | None,
 ) -> np.ndarray:
     """Return calibrated probabilities of predictions; pairs of known entities use held-out scores."""
-    calibration = calibrate(model, list(dict.fromkeys(settings.tolist())))
+    asked = list(dict.fromkeys(settings.tolist()))
+    calibration = calibrate(model, asked, prevalence=prevalence)
     probabilities = np.empty(len(scores))
     for letter, calibrated in calibration.settings.items():
         here = settings == letter

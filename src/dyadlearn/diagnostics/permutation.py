@@ -116,7 +116,7 @@ def permutation_test(
     permute: str | None = None,
     n_permutations: int = 999,
     scoring: str | Callable[[Any, Any], float] | None = None,
-    random_state: Any = None,
+    random_state: Any = 0,
     progress: bool | None = None,
 ) -> PermutationTest:
     r"""Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
@@ -162,7 +162,7 @@ def permutation_test(
     scoring : str or callable, default=None
         Metric, as in `dyadlearn.evaluate`. None means the `scoring` of a search, or else the
         default for the labels.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the permutations.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.

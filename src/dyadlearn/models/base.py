@@ -389,10 +389,11 @@ class RidgeModel(GridModel, stored=False):
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without `tasks` there is no task side,
             and the model equals `IndependentTaskRidge`, which accepts and ignores `tasks`.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, one per instance or one per cell. A cell of weight zero is
-            treated as not observed. With a sparse `y`, a sparse matrix with one weight per label is
-            accepted too.
+        sample_weight : array, series or frame of shape (m,), (q,) or (m, q), default=None
+            Weights of instances, of tasks or of labels in the squared loss. Ids, else the length,
+            tell instances from tasks; if neither does, a vector is of the instances, and a row (1,
+            q) of the tasks. A cell of weight zero is treated as not observed. With a sparse `y`, a
+            sparse matrix with one weight per label is accepted too.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, double, take_block, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, copied, double, take_block, take_rows, to_numpy
 from dyadlearn._codes import Column, distinct
 from dyadlearn._columns import ids_of
 from dyadlearn._state import Stored
@@ -77,7 +77,8 @@ class CellSide(Stored):
         remedy = "add them to it, or leave their labels out"
         places = positions_of(described.ids, levels, f"levels of {name!r}", where, remedy)
         assert isinstance(described.tables, Table)
-        rows = double(described.tables.values)
+        # Predictions must not change when the caller's array does.
+        rows = double(copied(described.tables.values))
         if spec.is_precomputed:
             rows = mended(rows, spec.repair, f"The kernel of {name!r}")
         return cls(name, described.ids, np.unique(places), rows, spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -10,11 +11,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
-from dyadlearn._columns import ids_of, read_columns
+from dyadlearn._columns import chosen, ids_of, read_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
@@ -122,6 +124,10 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     >>> model.predict({"mother": ["new"], "father": ["3"], "trial": ["7"]}).shape
     (1,)
     """
+
+    # scikit-learn treats a first argument that is not called X as metadata.
+    __metadata_request__fit = {"table": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"table": UNUSED}  # noqa: RUF012
 
     fitted_: FittedMultiway
 
@@ -359,12 +365,12 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         return self._fitted().heritability(terms)
 
-    def likelihood_ratio(self, other: MultiwayRidge) -> LikelihoodRatio:
+    def likelihood_ratio(self, smaller: MultiwayRidge) -> LikelihoodRatio:
         r"""Return the likelihood ratio test of the terms that another model lacks.
 
         Parameters
         ----------
-        other : MultiwayRidge
+        smaller : MultiwayRidge
             A model of some of the terms, fitted on the same labels with the same fixed columns.
 
         Returns
@@ -373,11 +379,19 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             The p-value is that of the mixture of :math:`\chi^2` distributions at the border of
             zero variances (Self and Liang 1987, J. Am. Stat. Assoc. 82:605).
         """
-        return self._fitted().likelihood_ratio(other._fitted())
+        return self._fitted().likelihood_ratio(smaller._fitted())
 
     def _fitted(self) -> FittedMultiway:
         check_is_fitted(self)
         return self.fitted_
+
+    def __sklearn_clone__(self) -> Self:
+        # The tables may be large, and cross-validation clones the model for every fold.
+        bare = copy.copy(self)
+        bare.entities = None
+        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
+        cloned.entities = self.entities
+        return cloned
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
@@ -413,7 +427,7 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     fixed_names = (model.fixed,) if isinstance(model.fixed, str) else tuple(model.fixed)
     names, terms, alike = asked = _read_terms(model, columns, fixed_names)
     _check_names(model, tuple(columns))
-    columns = read_columns(columns, [*names, *fixed_names])
+    columns = chosen(columns, [*names, *fixed_names])
     n_rows = len(columns[names[0]])
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)

@@ -535,10 +535,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             counted in `n_dropped_`.
         y : array, list or series of shape (n,)
             Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`.
-        sample_weight : array, list or series of shape (n,), default=None
-            Weights of the rows, at least 0. A repeated pair gets the weighted mean of its values
-            and the sum of its weights. Without weights every pair has the same weight, however
-            often it is repeated.
+        sample_weight : array, list or series of shape (n,), or mapping, default=None
+            Weights of the rows, at least 0; or a mapping of ids to weights, with one for each
+            instance or for each task, such as ``{"ann": 2.0, "bob": 1.0}``. A repeated pair gets
+            the weighted mean of its values and the sum of its weights. Without weights every pair
+            has the same weight, however often it is repeated.
 
         Returns
         -------

@@ -43,9 +43,18 @@ from dyadlearn._codes import (
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
+from dyadlearn._tables import (
+    Ids,
+    Table,
+    in_order,
+    is_whole,
+    library_of,
+    looks_transposed,
+    read_table,
+)
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.folds import Fold
+from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.kernels.similarity import THRESHOLD, Similarity, threshold_of
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models.side import KernelSpec, check_rows, side_size
@@ -573,8 +582,10 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     Parameters
     ----------
     labels : Labels
-    sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-        Weights; for a list of labels also a sparse matrix with one weight per label.
+    sample_weight : array-like, series or frame of shape (m,), (q,) or (m, q), or None
+        Weights of instances, of tasks or of labels; for a list of labels also a sparse matrix with
+        one weight per label. Ids, else the length, tell instances from tasks; where m = q and there
+        are no ids, a vector is of the instances, and a row (1, q) of the tasks.
     form : Table
         Table with the ids of the labels.
     """
@@ -585,19 +596,7 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
             _at_places(sample_weight, labels, "sample_weight", "a weight"), "sample_weight"
         )
     else:
-        weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
-        values = nonnegative(to_numpy(weights), "sample_weight")
-        m, q = labels.shape
-        shape = tuple(map(int, values.shape))
-        if shape not in ((), (m,), (m, 1), (m, q)):
-            raise ValueError(
-                f"sample_weight must give a weight for each of {m} instances or {m} × {q} cells, "
-                f"found shape {shape}."
-            )
-        if values.ndim < 2 or values.size < m * q:
-            values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
-        else:
-            values = labels.of(values)
+        values = _weights_of_labels(labels, sample_weight, form)
     if (values == 1).all():
         return labels
     positive = values > 0
@@ -607,6 +606,58 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
         )
     labels = replace(labels, weights=as_array_of(values.copy(), labels.values))
     return labels if positive.all() else labels.hide(~positive)
+
+
+def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.ndarray:
+    """Return the weight of each label, in the shape of the labels; arguments as in `with_weights`."""
+    m, q = labels.shape
+    if q > 1 and _are_of_tasks(sample_weight, form, (m, q)):
+        is_row = _shape_of(sample_weight) == (1, q)
+        row_ids = None if is_row else form.column_ids
+        column_ids = form.column_ids if is_row else None
+        weights = in_order(sample_weight, row_ids, column_ids, "sample_weight")
+        values = nonnegative(to_numpy(weights), "sample_weight").reshape(-1)
+        if values.shape == (q,):
+            return np.asarray(labels.at(values, 1))
+    else:
+        weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
+        values = nonnegative(to_numpy(weights), "sample_weight")
+    shape = tuple(map(int, values.shape))
+    if shape not in ((), (m,), (m, 1), (m, q)):
+        raise ValueError(
+            f"sample_weight must give a weight for each of {m} instances, {q} tasks or {m} × {q} "
+            f"cells, found shape {shape}."
+        )
+    if values.ndim < 2 or values.size < m * q:
+        values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
+    else:
+        values = labels.of(values)
+    return np.asarray(values)
+
+
+def _shape_of(values: Any) -> tuple[int, ...]:
+    """Return the shape of an array, frame or series, or that of a list of numbers or of lists."""
+    shape = getattr(values, "shape", None)
+    return np.shape(values) if shape is None else tuple(shape)
+
+
+def _are_of_tasks(sample_weight: Any, form: Table, shape: tuple[int, int]) -> bool:
+    """Return whether weights are those of the tasks: by their ids, else by their shape."""
+    m, q = shape
+    found = _shape_of(sample_weight)
+    if found == (1, q):
+        return m > 1
+    if len(found) != 1:
+        return False
+    if library_of(sample_weight) is not None:
+        ids = own_ids(read_table(sample_weight, "sample_weight", describes=False).row_ids)
+        if ids is not None:
+            kinds = []
+            for known in (form.row_ids, form.column_ids):
+                kinds.append(known is not None and not ids.lacking(known.labels))
+            if any(kinds):
+                return not kinds[0]
+    return found == (q,) and m != q
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:

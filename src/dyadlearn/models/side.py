@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,14 +30,17 @@ from dyadlearn._means import framed, means_of, with_ones
 from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
-from dyadlearn.exceptions import KernelError, PrecisionWarning
+from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.spectrum import Eigenvalues, Spectrum
 
 # Largest relative error of predictions without a warning.
 _NOTICEABLE = 1e-3
+# Difference of eigenvalues, relative to the largest one, that rounding may cause in another library.
+_SAME_VALUES = 1e-6
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,32 @@ class Side(Stored):
         "directions": "n_columns k",
         "offset": "n_columns",
     }
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields; a learned kernel leaves out what it can compute again.
+
+        These are the eigenvectors, and the places of the training rows in its table.
+        """
+        state = super().state()
+        kernel = self.spec.kernel
+        if not isinstance(kernel, LearnedKernel) or self.features is None:
+            return state
+        parts = kernel.training_parts(self.features)
+        state["features"] = self.features if parts is None else parts
+        state["spectrum"] = self.spectrum.eigenvalues
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
+        """Return the side of a state; eigenvectors that were left out are computed when they are needed."""
+        fields = dict(state)
+        spec = fields["spec"]
+        if isinstance(fields["features"], list):
+            fields["features"] = spec.kernel.training_table(fields["features"])
+        values = fields["spectrum"]
+        if isinstance(values, Eigenvalues):
+            fields["spectrum"] = values.spectrum(_Eigenvectors(spec, fields["features"], values))
+        return super().from_state(fields, where)
 
     def _fits(self) -> bool:
         n = self.spectrum.n_rows
@@ -326,6 +355,45 @@ class Side(Stored):
             means = self.features @ means
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
         return namespace(coefficients).concat([coefficients[:-1, :], last])
+
+
+@dataclass(frozen=True, eq=False)
+class _Eigenvectors:
+    """Function that computes the eigenvectors of a kernel again, which a model file leaves out.
+
+    Attributes
+    ----------
+    spec : KernelSpec
+    features : array of shape (n, d)
+        Training rows.
+    values : Eigenvalues
+        The eigenvalues in the file.
+    """
+
+    spec: KernelSpec
+    features: Array
+    values: Eigenvalues
+
+    def __call__(self) -> Array:
+        """Return the eigenvectors (n, k); raise if their eigenvalues are not those of the file."""
+        return self._vectors
+
+    @cached_property
+    def _vectors(self) -> Array:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", KernelRepairWarning)  # it was given in `fit`
+            side = fit_side(Table(self.features, None), self.spec, "training")
+        again = side.spectrum
+        same = again.values.shape == self.values.values.shape and (
+            largest(namespace(again.values).abs(again.values - self.values.values))
+            <= _SAME_VALUES * max(self.values.size, again.size)
+        )
+        if not same:
+            raise KernelError(
+                "The eigenvalues of the kernel that is computed from the model file are not those in "
+                "the file: fit the model again."
+            )
+        return again.vectors
 
 
 def with_level(side: Side, level: float, name: str) -> Side:

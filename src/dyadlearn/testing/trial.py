@@ -32,6 +32,7 @@ TOLERANCES = {
     "libraries": 1e-6,
     "float32": 2e-3,
     "score": 1e-6,
+    "explain": 1e-6,
     "threads": 1e-9,
     "ends of intervals": 1e-9,
 }

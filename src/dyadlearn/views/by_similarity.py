@@ -49,15 +49,17 @@ def scores_by_similarity(
     listed = []
     if fitted.is_network or max(fitted.labels.shape) > _MOST_ROWS:
         return []
-    observed = fitted.labels.observed
+    labels = fitted.labels
     for result in results:
         setting = result.setting
         units = _units(fitted, setting, left_out) if setting.new else None
         if units is None or result.labels is None or result.predictions is None:
             continue
         sides = holdout_nearness(fitted, setting, units)
-        y = result.labels[observed]
-        predicted = result.predictions[observed]
+        # The results of a list of pairs may be lists, or grids as pages draw them.
+        at: Any = labels.places if result.labels.ndim > 1 else labels.observed
+        y = result.labels[at]
+        predicted = result.predictions[at]
         scores = [side.scores(y, predicted, result.judge) for _, side in sides]
         columns = stacked_bands(sides, **{result.judge.name: scores})
         if len(columns["side"]) > len(sides):
