@@ -16,6 +16,7 @@ from dyadlearn.solve import cells, missing
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
+from references import fitted, reference
 from sweeps import covering, every, over
 
 # Every way to the answer: directly, and both systems iterated with no, few and all directions
@@ -35,7 +36,6 @@ WAYS = {
 # One of each kind, for tests in which the rest has been shown to agree.
 FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
 MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
-some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 
 def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
@@ -47,34 +47,25 @@ def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> N
         found = complete(given.operators, Y, **way, **options)
         assert found.solution.converged, name
         assert found.route == way.get("route", found.route) or observed.all()
+        assert found.solution.n_iter == 0 or not observed.all()
         assert found.labels.dtype == np.float64
         assert_array_equal(found.labels[observed], Y[observed])
         grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
         grids.close(given.operators.hat(found.labels), expected, rtol, name)
 
 
-@over(covering(model=ALL_MODELS, shape=SHAPES, pattern=PATTERNS, way=list(WAYS)))
-def test_whatever_is_missing(model, shape, pattern, way):
-    check(grids.holes(model, shape, pattern), 1e-10, {way: WAYS[way]}, tol=1e-13)
+SIDES = [
+    ("full", "full"),
+    ("singular", "full"),
+    ("thin", "singular"),
+    ("primal", "sparse"),
+    ("sparse", "thin"),
+]
 
 
-@over(
-    covering(
-        sides=[
-            (("singular", "full"), (9, 5)),
-            (("thin", "singular"), (5, 9)),
-            (("primal", "sparse"), (9, 5)),
-            (("sparse", "thin"), (5, 9)),
-        ],
-        **some_patterns,
-        model=ALL_MODELS,
-        way=list(MORE_WAYS),
-    )
-)
-def test_null_spaces_kept_or_left_out(model, pattern, sides, way):
-    kinds, shape = sides
-    given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
-    assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
+@over(covering(model=ALL_MODELS, shape=SHAPES, kinds=SIDES, pattern=PATTERNS, way=list(WAYS)))
+def test_whatever_is_missing(model, shape, kinds, pattern, way):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.3, task_alpha=0.1)
     check(given, 1e-9, {way: WAYS[way]}, tol=1e-13)
 
 
@@ -85,7 +76,7 @@ LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
     covering(
         alpha=LAMBDAS,
         task_alpha=LAMBDAS,
-        model=["two-step", "two-step + 1"],
+        model=["two-step", "two-step + 1", "kronecker"],
         pattern=["50%", "rows and columns"],
     )
 )
@@ -94,106 +85,7 @@ def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
     check(given, 1e-9, FEW_WAYS, tol=1e-13)
 
 
-@over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
-def test_kronecker_from_small_to_large_regularisation(alpha):
-    for pattern in ("50%", "rows and columns"):
-        check(grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
-
-
-# Half of the digits are as many as the condition may take where there are null spaces.
-SINGLE = [(("full", "full"), alpha) for alpha in (1e-4, 1.0, 1e4)] + [
-    (("singular", "thin"), a) for a in (0.1, 1e4)
-]
-
-
-@over(covering(sides=SINGLE, **some_patterns, model=ALL_MODELS, way=list(FEW_WAYS)))
-def test_single_precision(model, pattern, sides, way):
-    kinds, alpha = sides
-    given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
-    check(given, 1e-3, {way: WAYS[way]}, dtype="float32")
-
-
-# --- the objectives themselves ---------------------------------------------------------------------
-
-
-def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
-    """Return the matrix of the model's penalty, from inverse kernels of full rank.
-
-    H⁻¹ − I = (I + λ_d K⁻¹) ⊗ (I + λ_t G⁻¹) − I for two-step, λ K⁻¹ ⊗ G⁻¹ for Kronecker.
-    """
-    left = np.linalg.inv(given.K)
-    right = np.linalg.inv(given.G)
-    both = np.kron(left, right)
-    if model == "kronecker":
-        return alpha * both
-    one = np.kron(left, np.eye(len(right)))
-    other = np.kron(np.eye(len(left)), right)
-    return alpha * one + task_alpha * other + alpha * task_alpha * both
-
-
-@over(covering(model=MODELS, pattern=PATTERNS, alphas=[(0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)]))
-def test_the_objective_is_minimised(model, pattern, alphas):
-    """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
-    alpha, task_alpha = alphas
-    given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
-    counts = given.observed.ravel()
-    penalised = penalty(given, model, alpha, task_alpha)
-    best = np.linalg.solve(
-        np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0)
-    )
-    least = np.sum((best - given.Y.ravel())[counts] ** 2) + best @ penalised @ best
-    for name, way in FEW_WAYS.items():
-        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        grids.close(given.operators.hat(labels).ravel(), best, 1e-9, name)
-        grids.close(np.where(counts, best, labels.ravel()), best, 1e-9, name)
-        # The minimum is the residual of the completed labels: no completion has less.
-        assert_allclose(
-            np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name
-        )
-
-
 # --- the closed form ---------------------------------------------------------------------------------
-
-
-@over(
-    covering(
-        kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")],
-        model=ALL_MODELS,
-        shape=SHAPES,
-    )
-)
-def test_nothing_missing_is_the_closed_form(model, shape, kinds):
-    given = grids.holes(model, shape, "none missing", kinds)
-    found = complete(given.operators, given.Y)
-    assert_array_equal(found.labels, given.Y)
-    assert found.solution.n_iter == 0
-    assert found.solution.converged
-    assert_array_equal(found.solution.values, np.zeros(shape))
-    # Solved for all the same, with weights of one, it is what the closed form of all cells gives.
-    solved = complete(given.operators, given.Y, np.ones(shape), rank=0, tol=1e-14)
-    assert solved.solution.n_iter > 0
-    grids.close(solved.labels, given.Y, 1e-12)
-    grids.close(given.operators.hat(found.labels), given.fitted(), 1e-12)
-
-
-@over(
-    covering(
-        kinds=[("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")],
-        **some_patterns,
-        model=[*MODELS, "two-step + 1"],
-    )
-)
-def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
-    """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
-    given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
-    missing = ~given.observed
-    for name, way in FEW_WAYS.items():
-        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        expansion = given.operators.expansion(given.operators.coefficients(labels))
-        half = expansion.tasks.training(expansion.values)
-        predicted = expansion.instances.training(half.T).T
-        grids.close(predicted[missing], labels[missing], 1e-10, name)
-        grids.close(predicted, given.fitted(), 1e-9, name)
 
 
 @over(every(model=MODELS))
@@ -204,51 +96,29 @@ def test_nothing_observed_is_predicted_zero(model):
         assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
 
 
-@over(every(features={"kernel": False, "features": True}, model=MODELS))
-def test_a_kernel_of_zeros_predicts_zero(model, features):
+@over(every(features=[False, True], model=[*MODELS, "two-step + 1"]))
+def test_a_kernel_of_zeros_predicts_zero_or_a_constant(model, features):
     given = grids.holes(model, (5, 4))
-    if features:
-        empty = Spectrum.from_features(np.zeros((5, 2)))
-    else:
-        empty = Spectrum.from_gram(np.zeros((5, 5)))
+    build = Spectrum.from_features if features else Spectrum.from_gram
+    constant = given.operators.spectra[0].constant
+    empty = build(np.zeros((5, 2 if features else 5)), constant=constant)
     if model == "kronecker":
         operators = Kronecker(empty, given.operators.spectra[1], 0.5)
     else:
         operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
-    for way in ({"route": "missing"}, {"route": "missing", "max_direct": 0}, {"route": "observed"}):
-        found = complete(operators, given.Y, **way)
-        assert_allclose(
-            found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14
-        )
+    kind = "kronecker" if model == "kronecker" else "two_step"
+    kernels = np.zeros((5, 5)), given.G
+    zero = reference(kind, kernels, (0.5, 0.2), given.Y, constant=given.free_mean)
+    expected = np.where(given.observed, given.Y, fitted(zero))
+    for way in MORE_WAYS.values():
+        found = complete(operators, given.Y, tol=1e-13, **way)
+        grids.close(found.labels, expected, 1e-10)
 
 
 # --- other filters of two-step ---------------------------------------------------------------------------
 
 
-def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return hat and residual of one side, by repetition or by choosing eigenvectors."""
-    n = len(K)
-    values, vectors = np.linalg.eigh(K)
-    if isinstance(filter, SpectralCutoff):
-        kept = vectors[:, values >= alpha]
-        return kept @ kept.T, np.eye(n) - kept @ kept.T
-    if isinstance(filter, Landweber):
-        residual = np.linalg.matrix_power(
-            np.eye(n) - K / values[-1], int(np.ceil(values[-1] / alpha))
-        )
-    else:
-        residual = np.linalg.matrix_power(
-            alpha * np.linalg.inv(K + alpha * np.eye(n)), getattr(filter, "n_iter", 1)
-        )
-    return np.eye(n) - residual, residual
-
-
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
-
-
-def gives_a_kernel(filter, task_filter, **_) -> bool:
-    """Tell whether one of the sides keeps nothing whole, which gives the pairs a kernel."""
-    return any(kept in (filter, task_filter) for kept in (Tikhonov(), IteratedTikhonov(3)))
 
 
 @over(
@@ -256,33 +126,28 @@ def gives_a_kernel(filter, task_filter, **_) -> bool:
         filter=FILTERS,
         task_filter=FILTERS,
         kinds=[("full", "full"), ("singular", "primal")],
+        constant=[False, True],
         way=[way for way in WAYS if way != "chosen"],
-        where=lambda way, **filters: not way.startswith("observed") or gives_a_kernel(**filters),
     )
 )
-def test_any_mixture_of_filters(filter, task_filter, kinds, way):
-    """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
-    given = grids.holes("two-step", (8, 6), "50%", kinds)
-    spectrum, task_spectrum = given.operators.spectra
-    if SpectralCutoff() in (filter, task_filter):
-        alpha, task_alpha = (1.0, 1.2)
-    else:
-        alpha, task_alpha = (0.41, 0.61)
-    operators = TwoStep(
-        spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha)
+def test_any_mixture_of_filters(filter, task_filter, kinds, constant, way):
+    """Also where directions are kept whole, which have no penalty beside the constant of the other side."""
+    given = grids.holes("two-step + 1" if constant else "two-step", (8, 6), "30%", kinds)
+    filters = (filter, task_filter)
+    alphas = tuple(1.2 if each == SpectralCutoff() else 0.41 for each in filters)
+    sides = zip(given.operators.spectra, filters, alphas, strict=True)
+    operators = TwoStep(*(spectrum.smoother(*how) for spectrum, *how in sides))
+    model = reference(
+        "two_step", (given.K, given.G), alphas, given.Y, filters=filters, constant=constant
     )
-    H, R = filter_matrices(given.K, filter, alpha)
-    task_H, task_R = filter_matrices(given.G, task_filter, task_alpha)
-    hat = np.kron(H, task_H)
-    residual = np.kron(R, np.eye(6)) + np.kron(H, task_R)
-    observed = given.observed.ravel()
-    right = hat[np.ix_(~observed, observed)] @ given.Y.ravel()[observed]
-    system = residual[np.ix_(~observed, ~observed)]
-    assert np.linalg.cond(system) < 1e4
-    expected = np.linalg.solve(system, right)
+    if WAYS[way]["route"] == "observed" and operators.floor > 0:
+        with pytest.raises(ValueError, match="^sample_weight has no effect on a model that inter"):
+            complete(operators, given.Y, np.ones((8, 6)))
+        return
     found = complete(operators, given.Y, tol=1e-13, **WAYS[way])
     assert found.solution.converged
-    grids.close(found.labels[~given.observed], expected, 1e-9)
+    missing = ~given.observed
+    grids.close(found.labels[missing], fitted(model)[missing], 1e-9)
 
 
 def test_cells_that_the_model_interpolates_are_refused():
@@ -305,66 +170,25 @@ def test_cells_that_the_model_interpolates_are_refused():
 # --- no regularisation --------------------------------------------------------------------------------------
 
 
-def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Return labels that minimise fᵀ(precision)f where they are missing."""
-    observed = ~np.isnan(Y).ravel()
-    filled = Y.ravel().copy()
-    system = precision[np.ix_(~observed, ~observed)]
-    filled[~observed] = np.linalg.solve(
-        system, -precision[np.ix_(~observed, observed)] @ filled[observed]
+@over(
+    covering(
+        max_direct={"iterative": 0, "direct": 1000},
+        rank=[0, 4],
+        model=[*MODELS, "two-step + 1"],
+        pattern=PATTERNS,
     )
-    return filled.reshape(Y.shape)
-
-
-@over(covering(max_direct={"iterative": 0, "direct": 1000}, model=MODELS, pattern=PATTERNS))
-def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_direct):
+)
+def test_without_regularisation_the_penalty_alone_decides(model, pattern, rank, max_direct):
     """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
     given = grids.holes(model, (6, 5), pattern)
-    spectrum, task_spectrum = given.operators.spectra
-    left = np.linalg.inv(given.K)
-    right = np.linalg.inv(given.G)
-    if model == "kronecker":
-        operators = Kronecker(spectrum, task_spectrum, 0.0)
-        precision = np.kron(left, right)
-    else:
-        operators = TwoStep(
-            spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
-        )
-        precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
-    for rank in (0, 4):
-        found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
-        grids.close(found.labels, interpolated(precision, given.Y), 1e-9)
-
-
-def test_no_regularisation_on_one_side():
-    given = grids.holes("two-step", (6, 5), "50%")
-    spectrum = given.operators.spectra[0]
-    tasks = given.operators.columns
-    operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), tasks)
-    # Instances keep all they are given: every row is a problem of its own, with the kernel of the
-    # tasks.
-    expected = given.Y.copy()
-    for row, here in zip(expected, given.observed, strict=True):
-        system = given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum())
-        row[~here] = given.G[np.ix_(~here, here)] @ np.linalg.solve(system, row[here])
-    for way in ("direct", "missing, deflated", "observed, deflated"):
-        grids.close(complete(operators, given.Y, tol=1e-13, **WAYS[way]).labels, expected, 1e-9)
+    operators = given.operators.at(*[0.0] * len(given.operators.alphas))
+    kind = "kronecker" if model == "kronecker" else "two_step"
+    limit = reference(kind, (given.K, given.G), (0.0, 0.0), given.Y, constant=given.free_mean)
+    found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
+    grids.close(found.labels, np.where(given.observed, given.Y, fitted(limit)), 1e-9)
 
 
 # --- how it is called ---------------------------------------------------------------------------------------------
-
-
-@over(every(model=ALL_MODELS))
-def test_labels_are_left_alone(model):
-    given = grids.holes(model)
-    before = given.Y.copy()
-    weights = np.full(given.Y.shape, 2.0)
-    for way in FEW_WAYS.values():
-        complete(given.operators, given.Y, **way)
-        assert_array_equal(given.Y, before)
-    complete(given.operators, given.Y, weights)
-    assert_array_equal(given.Y, before)
-    assert_array_equal(weights, 2.0)
 
 
 @over(every(model=MODELS))
