@@ -108,7 +108,7 @@ FIT = [
     (
         {"sample_weight": np.ones(5)},
         ValueError,
-        r"^sample_weight must give a weight for each of 6 instances or 6 × 4 cells, found shape \(5,\)",
+        r"^sample_weight must give a weight for each of 6 instances, 4 tasks or 6 × 4 cells, found shape \(5,\)",
     ),
     ({"sample_weight": np.ones((4, 6))}, ValueError, r"^sample_weight .*found shape \(4, 6\)"),
     ({"sample_weight": np.full(6, -1.0)}, ValueError, NO_WEIGHTS),
