@@ -489,7 +489,7 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
 @over(
     every(
         metric=[mean_squared_error, concordance_index, roc_auc],
-        average=["micro", "instance", "task"],
+        average=["pooled", "instance", "task"],
     )
 )
 def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average):

@@ -553,7 +553,7 @@ def draws(random, m, q, over, n_resamples):
 @over(
     covering(
         over=["instances", "tasks", "both"],
-        average=["micro", "instance", "task"],
+        average=["pooled", "instance", "task"],
         scoring=["roc_auc", "neg_root_mean_squared_error", "r2", "precision_at_2", "callable"],
     )
 )
@@ -593,7 +593,7 @@ def test_undefined_resamples_are_counted():
     Y[0, :2] = 1
     F = np.random.default_rng(0).normal(size=(4, 5))
     for average, drawn in (
-        ("micro", "instances"),
+        ("pooled", "instances"),
         ("instance", "instances"),
         ("instance", "both"),
         ("task", "tasks"),
@@ -605,7 +605,7 @@ def test_undefined_resamples_are_counted():
         assert found.n_undefined + found.n_resamples == 50
 
 
-@over(lines("letter average", ("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")))
+@over(lines("letter average", ("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")))
 def test_the_setting_chooses_the_average(letter, average):
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6))
@@ -674,7 +674,7 @@ def test_how_an_interval_reads():
         ({"F": np.ones((4, 4))}, "a prediction for each of the 4 × 5 labels"),
         ({"Y": np.ones((1, 5)), "F": np.ones((1, 5))}, "only 1 of the instances to resample"),
         ({"Y": np.ones((4, 1)), "F": np.ones((4, 1))}, "only 1 of the tasks to resample"),
-        ({"setting": "B", "average": "micro"}, "Give average or setting, not both"),
+        ({"setting": "B", "average": "pooled"}, "Give average or setting, not both"),
         ({"scoring": "roc_auc", "Y": np.ones((4, 5))}, "labels of exactly two values"),
         (
             {"scoring": lambda Y, F: float("nan"), "n_resamples": 30},

@@ -74,7 +74,7 @@ def test_a_list_of_pairs_has_the_scores_of_its_grid(each):
     F = rng.normal(size=Y.shape)
     observed = ~np.isnan(HOLES)
     pairs = Labels(np.nonzero(observed), HOLES[observed], Y.shape)
-    for average, setting in each(product(("micro", "instance", "task"), Setting)):
+    for average, setting in each(product(("pooled", "instance", "task"), Setting)):
         own = scorer("pearson", average=average)
         found = prepared_score(pairs, own, setting)
         expected = prepared_score(Labels.of_grid(HOLES), own, setting)
@@ -98,7 +98,7 @@ def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_o
 
 def test_notes_and_table_name_the_average(model):
     scores = evaluate(
-        model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="micro"), "r2"]
+        model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="pooled"), "r2"]
     )
     assert scores["scoring"] == ["r2, mean per task", "r2, all together", "r2"]
     means = [note for note in scores.notes if "is the mean of the r2" in note]

@@ -115,9 +115,9 @@ def bootstrap_interval(
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, per instance in B, per task in C. A
+        Setting that determines the average: pooled in A and D, per instance in B, per task in C. A
         scorer with its own average keeps it.
-    average : {"micro", "instance", "task"}, default=None
+    average : {"pooled", "instance", "task"}, default=None
         Average to use, instead of `setting`.
     over : {"instances", "tasks", "both"}, default="both"
         What is drawn: the sides that would be different in a repetition of the study.
@@ -199,7 +199,7 @@ def resampled_scores(
     stack : array of shape (s, m, q)
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
-    average : {"micro", "instance", "task"}
+    average : {"pooled", "instance", "task"}
     over : {"instances", "tasks", "both", "nodes"}, default="both"
         What is drawn, each as many times as there are members. Nodes are those of a network, the
         same on both sides; a node that is drawn twice forms no pair with itself.
@@ -283,7 +283,7 @@ class _Listed:
         ):
             return None
         rows, columns = np.nonzero(~np.isnan(labels))
-        setting = {"micro": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
+        setting = {"pooled": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
         if rows.size > _SPARSE * labels.size or judge.average_in(setting) != average:
             return None
         places = sparse.csr_array(
@@ -415,7 +415,7 @@ class SettingScore:
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
         average = self.judge.average_in(self.setting)
-        if self.judge.name == "r2" and average != "micro":
+        if self.judge.name == "r2" and average != "pooled":
             side = sides.instance if average == "instance" else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
@@ -618,7 +618,7 @@ def baseline_scores(
         # other labels.
         constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
         predictions |= dict.fromkeys(
-            _constant_in(setting, getattr(score, "average", "micro")), constant
+            _constant_in(setting, getattr(score, "average", "pooled")), constant
         )
     # Baselines with equal predictions are scored once.
     scores = {

@@ -221,7 +221,7 @@ class Points:
         recall; or labels and predictions.
     score : float
         Area under the curve, average precision, or R² of all points.
-    average : {"micro", "instance", "task"}
+    average : {"pooled", "instance", "task"}
         What the curve is averaged over.
     """
 
@@ -307,12 +307,12 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         varies = distinct_labels(Y).size > 1
         score = float(r2(Y, F)) if varies else float("nan")
         predicted = np.asarray(F[observed], dtype=np.float64)
-        return Points(Y[observed], predicted, score, "micro")
+        return Points(Y[observed], predicted, score, "pooled")
     metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
     average = as_average(None, setting)
     score = float(metric(F))
     positive = np.nanmax(Y) == Y
-    if average == "micro":
+    if average == "pooled":
         return Points(*_curve(kind, positive[observed], F[observed]), score, average)
     if average == "task":
         positive = positive.T

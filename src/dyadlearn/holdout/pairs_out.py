@@ -1,0 +1,288 @@
+r"""Leave-pair-out: the share of pairs of labels in the right order, each by the model without both labels.
+
+The area under the ROC curve and the concordance index compare two labels at a time. With the
+inverse N of the system of the observed labels, and :math:`\mathbf{o}_i = \sum_{l \ne i} N_{il} y_l`,
+the model that was fitted without the labels i and j predicts
+
+.. math:: \begin{pmatrix} f_i \\ f_j \end{pmatrix} =
+          -\begin{pmatrix} N_{ii} & N_{ij} \\ N_{ij} & N_{jj} \end{pmatrix}^{-1}
+          \begin{pmatrix} o_i - N_{ij} y_j \\ o_j - N_{ij} y_i \end{pmatrix} ,
+
+so that all pairs take one inverse and a few operations each (Airola, Pahikkala, Waegeman, De Baets
+and Salakoski 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dyadlearn._array import Array, namespace, to_numpy
+from dyadlearn._memory import fits_in_memory
+from dyadlearn.holdout.planning import Cost, is_affordable
+from dyadlearn.holdout.units import Problem
+from dyadlearn.labels import Labels, distinct_labels
+from dyadlearn.metrics import Scorer
+from dyadlearn.pairing.base import operators_of
+from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
+from dyadlearn.pairing.remembering import last_inverse
+from dyadlearn.settings import Setting
+from dyadlearn.solve.inverse import Inverse
+
+# Numbers of a block of pairs: eight arrays of it are in memory.
+_BLOCK_NUMBERS = 2**20
+# Operations for each pair, relative to a multiplication in a matrix product.
+_OF_A_PAIR = 30.0
+# Least determinant of a pair, relative to the product of its diagonal, that keeps its digits.
+_LEAST = 1e-6
+
+
+class PairScore(NamedTuple):
+    """Score of pairs of labels.
+
+    Attributes
+    ----------
+    score : float
+        Mean over the rows that have pairs.
+    n_undefined, n_parts : int
+        Number of rows without pairs of different labels, and of all rows.
+    """
+
+    score: float
+    n_undefined: int
+    n_parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairsOut:
+    """Plan to compare each two labels by the model without both, in setting A.
+
+    Attributes
+    ----------
+    problem : Problem
+    judge : Scorer
+        The area under the ROC curve, or the concordance index.
+    route : Route
+        The inverse of the observed labels.
+    """
+
+    problem: Problem
+    judge: Scorer
+    route: Route
+    # What inverses of other regularisations share.
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    #: Description for a column of a table.
+    method = "exact leave-pair-out"
+
+    @classmethod
+    def of(cls, problem: Problem, judge: Scorer, n_alphas: int = 1) -> Self | None:
+        """Return the plan; None if the score is none of pairs, or if there is no inverse that is affordable."""
+        pairing = problem.pairing
+        if not judge.counts_pairs or pairing.symmetry or problem.labels.size < 3:
+            return None
+        labels = problem.labels
+        units = [np.arange(labels.size)]
+        offered = []
+        for route in routes(pairing, labels, Setting.A, units, n_alphas):
+            work = route.work + _pair_work(route, labels)
+            is_cheap = is_affordable(work, labels, n_alphas)
+            if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
+                offered.append((work, route))
+        if not offered:
+            return None
+        return cls(problem, judge, min(offered, key=lambda each: each[0])[1])
+
+    @property
+    def cost(self) -> Cost:
+        """Estimated cost for one regularisation."""
+        labels = self.problem.labels
+        work = self.route.work + _pair_work(self.route, labels)
+        return Cost(work, bytes_of(self.route, labels) + 64.0 * _BLOCK_NUMBERS)
+
+    @property
+    def explanation(self) -> str:
+        """Method and reason in one line."""
+        return f"{self.method}: each two labels by the model without both"
+
+    def score(self, targets: Array | None = None, problem: Problem | None = None) -> PairScore:
+        """Return the score of pairs of labels.
+
+        Parameters
+        ----------
+        targets : array of the shape of the labels' values, default=None
+            Labels to compare, NaN for others, which are trained on; None means all.
+        problem : Problem, default=None
+            The same problem with another regularisation or other labels; None is that of the plan.
+
+        Raises
+        ------
+        LeverageError
+            If the model fits two labels exactly, whatever they are.
+        ValueError
+            If no row has two different labels.
+        """
+        problem = self.problem if problem is None else problem
+        labels = problem.labels
+        need = bytes_of(self.route, labels)
+        compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
+        inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
+        pairs = _Pairs.of(inverse, problem)
+        values = to_numpy(labels.values if targets is None else targets)[labels.observed]
+        average = self.judge.average_in(Setting.A)
+        won = []
+        rows = list(_rows(labels, average, ~np.isnan(values)))
+        for members in rows:
+            count, total = pairs.in_order(members, values)
+            if total:
+                won.append(count / total)
+        n_parts = {"instance": labels.shape[0], "task": labels.shape[1]}.get(average, 1)
+        if not won:
+            raise ValueError(
+                f"{self.judge.name} is undefined here: no two labels to compare differ. Give such "
+                f"labels, or use another metric."
+            )
+        return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
+
+
+def _pair_work(route: Route, labels: Labels) -> float:
+    """Return the multiplications to compare all pairs of labels, given the inverse."""
+    n = float(labels.size)
+    values = distinct_labels(labels.values)
+    chosen = n
+    if values.size == 2:
+        observed = to_numpy(labels.values)[labels.observed]
+        n_high = float(np.count_nonzero(observed == values[1]))
+        chosen = min(n_high, n - n_high)
+    m, q = labels.shape
+    of_row = {"cells": 1.0, "missing": float(m + q + m * q - n)}.get(route.name, n)
+    return chosen * n * (of_row + _OF_A_PAIR)
+
+
+def _rows(labels: Labels, average: str, scored: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the positions, among the observed labels, of those that are compared with each other."""
+    places = np.flatnonzero(scored)
+    axis = {"instance": 0, "task": 1}.get(average)
+    if axis is None or not places.size:
+        yield places
+        return
+    codes = labels.places[axis][places]
+    order = np.argsort(codes, kind="stable")
+    yield from np.split(places[order], np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The inverse of the observed labels, and what it needs of each label to leave pairs out.
+
+    Attributes
+    ----------
+    inverse : Inverse
+    centred : array of shape (n, 1)
+        Labels minus the shift.
+    labels, others, diagonal, root, predictions : arrays of shape (n,)
+        Labels minus the shift, times the root of their weights; the sums o; the diagonal of N; the
+        root of the weights; and the leave-one-out predictions.
+    level : float
+        Rounding error of a sum that is zero.
+    """
+
+    inverse: Inverse
+    centred: Array
+    labels: np.ndarray
+    others: np.ndarray
+    diagonal: np.ndarray
+    root: np.ndarray
+    predictions: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, inverse: Inverse, problem: Problem) -> Self:
+        """Return the pairs of a problem."""
+        listed = problem.labels.listed()
+        shift = operators_of(problem.pairing).shift_of(listed.values)
+        xp = namespace(listed.values)
+        root = xp.ones_like(listed.values) if inverse.root is None else inverse.root
+        centred = (listed.values - shift)[:, None]
+        y = centred * root[:, None]
+        singles = np.arange(inverse.n_labels)[:, None]
+        parts = inverse.parts(singles)
+        image = inverse.times(y)
+        others = inverse.sums(singles, singles[:, 0], y, image, parts)[:, 0, 0]
+        diagonal = inverse.blocks(parts)[:, 0, 0]
+        # This raises for labels that are fitted exactly.
+        held_out = inverse.leave_out(centred)[:, 0] + shift
+        arrays = (y[:, 0], others, diagonal, root, held_out)
+        level = float(to_numpy(inverse.level(y)).reshape(-1)[0])
+        return cls(inverse, centred, *(to_numpy(each) for each in arrays), level)
+
+    def in_order(self, members: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+        """Return the number of pairs of some labels in the right order, a tie counting half, and of all pairs.
+
+        Parameters
+        ----------
+        members : integer array of shape (r,)
+            Labels that are compared.
+        values : array of shape (n,)
+            Labels that say which is higher.
+        """
+        of_members = values[members]
+        if members.size < 2 or (of_members == of_members[0]).all():
+            return 0.0, 0.0
+        width = self.tie_width(members)
+        first = _rarer(members, of_members)
+        second = members if first.size == members.size else np.setdiff1d(members, first)
+        step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
+        won = 0.0
+        total = 0.0
+        for start in range(0, first.size, step):
+            at = first[start : start + step]
+            gap = self._gaps(at, second)
+            sign = np.sign(values[at][:, None] - values[second][None, :])
+            wins = np.where(np.abs(gap) <= width, 0.5, (gap * sign > 0).astype(np.float64))
+            won += float(wins[sign != 0].sum())
+            total += float(np.count_nonzero(sign))
+        return won, total
+
+    def tie_width(self, members: np.ndarray) -> float:
+        """Return the largest difference of two predictions that tie, as for held-out predictions."""
+        return float(np.finfo(np.float64).eps ** 0.75 * np.abs(self.predictions[members]).max())
+
+    def _gaps(self, at: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the predictions of some labels (s,) minus those of others (r,), each pair left out, (s, r)."""
+        between = to_numpy(self.inverse.rows(at))[:, others]
+        diagonal = self.diagonal[at][:, None]
+        other_diagonal = self.diagonal[others][None, :]
+        right = self._settled(self.others[at][:, None] - between * self.labels[others][None, :])
+        left = self._settled(self.others[others][None, :] - between * self.labels[at][:, None])
+        product = diagonal * other_diagonal
+        determinant = product - between * between
+        # A label with itself, which is no pair.
+        is_itself = at[:, None] == others[None, :]
+        is_near = (determinant <= _LEAST * product) & ~is_itself
+        determinant = np.where(is_itself | is_near, 1.0, determinant)
+        first = (between * left - other_diagonal * right) / determinant
+        second = (between * right - diagonal * left) / determinant
+        gaps = first / self.root[at][:, None] - second / self.root[others][None, :]
+        for row, column in np.argwhere(is_near):
+            pair = np.array([at[row], others[column]])
+            alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
+            gaps[row, column] = alone[0] - alone[1]
+        return gaps
+
+    def _settled(self, sums: np.ndarray) -> np.ndarray:
+        """Return sums with those that are rounding set to zero."""
+        return np.where(np.abs(sums) <= self.level, 0.0, sums)
+
+
+def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the members with the rarer of two values, or all members if there are more values."""
+    distinct = np.unique(values)
+    if distinct.size != 2:
+        return members
+    is_high = values == distinct[1]
+    return members[is_high] if 2 * np.count_nonzero(is_high) <= members.size else members[~is_high]
