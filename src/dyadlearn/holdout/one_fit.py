@@ -117,9 +117,7 @@ def folds_to_compare(
     return None
 
 
-def labels_per_part(
-    labels: Labels, judge: Scorer, setting: Setting, units: Units
-) -> float:
+def labels_per_part(labels: Labels, judge: Scorer, setting: Setting, units: Units) -> float:
     """Return the mean number of labels that are compared with each other within the folds of some units."""
     codes = fold_codes(labels, setting, units).reshape(-1)[np.flatnonzero(labels.observed)]
     axis = {"instance": 0, "task": 1}.get(judge.average_in(setting))
@@ -156,3 +154,36 @@ def splitter_to_compare(
     else:
         n_folds = min(_MOST_FOLDS, math.floor(n_together))
     return SettingKFold(setting, min(max(n_folds, 2), n_units), random_state=0)
+
+
+def larger_folds(
+    labels: Labels,
+    units: Units,
+    together: Units,
+    judge: Scorer,
+    setting: Setting,
+    pairing: Pairing | None = None,
+) -> SettingKFold | None:
+    """Return the splitter of folds to compare labels in, where units are too small for this; else None.
+
+    Parameters
+    ----------
+    labels : Labels
+    units : Units
+        What would be left out together.
+    together : Units
+        Groups that must be.
+    judge, setting, pairing : as in `needs_one_fit`
+    """
+    is_by_fold = judge.compares and judge.average_in(setting) == "fold"
+    if pairing is not None and pairing.symmetry:
+        return None
+    if not (is_by_fold or needs_one_fit(judge, setting, pairing)):
+        return None
+    n_compared = labels_per_part(labels, judge, setting, units)
+    splitter = splitter_to_compare(labels, judge, setting, together)
+    if n_compared >= LEAST_LABELS or splitter is None:
+        return None
+    folds = splitter.units(labels, groups=together.sides[0], task_groups=together.sides[1])
+    n_in_folds = labels_per_part(labels, judge, setting, folds)
+    return splitter if n_in_folds > n_compared else None

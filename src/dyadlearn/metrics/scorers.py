@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -287,12 +288,17 @@ class Scorer(Stored):
             return prepared
         return _GridByGrid(self.metric, read_labels(Y))
 
-    def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
+    def prepare_each_task(
+        self, Y: Any, folds: np.ndarray | None = None
+    ) -> Callable[[Any], np.ndarray]:
         """Return a function of held-out predictions (m, q) that scores each task separately.
 
         The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is
-        so for all.
+        so for all. With folds (m, q), they are means over the folds of a task.
         """
+        if folds is not None:
+            parts = _ScoreOfParts(self.averaged("task"), Labels.of_grid(Y), Y, Setting.A, folds)
+            return partial(parts.of_each, n_rows=Y.shape[1])
         metric = None
         if isinstance(self.metric, type):
             metric = self.metric(Y, **{"tie_tolerance": None, **self.options, "average": "task"})
@@ -526,6 +532,7 @@ class _ScoreOfParts:
         self.can_tie = getattr(judge.metric, "can_tie", False)
         self.average = judge.average_in(setting)
         self._size = math.prod(labels.values.shape)
+        self._n_axes = len(labels.values.shape)
         flat = _flat(targets, self._size)
         # This raises for labels that the metric cannot use.
         judge.prepare(flat[0, :], average="pooled", tie_tolerance=None)
@@ -551,11 +558,10 @@ class _ScoreOfParts:
                 scored.append(parts.row_of(at[rows, 0]))
         if not self._blocks:
             raise refusal
-        self._weights = parts.weights(np.concatenate(scored))
+        self._rows = np.concatenate(scored)
+        self._weights = parts.weights(self._rows)
         self.n_parts = parts.n_parts
-        self.n_undefined = self.n_parts - int(np.concatenate(scored).size)
-        #: Whether an undefined part is a fold, or the labels of an instance or a task in it.
-        self.has_folds = folds is not None
+        self.n_undefined = self.n_parts - int(self._rows.size)
 
     def _n_rows(self, at: np.ndarray, prepared: Any) -> int:
         """Return the number of rows of a block that have a score, without added rows."""
@@ -563,20 +569,29 @@ class _ScoreOfParts:
 
     def __call__(self, F: Array) -> Any:
         """Return the score of predictions of the shape of the labels' values, or the scores (s,) of a stack."""
+        joined = self._of_parts(F)
+        if self._weights is None:
+            means = self._blocks[0][1].combined(joined)
+        else:
+            means = joined @ as_array_of(self._weights, joined, joined.dtype)
+        is_stack = len(F.shape) > self._n_axes
+        return means if is_stack else float(means[0])
+
+    def of_each(self, F: Array, n_rows: int) -> np.ndarray:
+        """Return the score (n_rows,) of each instance or task, NaN where it is undefined."""
+        scores = to_numpy(self._of_parts(F))[0]
+        counts = np.bincount(self._rows, minlength=n_rows)
+        sums = np.bincount(self._rows, weights=scores, minlength=n_rows)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+    def _of_parts(self, F: Array) -> Array:
+        """Return the scores (s, p) of the parts."""
         flat = _flat(F, self._size)
         scores = []
         for at, prepared in self._blocks:
             of_rows = prepared.each(_arranged(flat, at, 0.0))
             scores.append(of_rows[:, : self._n_rows(at, prepared)])
-        xp = namespace(flat)
-        joined = xp.concat(scores, axis=1)
-        if self._weights is None:
-            means = self._blocks[0][1].combined(joined)
-        else:
-            means = joined @ as_array_of(self._weights, joined, joined.dtype)
-        if flat.shape[0] == 1 and math.prod(F.shape) == self._size:
-            return float(means[0])
-        return means
+        return namespace(flat).concat(scores, axis=1)
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,10 @@ from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, NothingLeftError
 from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout.actual import in_one_line
 from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.holdout.planning import plan_units
-from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
@@ -50,6 +51,7 @@ from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.pairing.full import check_memory, hold_out_stack
+from dyadlearn.selection.hold_outs import HoldOuts, Judged
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
@@ -142,12 +144,36 @@ def bootstrap_interval(
     >>> print(bootstrap_interval(Y, Y + rng.normal(size=(30, 20)), "r2", over="instances", random_state=0))
     0.07397 (95 % interval ...)
     """
+    judge = scorer(scoring)
+    return _interval(
+        Y,
+        F,
+        judge,
+        average=judge.average_in(setting, average),
+        over=over,
+        n_resamples=n_resamples,
+        coverage=coverage,
+        random_state=random_state,
+    )
+
+
+def _interval(
+    Y: Any,
+    F: Any,
+    judge: Scorer,
+    *,
+    average: str,
+    over: str = "both",
+    n_resamples: int = 1000,
+    coverage: float = 0.95,
+    random_state: Any = None,
+    folds: np.ndarray | None = None,
+) -> Interval:
+    """Return the interval of `bootstrap_interval`, of scores within folds (m, q) if there are any."""
     check_choice(over, "over", ("instances", "tasks", "both"))
     n_resamples = check_whole(n_resamples, "n_resamples")
     coverage = check_share(coverage, "coverage")
     grid = read_labels(Y)
-    judge = scorer(scoring)
-    where = judge.average_in(setting, average)
     stack, shape = read_stack(F, grid)
     if shape:
         raise ValueError(
@@ -160,9 +186,10 @@ def bootstrap_interval(
         if over != spared and count < 2:
             remedy = f"give labels of two or more, or draw the others with over={spared!r}"
             raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
-    score = float(judge(labels, predicted, average=where, tie_tolerance=None))
+    score = float(_score_in_folds(labels, predicted, judge, average, folds))
     options: dict[str, Any] = {
-        "average": where,
+        "average": average,
+        "folds": folds,
         "over": over,
         "n_resamples": n_resamples,
         "random_state": random_state,
@@ -180,12 +207,23 @@ def bootstrap_interval(
     )
 
 
+def _score_in_folds(
+    labels: Array, predicted: Array, judge: Scorer, average: str, folds: np.ndarray | None
+) -> Any:
+    """Return the score of predictions (m, q), within folds (m, q) if there are any."""
+    if folds is None:
+        return judge(labels, predicted, average=average, tie_tolerance=None)
+    grid = Labels.of_grid(labels)
+    return prepared_score(grid, judge.averaged(average), Setting.A, folds=folds)(predicted)
+
+
 def resampled_scores(
     labels: Array,
     stack: Array,
     judge: Scorer,
     *,
     average: str,
+    folds: np.ndarray | None = None,
     over: str = "both",
     n_resamples: int,
     random_state: Any = None,
@@ -199,7 +237,9 @@ def resampled_scores(
     stack : array of shape (s, m, q)
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
-    average : {"pooled", "instance", "task"}
+    average : {"pooled", "instance", "task", "fold"}
+    folds : integer array of shape (m, q), default=None
+        Folds within which predictions are scored; None means all together.
     over : {"instances", "tasks", "both", "nodes"}, default="both"
         What is drawn, each as many times as there are members. Nodes are those of a network, the
         same on both sides; a node that is drawn twice forms no pair with itself.
@@ -212,9 +252,10 @@ def resampled_scores(
         Scores; NaN where a score is undefined.
     """
     m, q = labels.shape
-    prepared = judge.prepare(labels, average=average, tie_tolerance=None)
     by_row = None
-    if (average, over) in (("instance", "instances"), ("task", "tasks")):
+    if folds is None:
+        prepared = judge.prepare(labels, average=average, tie_tolerance=None)
+    if folds is None and (average, over) in (("instance", "instances"), ("task", "tasks")):
         # Where the score of a row does not depend on the other rows, it is computed once.
         if isinstance(prepared, Metric) and prepared.is_of_rows:
             by_row = prepared
@@ -229,7 +270,7 @@ def resampled_scores(
     )
     draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
     if by_row is None and over != "nodes":
-        listed = _Listed.of(labels, stack, judge, average)
+        listed = _Listed.of(labels, stack, judge, average, folds)
     else:
         listed = None
     for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
@@ -263,33 +304,47 @@ class _Listed:
         Labels of the observed cells.
     predictions : array of shape (s, n)
     judge : Scorer
-    setting : Setting
-        Setting whose average is that of the scores.
+        Score with its average.
+    folds : integer array of shape (n,), or None
+        Folds within which cells are scored.
     """
 
     places: sparse.csr_array
     values: np.ndarray
     predictions: np.ndarray
     judge: Scorer
-    setting: Setting
+    folds: np.ndarray | None = None
 
     @classmethod
-    def of(cls, labels: Array, stack: Array, judge: Scorer, average: str) -> Self | None:
-        """Return the cells; None if most are observed, or if the score depends on more than the cells of each row."""
-        if (
+    def of(
+        cls,
+        labels: Array,
+        stack: Array,
+        judge: Scorer,
+        average: str,
+        folds: np.ndarray | None = None,
+    ) -> Self | None:
+        """Return the cells; None if most are observed, or if the score depends on more than the cells of each row.
+
+        With folds, the cells are always returned.
+        """
+        if folds is None and (
             is_foreign(labels)
             or is_foreign(stack)
             or not getattr(judge.metric, "is_of_rows", False)
         ):
             return None
+        labels = to_numpy(labels)
+        stack = to_numpy(stack)
         rows, columns = np.nonzero(~np.isnan(labels))
-        setting = {"pooled": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
-        if rows.size > _SPARSE * labels.size or judge.average_in(setting) != average:
+        if folds is None and rows.size > _SPARSE * labels.size:
             return None
         places = sparse.csr_array(
             (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
         )
-        return cls(places, labels[rows, columns], stack[:, rows, columns], judge, setting)
+        values = labels[rows, columns]
+        within = None if folds is None else np.asarray(folds)[rows, columns]
+        return cls(places, values, stack[:, rows, columns], judge.averaged(average), within)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the score of each model (s,) on drawn rows and columns; NaN if it is undefined."""
@@ -302,7 +357,8 @@ class _Listed:
         at = cells.data - 1
         labels = Labels((cells.row, cells.col), self.values[at], cells.shape)
         with suppress(ValueError):  # the score is undefined
-            prepared = prepared_score(labels, self.judge, self.setting)
+            within = None if self.folds is None else self.folds[at]
+            prepared = prepared_score(labels, self.judge, Setting.A, folds=within)
             scores[:] = [float(prepared(F[at])) for F in self.predictions]
         return scores
 
@@ -323,7 +379,7 @@ _LONGEST = 16
 
 
 #: Names of the other columns. A scoring function with one of these names gets the column ``score``.
-_OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
+_OTHERS = ("setting", "average", "undefined", "new", "method", "null", *BASELINES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,6 +398,16 @@ class SettingScore:
         Description of the hold-out method.
     reason : str
         The method and why it was chosen; empty if there was nothing to choose.
+    average : {"pooled", "instance", "task", "fold"}
+        What the score is averaged over.
+    n_parts : int
+        Number of instances, tasks or folds that the score would be a mean of if all were defined.
+    folds : integer array of the shape of the labels, or None
+        Folds within which predictions were compared; None if all were scored together.
+    actual : Setting or None
+        Actual setting of the scored pairs, with ``by="setting"``; None means all held-out pairs.
+    actual_counts : dict of str to int
+        Number of held-out pairs of each actual setting; empty if all are in that of the hold-out.
     null : float
         Mean score of permuted labels; NaN if it was not computed.
     baselines : dict of str to float
@@ -372,6 +438,11 @@ class SettingScore:
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
     reason: str = ""
+    average: str = "pooled"
+    n_parts: int = 1
+    folds: np.ndarray | None = None
+    actual: Setting | None = None
+    actual_counts: dict[str, int] = field(default_factory=dict)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -384,20 +455,27 @@ class SettingScore:
         Returns
         -------
         Interval or None
-            Interval of `dyadlearn.bootstrap_interval`. None for networks, for a list of observed
-            pairs, for a side with one member, and if the metric is undefined in every draw.
+            Interval of `dyadlearn.bootstrap_interval`, within the same folds. None for networks,
+            for a list of observed pairs, for a side with one member, for leave-pair-out, and if the
+            metric is undefined in every draw.
         """
         if (
             self.trouble is not None
             or self.labels is None
             or self.labels.ndim < 2
             or self.is_network
+            or self.method == PairsOut.method
         ):
             return None
         drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
         try:
-            return bootstrap_interval(
-                self.labels, self.predictions, self.judge, setting=self.setting, **drawn
+            return _interval(
+                self.labels,
+                self.predictions,
+                self.judge,
+                average=self.judge.average_in(self.setting),
+                folds=self.folds,
+                **drawn,
             )
         except ValueError:
             return None
@@ -414,8 +492,8 @@ class SettingScore:
             ]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
-        average = self.judge.average_in(self.setting)
-        if self.judge.name == "r2" and average != "pooled":
+        average = self.average
+        if self.judge.name == "r2" and average in ("instance", "task"):
             side = sides.instance if average == "instance" else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
@@ -433,17 +511,20 @@ class SettingScore:
                         name=name,
                     )
                 )
-        if self.n_undefined and self.labels is not None:
-            is_task = average == "task"
-            of = (
-                f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            )
-            notes.append(
-                f"In setting {self.setting.value}, {self.judge.name} is undefined for "
-                f"{self.n_undefined:,} of {of}, "
-                "whose labels are all alike or missing: they are excluded."
-            )
+        if self.n_undefined:
+            notes.append(self._note_on_undefined(sides))
         return notes
+
+    def _note_on_undefined(self, sides: SideNames) -> str:
+        """Return the line that counts the parts without a score."""
+        whole = {"instance": sides.instances, "task": sides.tasks}.get(self.average, "folds")
+        if self.folds is not None and self.average in ("instance", "task"):
+            whole = f"parts of {whole} in one fold"
+        return (
+            f"In setting {self.setting.value}, {self.judge.name} is undefined for "
+            f"{self.n_undefined:,} of {self.n_parts:,} {whole}, "
+            "whose labels are all alike or missing: they are excluded."
+        )
 
 
 class Scores(dict[str, list[Any]]):
@@ -503,11 +584,16 @@ class Scores(dict[str, list[Any]]):
         self.sides = sides
         self._kind = kind
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
+        self.has_actual = any(each.actual is not None for each in results)
+        if self.has_actual:
+            names.insert(1, "actual")
         rows: list[dict[str, Any]] = []
         for each in results:
             words = {
                 "setting": each.setting.value,
-                "scoring": str(each.judge),
+                "actual": (each.actual or each.setting).value,
+                "scoring": each.judge.name,
+                "average": each.average,
                 "new": sides.new_in(each.setting),
             }
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
@@ -533,7 +619,16 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """Notes on the scores, one sentence each."""
-        return list(dict.fromkeys(note for each in self.results for note in each.notes(self.sides)))
+        said = None
+        if not self.has_actual:
+            counts = {each.setting.value: each.actual_counts for each in self.results}
+            said = in_one_line(counts)
+        notes = (
+            [] if said is None else [Message("{said} <by='setting'> scores them apart.", said=said)]
+        )
+        return notes + list(
+            dict.fromkeys(note for each in self.results for note in each.notes(self.sides))
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table: one dict per setting."""
@@ -547,8 +642,10 @@ class Scores(dict[str, list[Any]]):
         scoring = ["scoring"] if "scoring" in self else []
         headings = [
             "new",
+            *(["really"] if self.has_actual else []),
             "method",
             *scoring,
+            "average",
             self.scoring,
             *(["null"] if has_null else []),
             "best baseline",
@@ -559,8 +656,10 @@ class Scores(dict[str, list[Any]]):
             best = best_in_words(each.baselines, self.sides, short=True)
             words = {
                 "new": f"{each.setting.value} {new}",
+                "really": (each.actual or each.setting).value,
                 "method": each.method,
-                "scoring": str(each.judge),
+                "scoring": each.judge.name,
+                "average": each.average,
             }
             cells = {
                 **words,
@@ -569,7 +668,7 @@ class Scores(dict[str, list[Any]]):
                 "best baseline": best,
             }
             lines.append([cells[heading] for heading in headings])
-        return headings, lines, 2 + len(scoring)
+        return headings, lines, headings.index("average") + 1
 
     def __repr__(self) -> str:
         return as_text(make_table(*self.table()), *self.notes)
@@ -878,6 +977,8 @@ def evaluate(
     setting: Iterable[str | Setting] = "ABCD",
     *,
     scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
+    average: str | None = None,
+    by: str | None = None,
     cv: Any = None,
     method: str | None = None,
     groups: Any = None,
@@ -895,6 +996,10 @@ def evaluate(
     means for a new task, and only the grand mean if both are new. The grand mean replaces a mean
     that is not available. See `dyadlearn.holdout.baselines`.
 
+    Rankings and correlations compare predictions with each other. Held-out predictions that were
+    trained on each other's labels are not compared: such scores leave out pairs of labels, or
+    compare labels of one fold (see `dyadlearn.holdout.one_fit`). The column ``method`` says so.
+
     `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each
     fold, for the setting of the model, and scored in each given setting. The predictions are cached
     on the model, but not in its file.
@@ -908,10 +1013,16 @@ def evaluate(
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the
         held-out predictions, both of shape (m, q); greater is better. None means the `scoring` of a
         search; for other models it means
-        ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. Rank metrics are
-        averaged over all cells in A and D, per instance in B, and per task in C. A list computes
-        several scores of the same predictions: the table has one row per score, with the columns
-        ``scoring`` (its name) and ``score``.
+        ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. A list computes
+        several scores: the table has one row per score, with the columns ``scoring`` (its name) and
+        ``score``.
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        Score of all labels together, or mean of the scores of each instance, task or fold. None
+        means that of a scorer with its own, and otherwise pooled in A and D, per instance in B, per
+        task in C, for grids and lists.
+    by : "setting" or None, default=None
+        ``"setting"`` scores the held-out pairs of each actual setting in a row of its own: in sparse
+        tables, hiding the only label of an entity makes it new.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or
         by a few refits, and five folds if both cost too much. In the setting of a search, None
@@ -944,9 +1055,10 @@ def evaluate(
     Scores
         A dict of columns, each a list with one entry per setting, that prints as a table.
         `Scores.frame` returns a data frame, and `Scores.results` has the held-out predictions. The
-        columns are ``setting``; the score, in a column with the name of the metric, such as
-        ``roc_auc``; ``undefined``, the number of instances or tasks that are excluded because the
-        metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
+        columns are ``setting``, with `by` also ``actual``; the score, in a column with the name of
+        the metric, such as ``roc_auc``; ``average``, what it is averaged over; ``undefined``, the
+        number of instances, tasks or folds that are excluded because the metric is undefined for
+        them; ``new``, what was held out; ``method``, the hold-out method;
         ``null``; and the scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``
         (an effect of the instance plus an effect of the task). A mean that is not available in the
         setting is replaced by the grand mean. Baselines are NaN in a setting without a score.
@@ -978,6 +1090,8 @@ def evaluate(
     """
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
+    if by is not None:
+        check_choice(by, "by", ("setting",))
     fitted: Fitted = as_fitted(model)
     asked = as_settings(setting)
     wanted = [each for each in asked if each in fitted.settings]
@@ -985,7 +1099,7 @@ def evaluate(
         fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
     metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
-    judges = [scorer(scoring_of(fitted, each)) for each in metrics]
+    judges = [scorer(scoring_of(fitted, each)).averaged(average) for each in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
     how: dict[str, Any] = {
         "cv": cv,
@@ -999,9 +1113,9 @@ def evaluate(
     with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
         for setting in wanted:
             with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
-                results += _setting_scores(
-                    fitted, setting, judges, n_permutations, error_score, **how
-                )
+                hold_outs = HoldOuts(fitted, setting, how)
+                options = (judges, n_permutations, error_score, by is not None)
+                results += _setting_scores(hold_outs, *options)
     if metrics is scoring:
         name = None
     elif judges[0].name in _OTHERS:
@@ -1017,57 +1131,109 @@ def _duration(setting: Setting) -> float:
 
 
 def _setting_scores(
-    fitted: Fitted,
-    setting: Setting,
+    hold_outs: HoldOuts,
     judges: Sequence[Scorer],
     n_permutations: int,
     error_score: Any,
-    **how: Any,
+    by_setting: bool,
 ) -> list[SettingScore]:
-    """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
-    held_out = None
-    results = []
-    same: dict[str, Any] = {"is_network": fitted.is_network}
+    """Return several scores of held-out predictions in one setting, or of each actual setting."""
+    fitted = hold_outs.fitted
+    setting = hold_outs.setting
     is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
-
-    def failed(judge: Scorer, error: ValueError) -> SettingScore:
-        if error_score == "raise":
-            raise error
-        return SettingScore(setting, judge, float(error_score), trouble=message_of(error), **same)
-
-    try:
-        if is_alone:
-            raise nothing_left()
-        held_out = fitted.hold_out(setting, **how)
-        same |= {"method": held_out.method, "reason": held_out.reason}
-        same |= {"n_identical": _n_identical(fitted, setting, held_out.units)}
-        labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
-    except ValueError as error:
-        if held_out is None and not isinstance(error, LeverageError):  # the arguments are wrong
-            raise
-        return [failed(judge, error) for judge in judges]
-    for name, values in (("predictions", held_out.predictions), ("labels", labels)):
-        same[name] = to_numpy(values).view()
-        same[name].flags.writeable = False  # they may be arrays of the model
+    results = []
     for judge in judges:
+        held: Judged | None = None
         try:
-            prepared = prepared_score(fitted.labels, judge, setting, labels)
-            score = float(prepared(held_out.predictions))
+            if is_alone:
+                raise nothing_left()
+            held = hold_outs.of(judge)
         except ValueError as error:
-            results.append(failed(judge, error))
+            if not isinstance(error, LeverageError):  # the arguments are wrong
+                raise
+            results.append(_failed(hold_outs, judge, error, error_score))
             continue
-        null = math.nan  # a model that was fitted again has no common spectra for permuted labels
-        if n_permutations and held_out.is_fixed:
-            null = null_mean(fitted, setting, held_out.units, prepared, n_permutations)
-        means = baseline_scores(
-            fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry
-        )
-        results.append(
-            SettingScore(
-                setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same
-            )
-        )
+        for actual in held.actual_settings() if by_setting else [None]:
+            try:
+                results.append(_score_of(held, actual, n_permutations))
+            except ValueError as error:
+                results.append(_failed(hold_outs, judge, error, error_score, held, actual))
     return results
+
+
+def _failed(
+    hold_outs: HoldOuts,
+    judge: Scorer,
+    error: ValueError,
+    error_score: Any,
+    held: Judged | None = None,
+    actual: Setting | None = None,
+) -> SettingScore:
+    """Return a result without a score, or raise its error."""
+    if error_score == "raise":
+        raise error
+    known = {} if held is None else _facts(held)
+    return SettingScore(
+        hold_outs.setting,
+        judge,
+        float(error_score),
+        trouble=message_of(error),
+        is_network=hold_outs.fitted.is_network,
+        average=judge.average_in(hold_outs.setting),
+        actual=actual,
+        **known,
+    )
+
+
+def _facts(held: Judged) -> dict[str, Any]:
+    """Return what is known of a hold-out whatever its score is."""
+    fitted = held.fitted
+    units = held.held_out.units
+    facts: dict[str, Any] = {
+        "method": held.method,
+        "reason": held.reason,
+        "n_identical": _n_identical(fitted, held.setting, units),
+        "actual_counts": held.actual_counts,
+    }
+    for name, values in (("predictions", held.held_out.predictions), ("labels", held.targets)):
+        facts[name] = to_numpy(values).view()
+        facts[name].flags.writeable = False  # they may be arrays of the model
+    return facts
+
+
+def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> SettingScore:
+    """Return one score of held-out predictions, or of those of an actual setting."""
+    fitted = held.fitted
+    setting = held.setting
+    judge = held.judge
+    targets = held.targets_of(actual)
+    facts = _facts(held) | {"labels": to_numpy(targets)}
+    scored = held.score(targets)
+    null = math.nan  # a model that was fitted again has no common spectra for permuted labels
+    if n_permutations and held.held_out.is_fixed and held.pairs is None and actual is None:
+        prepared = held.prepared(targets)
+        null = null_mean(fitted, setting, held.held_out.units, prepared, n_permutations)
+    return SettingScore(
+        setting,
+        judge,
+        scored.score,
+        scored.n_undefined,
+        null=null,
+        baselines=_baselines_of(held, targets),
+        is_network=fitted.is_network,
+        average=judge.average_in(setting),
+        n_parts=scored.n_parts,
+        folds=held.folds,
+        actual=actual,
+        **facts,
+    )
+
+
+def _baselines_of(held: Judged, targets: Array) -> dict[str, float]:
+    """Return the scores of the baselines for some labels."""
+    units, prepared = held.for_baselines(targets)
+    fitted = held.fitted
+    return baseline_scores(fitted.labels, held.setting, units, prepared, symmetry=fitted.symmetry)
 
 
 def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, int]:
