@@ -342,7 +342,10 @@ def test_scikit_learn_routes_groups_of_tasks():
 
 
 def test_it_shows_its_parameters():
-    words = "SettingKFold(n_splits=3, network=False, random_state=None, setting='D', shuffle=True)"
+    words = (
+        "SettingKFold(n_splits=3, network=False, random_state=None, setting='D', shuffle=True, "
+        "strict=False)"
+    )
     assert " ".join(repr(SettingKFold("vertices", 3)).split()) == words
 
 

@@ -75,6 +75,8 @@ def needs_one_fit(judge: Scorer, setting: Setting, pairing: Pairing | None = Non
         return False
     if pairing is None:
         return True
+    if average == "instance" and not pairing.knows_tasks:
+        return False  # no task learns from another
     has_constant = any(side.constant is not None for side in pairing.spectra)
     is_large = average == "pooled" and setting in (Setting.A, Setting.D)
     is_safe = is_large and not has_constant and not judge.correlates
@@ -182,8 +184,10 @@ def larger_folds(
         return None
     n_compared = labels_per_part(labels, judge, setting, units)
     splitter = splitter_to_compare(labels, judge, setting, together)
-    if n_compared >= LEAST_LABELS or splitter is None:
+    if splitter is None:
         return None
     folds = splitter.units(labels, groups=together.sides[0], task_groups=together.sides[1])
     n_in_folds = labels_per_part(labels, judge, setting, folds)
-    return splitter if n_in_folds > n_compared else None
+    # Folds that are nearly as large are kept.
+    factor = 1.0 if n_compared < LEAST_LABELS else 2.0
+    return splitter if n_in_folds > factor * n_compared else None

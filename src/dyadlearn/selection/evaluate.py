@@ -956,20 +956,40 @@ def null_mean(
     how = plan_units(problem, setting, units)
     if not how.is_of_grid or how.cost.once:
         return math.nan
-    permuted = what_is_new(fitted, setting)
-    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
-    if any(problem.Y.shape[axis] < 2 for axis in axes):
+    draws = _null_draws(fitted, setting, n_permutations)
+    if draws is None:
         return math.nan
-    draws = islice(
-        drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation),
-        n_permutations,
-    )
     with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, score, units)]
         except (ValueError, ArithmeticError, NotEnoughMemoryError):
             return math.nan
     return float(np.concatenate(scores).mean())
+
+
+def _null_draws(
+    fitted: Fitted, setting: Setting, n_permutations: int
+) -> Iterator[Permutation] | None:
+    """Return the permutations of `null_mean`, the same in every call; None if a side has one member only."""
+    permuted = what_is_new(fitted, setting)
+    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
+    shape = fitted.labels.shape
+    if any(shape[axis] < 2 for axis in axes):
+        return None
+    return islice(drawn(permuted, shape, np.random.RandomState(0).permutation), n_permutations)
+
+
+def _null_of_pairs(fitted: Fitted, pairs: PairsOut, n_permutations: int) -> float:
+    """Return the mean score of permuted complete labels by leave-pair-out; NaN as in `null_mean`."""
+    draws = _null_draws(fitted, Setting.A, n_permutations)
+    if draws is None or fitted.describes_by_labels or not fitted.labels.is_full:
+        return math.nan
+    problem = pairs.problem
+    scores = []
+    for permutation in draws:
+        permuted = problem.with_labels(fitted.labels.permuted(*permutation))
+        scores.append(pairs.score(problem=permuted).score)
+    return float(np.mean(scores))
 
 
 def evaluate(
@@ -1172,7 +1192,7 @@ def _failed(
     """Return a result without a score, or raise its error."""
     if error_score == "raise":
         raise error
-    known = {} if held is None else _facts(held)
+    known = {} if held is None else _facts(held, held.targets_of(actual))
     return SettingScore(
         hold_outs.setting,
         judge,
@@ -1185,8 +1205,8 @@ def _failed(
     )
 
 
-def _facts(held: Judged) -> dict[str, Any]:
-    """Return what is known of a hold-out whatever its score is."""
+def _facts(held: Judged, targets: Array) -> dict[str, Any]:
+    """Return what is known of a hold-out and of the labels to score, whatever the score is."""
     fitted = held.fitted
     units = held.held_out.units
     facts: dict[str, Any] = {
@@ -1195,7 +1215,7 @@ def _facts(held: Judged) -> dict[str, Any]:
         "n_identical": _n_identical(fitted, held.setting, units),
         "actual_counts": held.actual_counts,
     }
-    for name, values in (("predictions", held.held_out.predictions), ("labels", held.targets)):
+    for name, values in (("predictions", held.held_out.predictions), ("labels", targets)):
         facts[name] = to_numpy(values).view()
         facts[name].flags.writeable = False  # they may be arrays of the model
     return facts
@@ -1207,12 +1227,15 @@ def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> Sett
     setting = held.setting
     judge = held.judge
     targets = held.targets_of(actual)
-    facts = _facts(held) | {"labels": to_numpy(targets)}
+    facts = _facts(held, targets)
     scored = held.score(targets)
     null = math.nan  # a model that was fitted again has no common spectra for permuted labels
-    if n_permutations and held.held_out.is_fixed and held.pairs is None and actual is None:
-        prepared = held.prepared(targets)
-        null = null_mean(fitted, setting, held.held_out.units, prepared, n_permutations)
+    if n_permutations and held.held_out.is_fixed and actual is None:
+        if held.pairs is not None:
+            null = _null_of_pairs(fitted, held.pairs, n_permutations)
+        else:
+            prepared = held.prepared(targets)
+            null = null_mean(fitted, setting, held.held_out.units, prepared, n_permutations)
     return SettingScore(
         setting,
         judge,

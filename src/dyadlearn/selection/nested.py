@@ -204,10 +204,11 @@ def nested_score(
     Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in
     turn. For each fold the whole search runs on the remaining data, and the chosen model predicts
     the left-out cells. All predictions are scored together, except that rankings and correlations
-    compare predictions of the same fold only, and the score is the mean over folds. In setting A the labels of a fold are
-    hidden and the grid becomes incomplete. An instance or task without remaining labels stays in
-    the grid and is predicted from its features; an independent task without an intercept is
-    predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
+    compare predictions of the same fold only, and the score is the mean over folds. In setting A
+    the labels of a fold are hidden and the grid becomes incomplete. An instance or task without
+    remaining labels stays in the grid and is predicted from its features; an independent task
+    without an intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are
+    not scored.
 
     Parameters
     ----------
