@@ -171,7 +171,8 @@ def test_both_must_be_of_one_library():
 
 def test_average_and_setting():
     with pytest.raises(
-        ValueError, match="average must be one of 'pooled', 'instance', 'task', found 'macro'"
+        ValueError,
+        match="average must be one of 'pooled', 'instance', 'task', 'fold', found 'macro'",
     ):
         roc_auc(Y, F, average="macro")
     with pytest.raises(

@@ -189,5 +189,5 @@ def larger_folds(
     folds = splitter.units(labels, groups=together.sides[0], task_groups=together.sides[1])
     n_in_folds = labels_per_part(labels, judge, setting, folds)
     # Folds that are nearly as large are kept.
-    factor = 1.0 if n_compared < LEAST_LABELS else 2.0
+    factor = 1.0 if n_compared < LEAST_LABELS else 1.5
     return splitter if n_in_folds > factor * n_compared else None
