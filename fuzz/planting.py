@@ -113,9 +113,8 @@ FAULTS = (
     ),
     Fault(
         "models",
-        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))",
-        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, "
-        "problem.Y)))",
+        "xp.where(xp.isnan(labels), predicted, labels)",
+        "xp.where(xp.isnan(labels), 1.001 * predicted, labels)",
     ),
     Fault(
         "models",
@@ -131,8 +130,8 @@ FAULTS = (
     ),
     Fault(
         "selection",
-        "score=float(prepared(F)),",
-        "score=1.001 * float(prepared(F)),",
+        "return float(self._prepared(held_out))",
+        "return 1.001 * float(self._prepared(held_out))",
         ("searches",),
     ),
     Fault(

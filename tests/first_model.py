@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dyadlearn._array import Array
 from dyadlearn.filters import Tikhonov
-from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.grid import TaskKernelParameters
+from dyadlearn.models.base import RidgeModel
+from dyadlearn.models.side import KernelSpec, Side
+from dyadlearn.models.spec import ModelSpec
 from dyadlearn.pairing import Coupled, Independent, Pairing
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -44,16 +46,33 @@ class Plain(Coupled):
         return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
 
 
-@dataclass(eq=False, repr=False)
-class PlainRidge(TaskKernelParameters, PairwiseRidge):
-    """The estimator of `Plain`, without an intercept."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlainSpec(ModelSpec):
+    """Parameters of `PlainRidge`."""
 
-    _coupled = Plain
+    def pairing_type(self, has_tasks: bool) -> type[Pairing]:
+        return Plain if has_tasks else Independent
+
+    def pairing(self, sides: tuple[Side, ...], alphas: Mapping[str, Any]) -> Pairing:
+        spectra = [side.spectrum for side in sides]
+        if len(spectra) == 1:
+            return Independent.of(*spectra, Tikhonov(), alphas["alpha"])
+        return Plain(*spectra, alphas["alpha"])
+
+
+@dataclass(eq=False, repr=False)
+class PlainRidge(RidgeModel):
+    """The estimator of `Plain`, with linear kernels and without an intercept."""
 
     alpha: float = 1.0
-    fit_intercept: bool = False
+    kernel: str = "linear"
 
-    def _pairing(self, side: Any, task_side: Any, alpha: float) -> Pairing:
-        if task_side is None:
-            return Independent.of(side.spectrum, Tikhonov(), alpha)
-        return Plain(side.spectrum, task_side.spectrum, alpha)
+    def _spec(self) -> ModelSpec:
+        kernel = KernelSpec(self.kernel, None, "clip")
+        return PlainSpec(
+            name=type(self).__name__,
+            kernels=(kernel, kernel),
+            repair="clip",
+            fit_intercept=False,
+            device=None,
+        )

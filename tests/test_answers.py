@@ -261,7 +261,11 @@ def asks_with_labels(form: Form, _: Path) -> None:
                 for side, rows in zip(form.fitted.fitted_.sides, (new, T), strict=True)
             )
             shares = dict(
-                zip(("product", "per_task", "per_instance"), form.fitted._shares(), strict=True)
+                zip(
+                    ("product", "per_task", "per_instance"),
+                    form.fitted.fitted_.spec.shares,
+                    strict=True,
+                )
             )
             kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
             expected = PairKernelRidge(form.fitted.alpha_, **shares, **kernels)

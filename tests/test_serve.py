@@ -131,7 +131,7 @@ def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_
 def test_errors_are_sentences(client):
     features = {"features": [0.1, 0.2, 0.3]}
     for answer, status, words in (
-        (client.get("/users/nobody"), 404, "'nobody' not among the ids"),
+        (client.get("/users/nobody"), 404, "no instances with the ids 'nobody'"),
         (client.get("/users/u3?k=0"), 422, "k: Input should be greater than or equal to 1."),
         (
             client.post("/lists", json={"features": [1.0]}),

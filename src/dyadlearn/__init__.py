@@ -65,15 +65,15 @@ __all__ = [
 # Models that the list above does not name, for type checkers, are public all the same.
 __all__ += [
     str(name)
-    for each in _MODELS.values()
-    for name in (each.model, each.search)
+    for entry in _MODELS.values()
+    for name in (entry.model, entry.search)
     if name not in (None, *__all__)
 ]
 
 # Modules in which public names are looked for; they are imported when a name is first used.
 _MODULES = (
     *("models", "selection", "kernels", "holdout.refit", "diagnostics", "features", "store"),
-    *(each.module for each in _MODELS.values() if each.module),
+    *(entry.module for entry in _MODELS.values() if entry.module),
 )
 
 

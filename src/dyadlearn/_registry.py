@@ -106,10 +106,10 @@ def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
     """Return the models of the command line that have a regularisation parameter and support a setting."""
     return tuple(
         name
-        for name, each in MODELS.items()
-        if each.is_command
-        and (not has_alpha or has_alpha in each.alphas)
-        and setting in each.settings
+        for name, model in MODELS.items()
+        if model.is_command
+        and (not has_alpha or has_alpha in model.alphas)
+        and setting in model.settings
     )
 
 
@@ -122,6 +122,6 @@ def listed(*, searches: bool) -> str:
     >>> listed(searches=False)  # doctest: +ELLIPSIS
     'TwoStepRidge, KroneckerRidge, IndependentTaskRidge... or ...'
     """
-    models = [each for each in MODELS.values() if each.search not in (None, each.model)]
-    names = [str(each.search) if searches else each.model for each in models]
+    models = [model for model in MODELS.values() if model.search not in (None, model.model)]
+    names = [str(model.search) if searches else model.model for model in models]
     return f"{', '.join(names[:-1])} or {names[-1]}"

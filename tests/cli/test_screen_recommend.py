@@ -172,7 +172,7 @@ def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put)
     assert [entry["task"] for entry in ran.json["best"]] == list(found.ids)
     assert set(found.ids) < set(tables.items[:3])
     refused = run("recommend", path, "--for", "nobody")
-    assert (refused.code, "'nobody' not among the ids of the instances" in refused.err) == (2, True)
+    assert (refused.code, "no instances with the ids 'nobody'" in refused.err) == (2, True)
     ran = run("recommend", path, "--for", tables.items[0], "--side", "task", "-n", 1, "--json")
     assert [entry["instance"] for entry in ran.json["best"]] == [
         tables.users[2]

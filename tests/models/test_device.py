@@ -52,7 +52,7 @@ MODELS = [
 
 def answers(model):
     """Return all that a fitted model is asked."""
-    knows_tasks = not isinstance(model, IndependentTaskRidge)
+    knows_tasks = not isinstance(model, IndependentTaskRidge | IndependentTaskRidgeCV)
     tasks = {"tasks": T[:4]} if knows_tasks else {}
     found = {
         "predict": model.predict(X[:5], **tasks),
@@ -82,7 +82,7 @@ def answers(model):
 )
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_answers_are_those_of_numpy(kind, options, labels):
-    tasks = {} if issubclass(kind, IndependentTaskRidge) else {"tasks": T}
+    tasks = {} if issubclass(kind, IndependentTaskRidge | IndependentTaskRidgeCV) else {"tasks": T}
     if labels is HOLES and kind in (TwoStepRidgeCV, PairKernelRidgeCV):  # others have a shortcut
         options = {**options, "cv": 2}
     here = kind(**options).fit(X, labels, **tasks)

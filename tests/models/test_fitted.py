@@ -52,5 +52,7 @@ def test_what_a_network_cannot_leave_out_is_refused():
 
 
 def test_nothing_is_shown_before_the_fit():
+    model = TwoStepRidge()
+    assert not hasattr(model, "fitted_")
     with pytest.raises(NotFittedError):
-        _ = TwoStepRidge().fitted_
+        _ = model.completed_

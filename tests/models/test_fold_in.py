@@ -284,7 +284,7 @@ def test_learned_kernels_stay(labels):
         )
     )
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-14}
-    shares = dict(zip(SHARES, model._shares(), strict=True))
+    shares = dict(zip(SHARES, model.fitted_.spec.shares, strict=True))
     again = PairKernelRidge(model.alpha_, **shares, **kernels)
     again.fit(K[: M + 1, : M + 1], np.vstack([labels, FEW[0]]), tasks=G[:Q, :Q])
     found = model.predict({"one": X[M:, :2], "two": X[M:, 2:]}, labels=FEW)

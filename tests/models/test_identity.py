@@ -194,5 +194,5 @@ def test_wrong_identities_are_refused():
         changed = kind().fit(X[:M], Y, tasks=T[:Q]).set_params(identity=1.0)
         with pytest.raises(ValueError, match="all directions"):
             changed.set_alpha(2.0)
-    with pytest.raises(ValueError, match=r"A network has one kernel: .* found \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"A network has one kernel: .* found \(1.0, 2.0\)"):
         TwoStepRidge(symmetry="symmetric", identity=(1, 2)).fit(X[:M], K[:M, :M])

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, decomposing
 from dyadlearn.kernels import Product, Sum
 from dyadlearn.models import side
 from kernels_by_hand import (
@@ -230,9 +230,9 @@ def decompositions(monkeypatch):
 
         monkeypatch.setattr(room, name, record)
 
-    spy(spectrum, "economy_svd", "features")
-    spy(spectrum, "eigh", "kernel")
-    spy(spectrum, "gram_eigen", "sparse")
+    spy(decomposing, "economy_svd", "features")
+    spy(decomposing, "eigh", "kernel")
+    spy(decomposing, "gram_eigen", "sparse")
     return calls
 
 

@@ -18,7 +18,7 @@ from dyadlearn import (
     OnlineTwoStepRidge,
     TwoStepRidge,
     _svd,
-    spectrum,
+    decomposing,
 )
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
@@ -171,7 +171,7 @@ def test_regularisation_changes_without_a_decomposition(
     def refuse(*args):
         raise AssertionError("a decomposition that is not needed")
 
-    monkeypatch.setattr(spectrum, "eigh", refuse)
+    monkeypatch.setattr(decomposing, "eigh", refuse)
     monkeypatch.setattr(_svd, "svd", refuse)
     monkeypatch.setattr(_svd, "eigh", refuse)
     alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})

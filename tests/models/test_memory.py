@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _memory, _svd, spectrum
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _memory, _svd, decomposing
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.models import side
 from sweeps import every, lines, over
@@ -35,7 +35,7 @@ def nothing_is_computed(monkeypatch):
         raise AssertionError("computed before memory was checked")
 
     monkeypatch.setattr(side, "gram", refuse)
-    monkeypatch.setattr(spectrum, "eigh", refuse)
+    monkeypatch.setattr(decomposing, "eigh", refuse)
     monkeypatch.setattr(_svd, "svd", refuse)
     monkeypatch.setattr(_svd, "eigh", refuse)
 

@@ -131,7 +131,8 @@ def test_a_reader_in_the_middle_of_a_change_sees_the_old_state(model, reader):
     _, n_calls = interrupted(
         lambda read: change(read, ALPHAS[1]), pickle.loads(pickle.dumps(fitted)), 0, None
     )
-    for at in np.linspace(1, n_calls, 3, dtype=int).tolist():
+    # The last call may follow the assignment.
+    for at in np.linspace(1, n_calls - 1, 3, dtype=int).tolist():
         read = pickle.loads(pickle.dumps(fitted))
         seen = []
         interrupted(

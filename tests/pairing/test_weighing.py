@@ -88,7 +88,7 @@ def unit_weights(model, X, Y, T, asked, cells, weights=None, sign=0):
 
 def asked_rows(model, asked):
     """Return positions as they are, and other rows as the pairing takes them."""
-    reads = zip(asked, (model._instance_rows, model._task_rows), strict=True)
+    reads = zip(asked, (model.fitted_.rows, model.fitted_.columns), strict=True)
     return [each if isinstance(each, int) else read(each)[1] for each, read in reads]
 
 

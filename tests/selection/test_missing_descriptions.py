@@ -82,7 +82,7 @@ def coefficients(model, Y, axis):
     if model.shares_ is None:
         solved = bordered(K, model.alpha_, Y)
         return solved[:-1], solved[-1]
-    a, b, c = model._shares()
+    a, b, c = model.fitted_.spec.shares
     K = K + one
     G = sum(terms(model, 1, OLD[1]).values()) + one
     P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)

@@ -49,7 +49,7 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
         raw = side.spec.kernel(side.features) + fit_intercept
         units.append((raw, raw / np.trace(raw) * len(raw)))
     (K, K_one), (G, G_one) = units
-    a, b, c = model._shares()
+    a, b, c = model.fitted_.spec.shares
     wanted = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
     a, b, c = found.shares.values()
     ours = (

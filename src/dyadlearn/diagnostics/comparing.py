@@ -149,7 +149,9 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        return " ".join(each.sentence(self.scoring, self.coverage) for each in self.to_best)
+        return " ".join(
+            difference.sentence(self.scoring, self.coverage) for difference in self.to_best
+        )
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""

@@ -375,9 +375,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
         spectrum, directions = _wide_spectrum(rows, spec, words)
     elif form in ("features", "sparse"):
         # Dense features are not stored; sparse features are, so they are copied.
-        given = rows.copy() if form == "sparse" else rows
+        copied_rows = rows.copy() if form == "sparse" else rows
         spectrum = Spectrum.from_features(
-            given, name=words, constant=spec.constant, level=spec.level
+            copied_rows, name=words, constant=spec.constant, level=spec.level
         )
     elif form == "kernel" and spec.is_linear and not is_sparse(rows):
         spectrum = _completed_spectrum(rows, spec, words)

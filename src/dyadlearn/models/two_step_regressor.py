@@ -257,14 +257,14 @@ class TwoStepRegressor(Predictor, stored=False):
         from sklearn.linear_model import Ridge
 
         instance, task = (
-            Ridge() if each is None else each
-            for each in (self.instance_estimator, self.task_estimator)
+            Ridge() if estimator is None else estimator
+            for estimator in (self.instance_estimator, self.task_estimator)
         )
         return instance, task
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        steps = [get_tags(each) for each in self._estimators() if _has_tags(each)]
+        steps = [get_tags(estimator) for estimator in self._estimators() if _has_tags(estimator)]
         if len(steps) == 2:
             for name in ("pairwise", "sparse", "allow_nan", "positive_only"):
                 setattr(tags.input_tags, name, getattr(steps[0].input_tags, name))
@@ -531,9 +531,9 @@ class _Step:
             (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
         )
         for model, at, columns in self.parts:
-            given = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
+            chosen = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
             with _saying_which(self.name):
-                predictions[:, columns] = np.reshape(model.predict(given), (rows.shape[0], -1))
+                predictions[:, columns] = np.reshape(model.predict(chosen), (rows.shape[0], -1))
         return predictions
 
 

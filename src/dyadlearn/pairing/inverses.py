@@ -12,9 +12,9 @@ route        for                                                  cost of the in
 ===========  ===================================================  ================================================
 
 Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`,
-and a warning follows where that is noticeable (`Inverse.rounding`). Normal equations of features
-keep their digits for any regularisation, and need no warning: where the labels that remain do not
-determine the features, they raise `LeverageError`.
+that of normal equations of features by the precision times the condition number of their
+correlations. A warning follows where that is noticeable (`Inverse.rounding`). Where the labels that
+remain do not determine the features, normal equations raise `LeverageError`.
 
 A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C
 and D) has none, and neither have independent tasks, whose columns are solved separately.

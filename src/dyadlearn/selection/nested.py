@@ -104,7 +104,7 @@ class Refits:
         fitted = self.fit(left, self._staying(fold))
         self.alphas.append(fitted.alphas)
         self._n_at_edge += any(
-            issubclass(each.category, GridEdgeWarning) for each in self._caught[n_before:]
+            issubclass(warning.category, GridEdgeWarning) for warning in self._caught[n_before:]
         )
         return self._predicted(fitted, asked, fold)
 
@@ -143,10 +143,12 @@ class Refits:
             warnings.warn(f"{message}: widen it.", GridEdgeWarning, stacklevel=caller_level())
         # Repeat each distinct warning of the folds once, except those that have a common message
         # for all folds.
-        others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
-        for (category, filename, line), each in others.items():
+        others = {
+            (record.category, record.filename, record.lineno): record for record in reversed(caught)
+        }
+        for (category, filename, line), record in others.items():
             if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
-                warnings.warn_explicit(each.message, category, filename, line)
+                warnings.warn_explicit(record.message, category, filename, line)
         return predictions
 
 

@@ -383,7 +383,7 @@ def _constants_to_try(given: Any) -> tuple[Constants, ...]:
     is_one = isinstance(given, str) or getattr(given, "ndim", 1) == 0
     if is_one or not isinstance(given, Iterable):
         return (check_constants(given),)
-    tried = tuple(check_constants(each, "each of constants") for each in given)
+    tried = tuple(check_constants(level, "each of constants") for level in given)
     if not tried:
         raise ValueError("constants is empty: give at least one number or pair of numbers.")
     return tried

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -33,8 +34,10 @@ from dyadlearn.testing.trial import (
     dense,
 )
 
-# Predictions of each thread while the model is fitted again.
-N_ROUNDS = 5
+# Fits while other threads read the model, and seconds after which another thread runs: short, so that
+# it also runs in the middle of a fit of a few labels.
+N_FITS = 8
+SWITCH_INTERVAL = 1e-4
 
 # Libraries of arrays and of frames that are tried for each form of labels.
 LIBRARIES = {"full": ("array_api_strict",), "missing": ("array_api_strict", "torch")}
@@ -427,23 +430,28 @@ def check_threads(trial: Trial) -> None:
     expected = [answers(state) for state in states]
     seen: list[np.ndarray] = []
     failures: list[BaseException] = []
+    is_done = threading.Event()
 
     def read() -> None:
         try:
-            for _ in range(N_ROUNDS):
+            while not is_done.is_set():
                 seen.append(answers(model))
         except BaseException as error:
             failures.append(error)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    n_fits = 0
-    while any(reader.is_alive() for reader in readers):
-        n_fits += 1
-        model.fit(**(others if n_fits % 2 else data).arguments())
-    for reader in readers:
-        reader.join()
+    usual_interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    try:
+        for reader in readers:
+            reader.start()
+        for number in range(N_FITS):
+            model.fit(**(data if number % 2 else others).arguments())
+    finally:
+        is_done.set()
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(usual_interval)
     assert not failures, f"a reading thread failed: {failures[0]!r}"
     scale = max(np.nanmax(np.abs(values)) for values in expected)
     for values in seen:
