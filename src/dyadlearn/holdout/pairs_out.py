@@ -14,7 +14,7 @@ and Salakoski 2011).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -35,6 +35,8 @@ from dyadlearn.solve.inverse import Inverse
 
 # Numbers of a block of pairs: eight arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
+# Most comparisons that are kept for resampling.
+_MOST_KEPT = 2**24
 # Operations for each pair, relative to a multiplication in a matrix product.
 _OF_A_PAIR = 30.0
 # Least determinant of a pair, relative to the product of its diagonal, that keeps its digits.
@@ -128,18 +130,16 @@ class PairsOut:
         """
         problem = self.problem if problem is None else problem
         labels = problem.labels
-        need = bytes_of(self.route, labels)
-        compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
-        inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
-        pairs = _Pairs.of(inverse, problem)
-        values = to_numpy(labels.values if targets is None else targets)[labels.observed]
-        average = self.judge.average_in(Setting.A)
         won = []
-        rows = list(_rows(labels, average, ~np.isnan(values)))
-        for members in rows:
-            count, total = pairs.in_order(members, values)
+        for outcomes in self._outcomes(targets, problem):
+            count = 0.0
+            total = 0.0
+            for block in outcomes:
+                count += float(block.wins[block.differ].sum())
+                total += float(np.count_nonzero(block.differ))
             if total:
                 won.append(count / total)
+        average = self.judge.average_in(Setting.A)
         n_parts = {"instance": labels.shape[0], "task": labels.shape[1]}.get(average, 1)
         if not won:
             raise ValueError(
@@ -148,16 +148,102 @@ class PairsOut:
             )
         return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
 
+    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
+        """Yield the comparisons of each row that is compared by itself, in blocks."""
+        labels = problem.labels
+        need = bytes_of(self.route, labels)
+        compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
+        inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
+        pairs = _Pairs.of(inverse, problem)
+        values = to_numpy(labels.values if targets is None else targets)[labels.observed]
+        average = self.judge.average_in(Setting.A)
+        for members in _rows(labels, average, ~np.isnan(values)):
+            yield pairs.compared(members, values)
+
+    def resampled(
+        self, targets: Array, draws: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> np.ndarray | None:
+        """Return the scores of rows and columns that are drawn with replacement; None if there are too many pairs.
+
+        Parameters
+        ----------
+        targets : array of the shape of the labels' values
+            Labels to compare.
+        draws : iterable of (integer array, integer array)
+            Positions of the drawn rows and columns.
+
+        Returns
+        -------
+        array of shape (number of draws,)
+            NaN where no two labels differ.
+        """
+        labels = self.problem.labels
+        if _n_chosen(labels) * labels.size > _MOST_KEPT:
+            return None
+        rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
+        axis = {"instance": 0, "task": 1}.get(self.judge.average_in(Setting.A))
+        scores = []
+        for drawn in draws:
+            counts = [
+                np.bincount(of_side, minlength=size).astype(np.float64)
+                for of_side, size in zip(drawn, labels.shape, strict=True)
+            ]
+            weights = counts[0][labels.places[0]] * counts[1][labels.places[1]]
+            means = []
+            for blocks in rows:
+                won = sum(block.weighted(block.wins, weights) for block in blocks)
+                total = sum(block.weighted(block.differ, weights) for block in blocks)
+                if total:
+                    of_row = 1.0 if axis is None else counts[axis][blocks[0].row(labels, axis)]
+                    means.append((won / total, of_row))
+            of_rows = np.asarray(means, dtype=np.float64).reshape(-1, 2)
+            is_scored = bool(of_rows[:, 1].sum() > 0)
+            mean = np.average(of_rows[:, 0], weights=of_rows[:, 1]) if is_scored else np.nan
+            scores.append(mean)
+        return np.asarray(scores)
+
+
+class _Outcomes(NamedTuple):
+    """Comparisons of some labels with others.
+
+    Attributes
+    ----------
+    first, second : integer arrays of shape (s,) and (r,)
+        Positions among the observed labels.
+    wins : array of shape (s, r)
+        1 for two labels in the right order, 0.5 for a tie, else 0; 0 for equal labels.
+    differ : boolean array of shape (s, r)
+        Whether the labels differ.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    wins: np.ndarray
+    differ: np.ndarray
+
+    def weighted(self, values: np.ndarray, weights: np.ndarray) -> float:
+        """Return the sum of values (s, r), each times the weights of both labels."""
+        return float(weights[self.first] @ values.astype(np.float64) @ weights[self.second])
+
+    def row(self, labels: Labels, axis: int) -> int:
+        """Return the instance or the task of the labels."""
+        return int(labels.places[axis][self.first[0]])
+
+
+def _n_chosen(labels: Labels) -> float:
+    """Return the number of labels that are compared with all others: those of the rarer of two values, or all."""
+    values = distinct_labels(labels.values)
+    if values.size != 2:
+        return float(labels.size)
+    observed = to_numpy(labels.values)[labels.observed]
+    n_high = float(np.count_nonzero(observed == values[1]))
+    return min(n_high, labels.size - n_high)
+
 
 def _pair_work(route: Route, labels: Labels) -> float:
     """Return the multiplications to compare all pairs of labels, given the inverse."""
     n = float(labels.size)
-    values = distinct_labels(labels.values)
-    chosen = n
-    if values.size == 2:
-        observed = to_numpy(labels.values)[labels.observed]
-        n_high = float(np.count_nonzero(observed == values[1]))
-        chosen = min(n_high, n - n_high)
+    chosen = _n_chosen(labels)
     m, q = labels.shape
     of_row = {"cells": 1.0, "missing": float(m + q + m * q - n)}.get(route.name, n)
     return chosen * n * (of_row + _OF_A_PAIR)
@@ -220,8 +306,8 @@ class _Pairs:
         level = float(to_numpy(inverse.level(y)).reshape(-1)[0])
         return cls(inverse, centred, *(to_numpy(each) for each in arrays), level)
 
-    def in_order(self, members: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-        """Return the number of pairs of some labels in the right order, a tie counting half, and of all pairs.
+    def compared(self, members: np.ndarray, values: np.ndarray) -> Iterator[_Outcomes]:
+        """Yield the comparisons of some labels, in blocks.
 
         Parameters
         ----------
@@ -232,21 +318,18 @@ class _Pairs:
         """
         of_members = values[members]
         if members.size < 2 or (of_members == of_members[0]).all():
-            return 0.0, 0.0
+            return
         width = self.tie_width(members)
         first = _rarer(members, of_members)
         second = members if first.size == members.size else np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
-        won = 0.0
-        total = 0.0
         for start in range(0, first.size, step):
             at = first[start : start + step]
             gap = self._gaps(at, second)
             sign = np.sign(values[at][:, None] - values[second][None, :])
-            wins = np.where(np.abs(gap) <= width, 0.5, (gap * sign > 0).astype(np.float64))
-            won += float(wins[sign != 0].sum())
-            total += float(np.count_nonzero(sign))
-        return won, total
+            wins = np.where(np.abs(gap) <= width, 0.5, gap * sign > 0)
+            differ = sign != 0
+            yield _Outcomes(at, second, np.where(differ, wins, 0.0).astype(np.float32), differ)
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""

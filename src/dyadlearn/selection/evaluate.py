@@ -180,13 +180,14 @@ def _interval(
             f"F must be one grid of predictions, found a stack of shape {shape} of them."
         )
     labels = grid.values
-    predicted = stack[0, ...]
     m, q = grid.values.shape
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
             remedy = f"give labels of two or more, or draw the others with over={spared!r}"
             raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
-    score = float(_score_in_folds(labels, predicted, judge, average, folds))
+    if folds is not None:
+        folds = folds[None, ...]
+    score = float(scores_in_folds(labels, stack, judge, average, folds)[0])
     options: dict[str, Any] = {
         "average": average,
         "folds": folds,
@@ -207,14 +208,38 @@ def _interval(
     )
 
 
-def _score_in_folds(
-    labels: Array, predicted: Array, judge: Scorer, average: str, folds: np.ndarray | None
-) -> Any:
-    """Return the score of predictions (m, q), within folds (m, q) if there are any."""
+def _interval_of_pairs(
+    pairs: PairsOut, labels: np.ndarray, score: float, n_resamples: int, random_state: Any
+) -> Interval | None:
+    """Return a 95 % interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
+    m, q = labels.shape
+    if min(m, q) < 2:
+        return None
+    random = check_random_state(random_state)
+    draws = islice(drawn("both", (m, q), lambda size: random.randint(size, size=size)), n_resamples)
+    scores = pairs.resampled(labels, draws)
+    if scores is None or np.isnan(scores).all():
+        return None
+    scores = scores[~np.isnan(scores)]
+    low, high = np.quantile(scores, [0.025, 0.975])
+    n_undefined = n_resamples - scores.size
+    return Interval(score, float(low), float(high), 0.95, scores.size, n_undefined)
+
+
+def scores_in_folds(
+    labels: Array, stack: Array, judge: Scorer, average: str, folds: np.ndarray | None
+) -> np.ndarray:
+    """Return the scores (s,) of predictions (s, m, q), each within its folds (s, m, q) if there are any."""
     if folds is None:
-        return judge(labels, predicted, average=average, tie_tolerance=None)
+        scores = judge(labels, stack, average=average, tie_tolerance=None)
+        return np.asarray(to_numpy(scores), dtype=np.float64)
     grid = Labels.of_grid(labels)
-    return prepared_score(grid, judge.averaged(average), Setting.A, folds=folds)(predicted)
+    own = judge.averaged(average)
+    scores = []
+    for place, within in enumerate(folds):
+        prepared = prepared_score(grid, own, Setting.A, folds=within)
+        scores.append(float(prepared(stack[place, ...])))
+    return np.asarray(scores)
 
 
 def resampled_scores(
@@ -238,8 +263,8 @@ def resampled_scores(
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
     average : {"pooled", "instance", "task", "fold"}
-    folds : integer array of shape (m, q), default=None
-        Folds within which predictions are scored; None means all together.
+    folds : integer array of shape (s, m, q), default=None
+        Folds within which the predictions of each model are scored; None means all together.
     over : {"instances", "tasks", "both", "nodes"}, default="both"
         What is drawn, each as many times as there are members. Nodes are those of a network, the
         same on both sides; a node that is drawn twice forms no pair with itself.
@@ -305,7 +330,7 @@ class _Listed:
     predictions : array of shape (s, n)
     judge : Scorer
         Score with its average.
-    folds : integer array of shape (n,), or None
+    folds : integer array of shape (s, n), or None
         Folds within which cells are scored.
     """
 
@@ -343,7 +368,7 @@ class _Listed:
             (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
         )
         values = labels[rows, columns]
-        within = None if folds is None else np.asarray(folds)[rows, columns]
+        within = None if folds is None else np.asarray(folds)[:, rows, columns]
         return cls(places, values, stack[:, rows, columns], judge.averaged(average), within)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -357,9 +382,13 @@ class _Listed:
         at = cells.data - 1
         labels = Labels((cells.row, cells.col), self.values[at], cells.shape)
         with suppress(ValueError):  # the score is undefined
-            within = None if self.folds is None else self.folds[at]
-            prepared = prepared_score(labels, self.judge, Setting.A, folds=within)
-            scores[:] = [float(prepared(F[at])) for F in self.predictions]
+            if self.folds is None:
+                prepared = prepared_score(labels, self.judge, Setting.A)
+                scores[:] = [float(prepared(F[at])) for F in self.predictions]
+            else:
+                for model, (F, folds) in enumerate(zip(self.predictions, self.folds, strict=True)):
+                    prepared = prepared_score(labels, self.judge, Setting.A, folds=folds[at])
+                    scores[model] = float(prepared(F[at]))
         return scores
 
 
@@ -404,6 +433,8 @@ class SettingScore:
         Number of instances, tasks or folds that the score would be a mean of if all were defined.
     folds : integer array of the shape of the labels, or None
         Folds within which predictions were compared; None if all were scored together.
+    pairs : PairsOut or None
+        The plan by which pairs of labels were left out; the predictions are those of leave-one-out.
     actual : Setting or None
         Actual setting of the scored pairs, with ``by="setting"``; None means all held-out pairs.
     actual_counts : dict of str to int
@@ -441,6 +472,7 @@ class SettingScore:
     average: str = "pooled"
     n_parts: int = 1
     folds: np.ndarray | None = None
+    pairs: PairsOut | None = None
     actual: Setting | None = None
     actual_counts: dict[str, int] = field(default_factory=dict)
 
@@ -456,18 +488,20 @@ class SettingScore:
         -------
         Interval or None
             Interval of `dyadlearn.bootstrap_interval`, within the same folds. None for networks,
-            for a list of observed pairs, for a side with one member, for leave-pair-out, and if the
-            metric is undefined in every draw.
+            for a list of observed pairs, for a side with one member, and if the metric is undefined
+            in every draw. For leave-pair-out, pairs of drawn labels are counted; None if there are
+            too many.
         """
         if (
             self.trouble is not None
             or self.labels is None
             or self.labels.ndim < 2
             or self.is_network
-            or self.method == PairsOut.method
         ):
             return None
         drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+        if self.pairs is not None:
+            return _interval_of_pairs(self.pairs, self.labels, self.score, **drawn)
         try:
             return _interval(
                 self.labels,
@@ -1247,6 +1281,7 @@ def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> Sett
         average=judge.average_in(setting),
         n_parts=scored.n_parts,
         folds=held.folds,
+        pairs=held.pairs,
         actual=actual,
         **facts,
     )

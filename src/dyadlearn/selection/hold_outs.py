@@ -158,12 +158,12 @@ class HoldOuts:
     how: dict[str, Any]
     _known: dict[int | None, tuple[HeldOut, Array]] = field(default_factory=dict, repr=False)
 
-    def of(self, judge: Scorer) -> Judged:
-        """Return the held-out predictions that a score needs."""
+    def of(self, judge: Scorer, *, pairs: bool = True) -> Judged:
+        """Return the held-out predictions that a score needs; `pairs` allows to leave out pairs of labels."""
         held_out, targets = self._held_out(None)
         setting = self.setting
-        pairs = self._pairs(judge, held_out)
-        if pairs is None and self.how["cv"] is None:
+        plan = self._pairs(judge, held_out) if pairs else None
+        if plan is None and self.how["cv"] is None:
             groups = tuple(
                 each if axis in setting.new else None for axis, each in enumerate(self._groups)
             )
@@ -173,7 +173,7 @@ class HoldOuts:
             splitter = larger_folds(labels, *given)
             if splitter is not None:
                 held_out, targets = self._held_out(splitter)
-        return Judged(self.fitted, setting, judge, held_out, pairs, targets)
+        return Judged(self.fitted, setting, judge, held_out, plan, targets)
 
     def _pairs(self, judge: Scorer, held_out: HeldOut) -> PairsOut | None:
         """Return the plan to leave out pairs of labels, where single labels are left out otherwise."""
@@ -205,7 +205,9 @@ class HoldOuts:
         key = None if splitter is None else splitter.n_splits
         if key not in self._known:
             fitted = self.fitted
-            how = self.how if splitter is None else {**self.how, "cv": splitter}
+            how = self.how
+            if splitter is not None:
+                how = {**how, "cv": splitter, "exact": False}
             held_out = fitted.hold_out(self.setting, **how)
             targets = scored_labels(
                 fitted.labels,

@@ -28,7 +28,7 @@ from dyadlearn._progress import Progress
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
-from dyadlearn.holdout.one_fit import folds_to_compare
+from dyadlearn.holdout.one_fit import fold_codes, folds_to_compare
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
@@ -171,6 +171,8 @@ class NestedScore:
         Prediction of every cell by the model that was fitted without it, of the type of the labels.
     baselines : dict of str to float
         Scores of the baselines in the same folds; see `dyadlearn.holdout.baselines`.
+    folds : integer array of shape (m, q), or None
+        Fold of each cell; None for a list of pairs.
     """
 
     score: float
@@ -180,6 +182,7 @@ class NestedScore:
     task_alphas: np.ndarray | None
     predictions: Any
     baselines: dict[str, float]
+    folds: np.ndarray | None = None
 
     def __repr__(self) -> str:
         means = best_in_words(self.baselines)
@@ -293,6 +296,7 @@ def nested_score(
         else None,
         predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=baseline_scores(whole, setting, how.units, score),
+        folds=None if whole.grid is None else fold_codes(whole, setting, how.units),
     )
 
 

@@ -626,7 +626,7 @@ def _validated(posed: PosedSearch, fitted: FittedRidge, how: Plan) -> tuple[Vali
     """Return the held-out predictions at the chosen parameters, and the labels that have a prediction."""
     setting = how.setting
     predictions = how.held_out(fitted.problem, everywhere=True)
-    if posed.spec.cv is None:
+    if posed.spec.cv is None and not how.is_asked:
         used = Units.of_groups(fitted.labels, setting, posed.groups)
         warn_of_merged_groups(used, how.units, setting, stacklevel=caller_level())
     # Warns about labels without a prediction.
