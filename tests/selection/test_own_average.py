@@ -184,8 +184,9 @@ def test_comparison_and_bootstrap(each, model):
             random_state=0,
         )
         held_out = {"weak": model.holdout(setting), "strong": other.holdout(setting)}
-        for name, score in found.scores.items():
-            assert_allclose(score, per_task(Y, held_out[name]), rtol=1e-10)
+        for name, fitted in (("weak", model), ("strong", other)):
+            expected = per_task(Y, held_out_of(fitted, setting), setting)
+            assert_allclose(found.scores[name], expected, rtol=1e-10)
         drawn = {"n_resamples": 20, "random_state": 0}
         interval = bootstrap_interval(Y, held_out["weak"], PER_TASK, setting=setting, **drawn)
         expected = bootstrap_interval(Y, held_out["weak"], "pearson", average="task", **drawn)

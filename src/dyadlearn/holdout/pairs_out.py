@@ -27,7 +27,7 @@ from dyadlearn.holdout.planning import Cost, is_affordable
 from dyadlearn.holdout.units import Problem
 from dyadlearn.labels import Labels, distinct_labels
 from dyadlearn.metrics import Scorer
-from dyadlearn.pairing.base import operators_of
+from dyadlearn.pairing.base import Coupled, operators_of
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting
@@ -35,6 +35,9 @@ from dyadlearn.solve.inverse import Inverse
 
 # Numbers of a block of pairs: eight arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
+# Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
+_SAMPLED = 4096
+_SAMPLED_IN_SEARCH = 512
 # Most comparisons that are kept for resampling.
 _MOST_KEPT = 2**24
 # Operations for each pair, relative to a multiplication in a matrix product.
@@ -70,16 +73,22 @@ class PairsOut:
         The area under the ROC curve, or the concordance index.
     route : Route
         The inverse of the observed labels.
+    n_sampled : int, default=0
+        Number of random pairs of rows of a complete grid, whose labels are compared with each
+        other; 0 means that all labels are compared.
     """
 
     problem: Problem
     judge: Scorer
     route: Route
+    n_sampled: int = 0
     # What inverses of other regularisations share.
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    #: Description for a column of a table.
-    method = "exact leave-pair-out"
+    @property
+    def method(self) -> str:
+        """Description for a column of a table."""
+        return "leave-pair-out, sampled" if self.n_sampled else "exact leave-pair-out"
 
     @classmethod
     def of(cls, problem: Problem, judge: Scorer, n_alphas: int = 1) -> Self | None:
@@ -88,6 +97,8 @@ class PairsOut:
         if not judge.counts_pairs or pairing.symmetry or problem.labels.size < 3:
             return None
         labels = problem.labels
+        if labels.is_full and isinstance(pairing, Coupled):
+            return cls._of_grid(problem, judge, n_alphas)
         units = [np.arange(labels.size)]
         offered = []
         for route in routes(pairing, labels, Setting.A, units, n_alphas):
@@ -98,6 +109,25 @@ class PairsOut:
         if not offered:
             return None
         return cls(problem, judge, min(offered, key=lambda each: each[0])[1])
+
+    @classmethod
+    def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:
+        """Return the plan for complete labels, which compares a sample if all pairs cost too much."""
+        labels = problem.labels
+        m, q = labels.shape
+        k, r = problem.pairing.ranks
+        work = float(min(m, q)) * m * k * r + 4.0 * m * q * (k + r)
+        route = Route("missing", "closed form of a complete grid", work, 8.0 * m * q)
+        if is_affordable(work + _pair_work(route, labels), labels, n_alphas):
+            return cls(problem, judge, route)
+        if judge.average_in(Setting.A) != "pooled":
+            return None
+        n_sampled = _SAMPLED if n_alphas == 1 else _SAMPLED_IN_SEARCH
+        of_row = _n_chosen(labels) / max(m, q)
+        of_one = float(k) * r + of_row * min(m, q) * (min(k, r) + _OF_A_PAIR)
+        if not is_affordable(work + n_sampled * of_one, labels, n_alphas):
+            return None
+        return cls(problem, judge, route, n_sampled)
 
     @property
     def cost(self) -> Cost:
@@ -156,6 +186,9 @@ class PairsOut:
         inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
         pairs = _Pairs.of(inverse, problem)
         values = to_numpy(labels.values if targets is None else targets)[labels.observed]
+        if self.n_sampled:
+            yield pairs.sampled(labels, values, self.n_sampled)
+            return
         average = self.judge.average_in(Setting.A)
         for members in _rows(labels, average, ~np.isnan(values)):
             yield pairs.compared(members, values)
@@ -178,7 +211,10 @@ class PairsOut:
             NaN where no two labels differ.
         """
         labels = self.problem.labels
-        if _n_chosen(labels) * labels.size > _MOST_KEPT:
+        n_kept = _n_chosen(labels) * labels.size
+        if self.n_sampled:
+            n_kept = self.n_sampled * _n_chosen(labels) / max(labels.shape) * min(labels.shape)
+        if n_kept > _MOST_KEPT:
             return None
         rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
         axis = {"instance": 0, "task": 1}.get(self.judge.average_in(Setting.A))
@@ -324,12 +360,41 @@ class _Pairs:
         second = members if first.size == members.size else np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
         for start in range(0, first.size, step):
-            at = first[start : start + step]
-            gap = self._gaps(at, second)
-            sign = np.sign(values[at][:, None] - values[second][None, :])
-            wins = np.where(np.abs(gap) <= width, 0.5, gap * sign > 0)
-            differ = sign != 0
-            yield _Outcomes(at, second, np.where(differ, wins, 0.0).astype(np.float32), differ)
+            yield self._outcomes(first[start : start + step], second, values, width)
+
+    def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
+        """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
+
+        The pairs are the same in every call, and each row is in as many as any other, give or take
+        one.
+        """
+        axis = int(labels.shape[1] > labels.shape[0])
+        scored = np.flatnonzero(~np.isnan(values))
+        is_first = np.zeros(values.size, dtype=bool)
+        is_first[_rarer(scored, values[scored])] = True
+        codes = labels.places[axis][scored]
+        order = np.argsort(codes, kind="stable")
+        rows = np.split(scored[order], np.flatnonzero(np.diff(codes[order])) + 1)
+        width = self.tie_width(scored)
+        random = np.random.RandomState(0)
+        while n_sampled > 0:
+            places = random.permutation(len(rows))
+            pairs = list(zip(places, np.roll(places, 1), strict=True))[:n_sampled]
+            n_sampled -= len(pairs)
+            for one, other in pairs:
+                first = rows[one][is_first[rows[one]]]
+                if first.size:
+                    yield self._outcomes(first, rows[other], values, width)
+
+    def _outcomes(
+        self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float
+    ) -> _Outcomes:
+        """Return the comparisons of some labels with others."""
+        gap = self._gaps(at, second)
+        sign = np.sign(values[at][:, None] - values[second][None, :])
+        wins = np.where(np.abs(gap) <= width, 0.5, gap * sign > 0)
+        differ = sign != 0
+        return _Outcomes(at, second, np.where(differ, wins, 0.0).astype(np.float32), differ)
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""
@@ -337,7 +402,7 @@ class _Pairs:
 
     def _gaps(self, at: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return the predictions of some labels (s,) minus those of others (r,), each pair left out, (s, r)."""
-        between = to_numpy(self.inverse.rows(at))[:, others]
+        between = to_numpy(self.inverse.between(at, others))
         diagonal = self.diagonal[at][:, None]
         other_diagonal = self.diagonal[others][None, :]
         right = self._settled(self.others[at][:, None] - between * self.labels[others][None, :])

@@ -218,7 +218,7 @@ class Scorer(Stored):
         if self.is_function:
             raise TypeError(
                 Message(
-                    "<average={average!r}> is for named metrics and scorers of scikit-learn: the "
+                    "<average={average}> is for named metrics and scorers of scikit-learn: the "
                     "function {name} computes its own average.",
                     average=average,
                     name=self.name,

@@ -658,7 +658,7 @@ class Scores(dict[str, list[Any]]):
             counts = {each.setting.value: each.actual_counts for each in self.results}
             said = in_one_line(counts)
         notes = (
-            [] if said is None else [Message("{said} <by='setting'> scores them apart.", said=said)]
+            [] if said is None else [Message('{said} <by="setting"> scores them apart.', said=said)]
         )
         return notes + list(
             dict.fromkeys(note for each in self.results for note in each.notes(self.sides))
@@ -693,7 +693,7 @@ class Scores(dict[str, list[Any]]):
                 "really": (each.actual or each.setting).value,
                 "method": each.method,
                 "scoring": each.judge.name,
-                "average": each.average,
+                "average": _averaged_over(each.average, self.sides),
             }
             cells = {
                 **words,
@@ -709,6 +709,11 @@ class Scores(dict[str, list[Any]]):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+
+def _averaged_over(average: str, sides: SideNames) -> str:
+    """Return the average of a score for a table, with the names of the sides."""
+    return {"instance": sides.instance, "task": sides.task}.get(average, average)
 
 
 def baseline_scores(

@@ -40,7 +40,7 @@ from dyadlearn.holdout import Problem, SolveAgain, Units, check_enough_left, pla
 from dyadlearn.holdout.actual import tested_labels
 from dyadlearn.holdout.one_fit import folds_to_compare, larger_folds, needs_one_fit
 from dyadlearn.holdout.pairs_out import PairsOut
-from dyadlearn.holdout.planning import Cost, Plan
+from dyadlearn.holdout.planning import Cost, Plan, is_affordable
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
@@ -77,7 +77,12 @@ class LeftOut(NamedTuple):
         together = Units.of_groups(problem.labels, setting, (self.groups, self.task_groups))
         given = (how.units, together, judge, setting, problem.pairing)
         splitter = larger_folds(problem.labels, *given)
-        return how if splitter is None else plan(problem, setting, *self[:2], splitter, **options)
+        if splitter is None:
+            return how
+        larger = plan(problem, setting, *self[:2], splitter, **options)
+        work = larger.cost.times(n_alphas).work / n_alphas
+        is_cheap = n_alphas == 1 or is_affordable(work, problem.labels, n_alphas)
+        return larger if is_cheap or larger.cost.work <= how.cost.work else how
 
 
 def pairs_of(
