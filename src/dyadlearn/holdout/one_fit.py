@@ -50,6 +50,8 @@ from dyadlearn.settings import Setting
 MANY_LABELS = 20_000
 #: Number of labels that are compared with each other in a fold, at least.
 LEAST_LABELS = 10
+# Number of groups from which two of them share a fold.
+_MANY_GROUPS = 6
 # Most folds of one side, and of each of two.
 _MOST_FOLDS = 10
 _MOST_FOLDS_OF_BOTH = 5
@@ -144,7 +146,7 @@ def splitter_to_compare(
     """Return the splitter whose folds have enough labels to compare; None if there is nothing to split.
 
     There are ten folds, five of each side in setting D, or so few that each has ten labels of what
-    is averaged, but at least two.
+    is averaged, but at least two. Of six groups of one side or more, each fold has two.
 
     Parameters
     ----------
@@ -161,6 +163,8 @@ def splitter_to_compare(
     n_units = min(counts) if counts else math.prod(labels.values.shape)
     if n_units < 2:
         return None
+    if len(counts) == 1 and not together.are_single and n_units >= _MANY_GROUPS:
+        n_units //= 2  # members of different groups are compared too
     if setting is Setting.D:
         n_folds = min(_MOST_FOLDS_OF_BOTH, math.floor(n_together**0.5))
     else:
