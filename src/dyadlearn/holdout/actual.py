@@ -131,7 +131,7 @@ def in_one_line(counts: Mapping[str, Mapping[str, int]]) -> str | None:
     >>> print(in_one_line({"A": {"A": 40, "B": 6, "D": 1}, "B": {}, "C": {"C": 42, "D": 1}}))
     Held-out pairs of A are 40 A, 6 B and 1 D, those of C are 42 C and 1 D: an entity without another label is new.
     """
-    parts = []
+    parts: list[str] = []
     for letter, each in counts.items():
         if each:
             words = joined([f"{count:,} {actual}" for actual, count in each.items()])

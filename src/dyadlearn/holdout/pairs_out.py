@@ -338,9 +338,17 @@ class _Pairs:
         diagonal = inverse.blocks(parts)[:, 0, 0]
         # This raises for labels that are fitted exactly.
         held_out = inverse.leave_out(centred)[:, 0] + shift
-        arrays = (y[:, 0], others, diagonal, root, held_out)
         level = float(to_numpy(inverse.level(y)).reshape(-1)[0])
-        return cls(inverse, centred, *(to_numpy(each) for each in arrays), level)
+        return cls(
+            inverse=inverse,
+            centred=centred,
+            labels=to_numpy(y[:, 0]),
+            others=to_numpy(others),
+            diagonal=to_numpy(diagonal),
+            root=to_numpy(root),
+            predictions=to_numpy(held_out),
+            level=level,
+        )
 
     def compared(self, members: np.ndarray, values: np.ndarray) -> Iterator[_Outcomes]:
         """Yield the comparisons of some labels, in blocks.
@@ -420,7 +428,7 @@ class _Pairs:
             pair = np.array([at[row], others[column]])
             alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
             gaps[row, column] = alone[0] - alone[1]
-        return gaps
+        return np.asarray(gaps)
 
     def _settled(self, sums: np.ndarray) -> np.ndarray:
         """Return sums with those that are rounding set to zero."""
@@ -433,4 +441,5 @@ def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
     if distinct.size != 2:
         return members
     is_high = values == distinct[1]
-    return members[is_high] if 2 * np.count_nonzero(is_high) <= members.size else members[~is_high]
+    is_rarer = is_high if 2 * np.count_nonzero(is_high) <= members.size else ~is_high
+    return np.asarray(members[is_rarer])

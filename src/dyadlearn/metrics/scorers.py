@@ -548,7 +548,7 @@ class _ScoreOfParts:
         for at in matrices:
             arranged = _arranged(flat, at, math.nan)[0, ...]
             try:
-                prepared = judge.prepare(arranged, average="instance", tie_tolerance=None)
+                prepared: Any = judge.prepare(arranged, average="instance", tie_tolerance=None)
             except ValueError as error:  # no row of the block has a score
                 refusal = error
                 continue
@@ -638,7 +638,7 @@ class _Parts:
 
     def row_of(self, places: np.ndarray) -> np.ndarray:
         """Return the instance, task or fold of labels at some positions."""
-        return self.rows[places]
+        return np.asarray(self.rows[places])
 
     def weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Return the weight of each scored part in the mean, given its row: folds first, then rows; None if equal."""

@@ -70,7 +70,7 @@ class LeftOut(NamedTuple):
 
     def plan(self, problem: Problem, setting: Setting, judge: Scorer, n_alphas: int = 1) -> Plan:
         """Return the hold-out plan of a problem, whose predictions a score may compare."""
-        options = {"method": self.method, "n_alphas": n_alphas}
+        options: dict[str, Any] = {"method": self.method, "n_alphas": n_alphas}
         how = plan(problem, setting, *self[:3], **options)
         if self.cv is not None or pairs_of(how, judge, n_alphas, self.method) is not None:
             return how
@@ -441,8 +441,10 @@ def score_plan(
     pairs = pairs_of(how, judge, len(alphas) * len(task_alphas), method)
     if how.swept is not None and pairs is None:
         units = {how.setting: how.units}
-        given = (*how.units.sides, max_memory, bar)
-        scores = _swept(how.swept, alphas, task_alphas, units, judge, *given)[how.setting]
+        groups, task_groups = how.units.sides
+        groups_and_more = (groups, task_groups, max_memory, bar)
+        by_setting = _swept(how.swept, alphas, task_alphas, units, judge, *groups_and_more)
+        scores = by_setting[how.setting]
         if current().heard is None:
             n_points = scores.size
         else:
@@ -646,8 +648,9 @@ def _share_products(plans: Sequence[Plan], judge: Scorer, groups: Groups) -> boo
         asked = Units.of_groups(how.problem.labels, how.setting, groups)
         if not how.is_of_grid or pairs_of(how, judge) is not None:
             return False
-        if not all(map(np.array_equal, asked.sides, how.units.sides)):
-            return False
+        for wanted, used in zip(asked.sides, how.units.sides, strict=True):
+            if not np.array_equal(wanted, used):  # type: ignore[arg-type]
+                return False
     return True
 
 

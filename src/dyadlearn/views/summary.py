@@ -186,6 +186,8 @@ class Summary:
     @staticmethod
     def _points_of(kind: str, result: SettingScore) -> Points:
         """Return the curve or scatter plot of a setting, with the score of the page if it is the same."""
+        assert result.labels is not None
+        assert result.predictions is not None
         folds = None if kind == "scatter" else result.folds
         points = points_of(kind, result.labels, result.predictions, result.setting, folds)
         is_same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
