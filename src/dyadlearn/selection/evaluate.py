@@ -595,11 +595,11 @@ class Scores(dict[str, list[Any]]):
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> scores = evaluate(model, "BD", n_permutations=10, sides=("host", "parasite"))
     >>> scores
-                                      neg_mean_
-     new     method               squared_error    null  best baseline
-     ─────────────────────────────────────────────────────────────────
-     B host  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
-     D both  exact leave-one-out        -0.0567  -2.474  -0.9065 grand
+                                               neg_mean_
+     new     method               average  squared_error    null  best baseline
+     ──────────────────────────────────────────────────────────────────────────
+     B host  exact leave-one-out  host          -0.01695  -2.227  -0.9447 grand
+     D both  exact leave-one-out  pooled         -0.0567  -2.474  -0.9065 grand
     >>> scores["setting"], scores.scoring
     (['B', 'D'], 'neg_mean_squared_error')
     >>> print(scores.results[0].interval(n_resamples=200))
@@ -1137,15 +1137,15 @@ def evaluate(
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> scores = evaluate(model)
     >>> scores
-                                          neg_mean_
-     new         method               squared_error  best baseline
-     ─────────────────────────────────────────────────────────────
-     A pair      exact leave-one-out       -0.01956  -0.9583 grand
-     B instance  exact leave-one-out       -0.01695  -0.9447 grand
-     C task      exact leave-one-out       -0.04312  -0.9266 grand
-     D both      exact leave-one-out        -0.0567  -0.9065 grand
-    >>> list(scores)[1], list(scores)[5:]
-    ('neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
+                                                    neg_mean_
+     new         method               average   squared_error  best baseline
+     ───────────────────────────────────────────────────────────────────────
+     A pair      exact leave-one-out  pooled         -0.01956  -0.9583 grand
+     B instance  exact leave-one-out  instance       -0.01695  -0.9447 grand
+     C task      exact leave-one-out  task           -0.04312  -0.9266 grand
+     D both      exact leave-one-out  pooled          -0.0567  -0.9065 grand
+    >>> list(scores)[1:3], list(scores)[6:]
+    (['neg_mean_squared_error', 'average'], ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     """
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
