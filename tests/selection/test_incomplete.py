@@ -99,6 +99,7 @@ def assert_equals_loop(
     expected = np.empty_like(search.landscape_)
     held_out = {}
     for place, params in points(type(search)):
+        params |= {"fit_intercept": search.fit_intercept}
         held_out[place] = in_folds(type(search), params, data, splits, kernel)
         expected[place] = scorer(scoring)(Y, held_out[place], setting=search.setting)
     assert_allclose(search.landscape_, expected, rtol=rtol)

@@ -487,7 +487,7 @@ def test_the_nested_score_is_not_optimistic():
     search = TwoStepRidgeCV([0.01, 1.0], 0.1, setting="D", scoring="roc_auc", **kernels)
     nested = []
     best = []
-    for _ in range(3):
+    for _ in range(8):
         X = rng.normal(size=(20, 5))
         T = rng.normal(size=(16, 5))
         Y = np.sign(rng.normal(size=(20, 16)))
