@@ -45,7 +45,7 @@ for name, rows in {"known packages": packages, "new packages": new_packages}.ite
 # %%
 # Some tags have informative descriptions, others have not. For the new tag with the highest AUC,
 # these new packages have the highest predictions:
-per_tag = [roc_auc(truth[:, [j]], predicted[:, [j]], average="micro") for j in range(30)]
+per_tag = [roc_auc(truth[:, [j]], predicted[:, [j]], average="pooled") for j in range(30)]
 tag = int(np.argmax(per_tag))
 for package in np.argsort(-predicted[:, tag])[:5]:
     mark = "has the tag" if truth[package, tag] else "does not have it"

@@ -885,7 +885,7 @@ def metrics(case: Drawing) -> None:
     case.what.append(f"metrics {m}x{q} of {len(np.unique(Y[~np.isnan(Y)]))} values")
     for name in case.some(6, *METRICS):
         options: dict[str, Any] = (
-            {"average": str(case.pick("micro", "instance", "task"))} if name != "ic_index" else {}
+            {"setting": str(case.pick("A", "B", "C"))} if name != "ic_index" else {}
         )
         options |= (
             {"k": 2}

@@ -31,7 +31,7 @@ __all__ = ["AVERAGES", "between", "rows_of"]
 # Held-out predictions tie up to this share of the largest of those that are ranked together, as
 # documented.
 TIE = 1.8e-12
-AVERAGES = {"A": "micro", "B": "instance", "C": "task", "D": "micro"}
+AVERAGES = {"A": "pooled", "B": "instance", "C": "task", "D": "pooled"}
 
 # Takes the labels and predictions of one row to its score, None where it is undefined.
 RowScore = Callable[[list[float], list[float]], float | None]
@@ -39,7 +39,7 @@ RowScore = Callable[[list[float], list[float]], float | None]
 
 def rows_of(Y: np.ndarray, F: np.ndarray, average: str) -> list[tuple[list[float], list[float]]]:
     """Return the observed labels and their predictions, in the rows that are scored each on their own."""
-    if average == "micro":
+    if average == "pooled":
         pairs = [(Y.reshape(-1), F.reshape(-1))]
     elif average == "instance":
         pairs = list(zip(Y, F, strict=True))
@@ -236,7 +236,7 @@ def metrics(case: Case) -> None:
         F = np.round(F * float(case.pick(1, 2)))
     k = int(rng.integers(1, 8))
     percent = int(rng.integers(1, 101))
-    average = str(case.pick("micro", "instance", "task"))
+    average = str(case.pick("pooled", "instance", "task"))
     function, reference, options = {
         "auc": (roc_auc, _concordance, {}),
         "ap": (average_precision, _precision_curve, {}),

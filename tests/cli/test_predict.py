@@ -803,10 +803,10 @@ def test_labels_of_new_rows_that_are_refused(tables, model, new, run):
 
 def test_predictions_are_clipped_to_a_scale(tables, model, new, run, tmp_path):
     expected = load(model).predict(new["X"])
-    assert (expected < 0.3).any()
-    assert (expected > 0.6).any()
-    ran = run("predict", model, "--instances", new["users"], "--clip", "0.3,0.6", "--json")
-    assert_allclose(ran.json["predictions"], np.clip(expected, 0.3, 0.6))
+    assert (expected < 0.5).any()
+    assert (expected > 0.55).any()
+    ran = run("predict", model, "--instances", new["users"], "--clip", "0.5,0.55", "--json")
+    assert_allclose(ran.json["predictions"], np.clip(expected, 0.5, 0.55))
     wanted = tmp_path / "pairs.csv"
     wanted.write_text("user,item\nn0,i0\nn1,i1\n")
     ran = run(

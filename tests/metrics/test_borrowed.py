@@ -21,7 +21,7 @@ from sweeps import covering, lines, over
 RNG = np.random.default_rng(0)
 REAL = RNG.gamma(2.0, size=(6, 5))
 STACK = RNG.gamma(2.0, size=(1, 2, 6, 5))
-AVERAGES = ("micro", "instance", "task")
+AVERAGES = ("pooled", "instance", "task")
 
 # Of what scikit-learn has by name, what it is applied to numbers for; all others judge classes or
 # probabilities.
@@ -49,7 +49,7 @@ def r2(y, f):
 def by_rows(function, Y, F, average):
     """Return a function of vectors by its average."""
     pairs = {
-        "micro": [(Y.ravel(), F.ravel())],
+        "pooled": [(Y.ravel(), F.ravel())],
         "instance": zip(Y, F, strict=True),
         "task": zip(Y.T, F.T, strict=True),
     }
@@ -166,7 +166,7 @@ def test_a_scorer_keeps_its_own_average(each):
     ):
         F = STACK[0, 0]
         own = {
-            "micro": function(REAL.ravel(), F.ravel()),
+            "pooled": function(REAL.ravel(), F.ravel()),
             "instance": np.mean([function(y, f) for y, f in zip(REAL, F, strict=True)]),
             "task": np.mean([function(y, f) for y, f in zip(REAL.T, F.T, strict=True)]),
         }

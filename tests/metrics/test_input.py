@@ -55,7 +55,7 @@ def test_frames_are_aligned_by_their_ids():
 
 def test_predictions_are_left_as_they_are():
     given = F.copy()
-    for average in ("micro", "instance", "task"):
+    for average in ("pooled", "instance", "task"):
         roc_auc(Y, given, average=average)
         concordance_index(Y + F, given, average=average)
     assert (given == F).all()
@@ -132,7 +132,7 @@ def test_nan_among_the_predictions(each, library):
         "enrichment_factor",
     ]
     cases += ["mean_absolute_error", "root_mean_squared_error", "pearson", "spearman"]
-    for name, average in each(product(cases, ["micro", "task"])):
+    for name, average in each(product(cases, ["pooled", "task"])):
         real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
         if name in BINARY:
             labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]])
@@ -171,13 +171,14 @@ def test_both_must_be_of_one_library():
 
 def test_average_and_setting():
     with pytest.raises(
-        ValueError, match="average must be one of 'micro', 'instance', 'task', found 'macro'"
+        ValueError,
+        match="average must be one of 'pooled', 'instance', 'task', 'fold', found 'macro'",
     ):
         roc_auc(Y, F, average="macro")
     with pytest.raises(
-        ValueError, match="Give average or setting, not both: .*setting='B' and average='micro'"
+        ValueError, match="Give average or setting, not both: .*setting='B' and average='pooled'"
     ):
-        roc_auc(Y, F, average="micro", setting="B")
+        roc_auc(Y, F, average="pooled", setting="B")
     with pytest.raises(ValueError, match="Unknown setting 'E'"):
         roc_auc(Y, F, setting="E")
 

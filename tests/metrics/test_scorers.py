@@ -159,7 +159,7 @@ def test_any_function_of_two_grids():
     assert score(Y, STACK[0, 0]) == expected[0][0]
     assert score.prepare(Y).n_undefined == 0
     with pytest.raises(ValueError, match="not both"):
-        score(Y, STACK, setting="B", average="micro")
+        score(Y, STACK, setting="B", average="pooled")
 
 
 def test_a_function_is_given_the_arrays_of_the_library(library):

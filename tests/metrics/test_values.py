@@ -120,7 +120,7 @@ METRICS = {
     "ndcg_at_k": (REAL, ndcg_twin, {"k": 3}),
     "enrichment_factor": (BINARY, enrichment_twin, {"fraction": 0.2}),
 }
-AVERAGES = ("micro", "instance", "task")
+AVERAGES = ("pooled", "instance", "task")
 
 
 # The root is taken of the mean of the rows.
@@ -133,7 +133,7 @@ def averaged(name, Y, F, average):
     """Return a metric of vectors by its average, and the number of vectors that it is undefined for."""
     twin = METRICS[name][1]
     vectors = {
-        "micro": [(Y.ravel(), F.ravel())],
+        "pooled": [(Y.ravel(), F.ravel())],
         "instance": list(zip(Y, F, strict=True)),
         "task": list(zip(Y.T, F.T, strict=True)),
     }[average]
@@ -220,7 +220,7 @@ def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
 
 
 def test_other_libraries(each, library):
-    for name, average in each(product(METRICS, ("micro", "task"))):
+    for name, average in each(product(METRICS, ("pooled", "task"))):
         kind, _, options = METRICS[name]
         for missing in (0.0, 0.3) if name == "roc_auc" else (0.3,):
             Y = make_labels(kind, (7, 6), 1, missing)
@@ -314,7 +314,7 @@ def test_squared_errors_that_are_rounding_are_zero_without_predictions():
         ("neg_root_mean_squared_error", 0.0),
         ("r2", 1.0),
     ):
-        prepared = scorer(name).prepare(Y, average="micro", tie_tolerance=None)
+        prepared = scorer(name).prepare(Y, average="pooled", tie_tolerance=None)
         assert_array_equal(prepared.of_squared_errors(np.array([1e-26, 0.0])), [perfect, perfect])
         for score in (prepared.of_squared_errors(np.array([0.0]))[0], prepared(Y)):
             assert f"{score:g}" == f"{perfect:g}"  # which would be -0 for a negative zero
@@ -512,7 +512,7 @@ def test_scores_of_squared_errors_are_those_of_predictions(each):
             prepared = scorer(name).prepare(Y, average=average)
             of_errors = prepared.of_squared_errors
             knows = name in ("neg_mean_squared_error", "neg_root_mean_squared_error")
-            assert (of_errors is not None) == (knows or (name, average) == ("r2", "micro"))
+            assert (of_errors is not None) == (knows or (name, average) == ("r2", "pooled"))
             if of_errors is not None:
                 assert_allclose(of_errors(errors), prepared(stack), rtol=1e-12)
 
@@ -601,7 +601,7 @@ def test_each_row_is_told(each):
 
 def test_a_setting_chooses_the_average(each):
     for name, (setting, average) in each(
-        product(METRICS, [("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")])
+        product(METRICS, [("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")])
     ):
         kind, _, options = METRICS[name]
         Y = make_labels(kind, (7, 6), 11, missing=0.3)
@@ -610,5 +610,5 @@ def test_a_setting_chooses_the_average(each):
         expected = metric(Y, F, **options, average=average)
         assert metric(Y, F, **options, setting=setting) == expected
         assert metric(Y, F, **options, setting=Setting(setting)) == expected
-        if average == "micro":
+        if average == "pooled":
             assert metric(Y, F, **options) == expected

@@ -35,7 +35,7 @@ def with_holes(Y, seed=1, share=0.2):
 @pytest.mark.parametrize("letter", "AD")
 def test_roc_points_are_those_of_all_cells(binary, ax, letter):
     X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(model, letter, ax=ax)
     x, y, _ = roc_curve(Y.ravel(), model.holdout(letter).ravel())
     assert_allclose(display.points[NAMES[letter]], (x, y))
@@ -67,6 +67,7 @@ def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
 def test_a_search_is_drawn_with_its_groups(binary, ax):
     X, Y, T = binary
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring="roc_auc")
+    search.fit_intercept = False
     search.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
     display = HoldoutDisplay.from_estimator(search, "BD", ax=ax)
     assert_allclose(display.scores[NAMES["D"]], search.best_score_)
@@ -130,7 +131,7 @@ def test_a_mean_curve_is_the_mean_of_the_curves_of_tasks(ax):
 
 def test_precision_and_recall_are_those_of_all_cells(binary, ax):
     X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(model, "D", kind="precision_recall", ax=ax)
     F = model.holdout("D").ravel()
     precision, recall, _ = precision_recall_curve(Y.ravel(), F)
@@ -196,9 +197,9 @@ def test_what_is_not_observed_is_not_drawn(binary, ax, kind):
 @pytest.mark.parametrize(
     ("model", "method"),
     [
-        (TwoStepRidge, "leave-one-out, refitted in B"),
-        (KroneckerRidge, ""),
-        (IndependentTaskRidge, ""),
+        (TwoStepRidge, "exact leave-pair-out in A\nleave-one-out, refitted in B"),
+        (KroneckerRidge, "exact leave-pair-out in A"),
+        (IndependentTaskRidge, "10 folds, refitted in A"),
     ],
 )
 def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, method):

@@ -59,7 +59,11 @@ def worst(Y, F):
             "precision_at_3",
             worst,
         ],
-        model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)],
+        # With an intercept, rankings in A and D compare other predictions (test_one_fit.py).
+        model=[
+            TwoStepRidge(0.5, 2.0, fit_intercept=False),
+            KroneckerRidge(0.7, fit_intercept=False),
+        ],
         strength=1,
     )
 )
@@ -70,6 +74,7 @@ def test_every_setting_has_its_own_average(model, scoring):
     assert list(table) == [
         "setting",
         scorer(scoring).name,
+        "average",
         "undefined",
         "new",
         "method",
@@ -119,11 +124,11 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
             name = "precision_at_3"
         else:
             name = getattr(scoring, "__name__", scoring)
-        search = TwoStepRidgeCV(
-            [0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring
-        ).fit(X, Y, tasks=T)
+        params = {"setting": "D", "scoring": scoring, "fit_intercept": False}
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **params).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
-        assert list(table) == ["setting", name, "undefined", "new", "method", "null", *BASELINES]
+        columns = ["average", "undefined", "new", "method", "null", *BASELINES]
+        assert list(table) == ["setting", name, *columns]
         assert_allclose(
             table[name],
             [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"],
@@ -205,9 +210,14 @@ REFITTED = ["2 folds, refitted"] * 3 + ["2×2 folds, refitted"]
             True,
             ["exact leave-fold-out", *REFITTED[1:]],
         ),
-        (KroneckerRidge(0.7), "concordance_index", True, ["exact leave-fold-out"] * 4),
+        (
+            KroneckerRidge(0.7, fit_intercept=False),
+            "concordance_index",
+            True,
+            ["exact leave-fold-out"] * 4,
+        ),
         (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error", False, REFITTED),
-        (KroneckerRidge(0.7), "concordance_index", False, REFITTED),
+        (KroneckerRidge(0.7, fit_intercept=False), "concordance_index", False, REFITTED),
     )
 )
 def test_folds_of_incomplete_labels_are_those_of_fresh_models(model, scoring, affordable, methods):
@@ -367,7 +377,8 @@ def row_of(table):
 def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path):
     X, Y, T = make_data()
     tasks = {} if search is IndependentTaskRidgeCV else {"tasks": T}
-    model = search([0.1, 1.0, 10.0], scoring="r2", **options).fit(X, Y, **tasks, **given)
+    params = {"scoring": "r2", "fit_intercept": False, **options}
+    model = search([0.1, 1.0, 10.0], **params).fit(X, Y, **tasks, **given)
     setting = options["setting"]
     if units == "kept":  # folds that nobody could cut again
         units = model.fitted_.validation.units
@@ -452,9 +463,8 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
     X, Y, T = make_data()
     Y = Y + np.random.default_rng(5).normal(size=Y.shape)
     groups = np.arange(9) // 3 if setting in "BD" else None
-    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting=setting).fit(
-        X, Y, tasks=T, groups=groups
-    )
+    params = {"setting": setting, "fit_intercept": False}
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], **params).fit(X, Y, tasks=T, groups=groups)
     random = np.random.RandomState(0)
     expected = []
     for _ in range(4):
@@ -462,7 +472,8 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
         columns = np.arange(7) if setting == "B" else random.permutation(7)
         labels = Y[np.ix_(rows, columns)]
         # Groups stay with their instances, and so does the regularisation that was chosen.
-        again = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, labels, tasks=T)
+        again = TwoStepRidge(search.alpha_, search.task_alpha_, fit_intercept=False)
+        again = again.fit(X, labels, tasks=T)
         expected.append(
             scorer(scoring)(labels, again.holdout(setting, groups=groups), setting=setting)
         )
@@ -484,7 +495,8 @@ def test_there_is_no_null_where_it_takes_long():
     assert lacks(KroneckerRidge().fit(X, Y, tasks=T)) == [False, False, False, True]
     holes = make_holes()
     assert lacks(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3) == [True] * 4
-    assert lacks(IndependentTaskRidge().fit(X, Y[:, 0]), "A") == [False]
+    alone = IndependentTaskRidge().fit(X, Y[:, 0])
+    assert lacks(alone, "A", scoring="neg_mean_squared_error") == [False]
     assert lacks(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A") == [False]
     with pytest.raises(
         ValueError, match="n_permutations must be a whole number of at least 0, found -1"

@@ -25,6 +25,8 @@ from dyadlearn import (
     save,
 )
 from dyadlearn.metrics import scorer
+from dyadlearn.selection import SettingKFold
+from fair import fold_numbers, held_out_in_folds, score_in_folds
 from listed import listed
 
 __all__ = ["listed"]
@@ -36,11 +38,25 @@ HOLES = np.where(np.random.default_rng(0).random(Y.shape) < 0.2, np.nan, Y)
 PER_TASK = scorer("pearson", average="task")
 
 
-def per_task(labels, predictions):
-    """Return the mean of the correlations within each task."""
+# In A and B, the labels of a task are compared in two folds, of about ten labels or less.
+N_FOLDS = 2
+
+
+def per_task(labels, predictions, setting="C"):
+    """Return the mean of the correlations within each task, in A and B within folds."""
+    if setting in "AB":
+        numbers = fold_numbers(setting, N_FOLDS, labels.shape)
+        return score_in_folds(labels, predictions, numbers, "pearson", "task")[0]
     masks = [~np.isnan(column) for column in labels.T]
     columns = zip(labels.T, predictions.T, masks, strict=True)
     return np.mean([stats.pearsonr(y[mask], f[mask]).statistic for y, f, mask in columns])
+
+
+def held_out_of(model, setting):
+    """Return the held-out predictions that are compared."""
+    if setting in "AB":
+        return held_out_in_folds(model, setting, N_FOLDS)
+    return model.holdout(setting)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +79,13 @@ def test_evaluate(each, model):
         result = evaluate(fitted, setting, scoring=PER_TASK).results[0]
         held_out = np.full(labels.shape, np.nan)
         held_out[~np.isnan(labels)] = result.predictions[~np.isnan(result.labels)]
-        assert_allclose(result.score, per_task(labels, held_out), rtol=1e-10)
+        if form == "pairs" and setting == "A":  # a list has other folds of pairs than its grid
+            splitter = SettingKFold("A", N_FOLDS, random_state=0)
+            numbers = fitted.fitted_.labels.spread(splitter.units(fitted.fitted_.labels).cells)
+            expected = score_in_folds(labels, held_out, numbers, "pearson", "task")[0]
+        else:
+            expected = per_task(labels, held_out, setting)
+        assert_allclose(result.score, expected, rtol=1e-10)
 
 
 def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_own(model):
@@ -82,9 +104,10 @@ def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_o
 
 def test_notes_and_table_name_the_average(model):
     scores = evaluate(
-        model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="micro"), "r2"]
+        model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="pooled"), "r2"]
     )
-    assert scores["scoring"] == ["r2, mean per task", "r2, all together", "r2"]
+    assert scores["scoring"] == ["r2"] * 3
+    assert scores["average"] == ["task", "pooled", "instance"]
     means = [note for note in scores.notes if "is the mean of the r2" in note]
     assert [note.split(" of each ")[1].split(",")[0] for note in means] == ["task", "instance"]
 
@@ -95,11 +118,11 @@ def test_searches_and_landscapes(each, tmp_path):
         search = TwoStepRidgeCV(alphas, alphas, setting=setting, scoring=PER_TASK).fit(
             X, Y, tasks=T
         )
-        assert_allclose(search.best_score_, per_task(Y, search.holdout_), rtol=1e-10)
+        assert_allclose(search.best_score_, per_task(Y, search.holdout_, setting), rtol=1e-10)
         expected = np.empty((3, 3))
         for i, j in product(range(3), range(3)):
             at = TwoStepRidge(alphas[i], alphas[j]).fit(X, Y, tasks=T)
-            expected[i, j] = per_task(Y, at.holdout(setting))
+            expected[i, j] = per_task(Y, held_out_of(at, setting), setting)
         assert_allclose(search.landscape_, expected, rtol=1e-9)
         found = landscape(
             search, alphas=alphas, task_alphas=alphas, setting=setting, scoring=PER_TASK
@@ -108,9 +131,8 @@ def test_searches_and_landscapes(each, tmp_path):
     save(search, tmp_path / "search.dyad")
     again = load(tmp_path / "search.dyad")
     assert again.scoring == PER_TASK
-    assert_allclose(
-        evaluate(again, "B").results[0].score, per_task(Y, again.holdout("B")), rtol=1e-10
-    )
+    expected = per_task(Y, held_out_of(again, "B"), "B")
+    assert_allclose(evaluate(again, "B").results[0].score, expected, rtol=1e-10)
 
 
 def test_learned_kernels():
@@ -122,7 +144,11 @@ def test_nested_scores(each):
     for setting in each("ABCD"):
         search = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, scoring=PER_TASK)
         nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
-        assert_allclose(nested.score, per_task(Y, nested.predictions), rtol=1e-10)
+        expected = per_task(Y, nested.predictions)
+        if setting in "AB":
+            numbers = fold_numbers(setting, 3, Y.shape)
+            expected = score_in_folds(Y, nested.predictions, numbers, "pearson", "task")[0]
+        assert_allclose(nested.score, expected, rtol=1e-10)
 
 
 def test_permutations(each, model):
@@ -142,8 +168,9 @@ def test_comparison_and_bootstrap(each, model):
             random_state=0,
         )
         held_out = {"weak": model.holdout(setting), "strong": other.holdout(setting)}
-        for name, score in found.scores.items():
-            assert_allclose(score, per_task(Y, held_out[name]), rtol=1e-10)
+        for name, fitted in (("weak", model), ("strong", other)):
+            expected = per_task(Y, held_out_of(fitted, setting), setting)
+            assert_allclose(found.scores[name], expected, rtol=1e-10)
         drawn = {"n_resamples": 20, "random_state": 0}
         interval = bootstrap_interval(Y, held_out["weak"], PER_TASK, setting=setting, **drawn)
         expected = bootstrap_interval(Y, held_out["weak"], "pearson", average="task", **drawn)

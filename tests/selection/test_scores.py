@@ -50,8 +50,9 @@ def scores_of(
 ):
     """Return made-up scores of setting C."""
     baselines = dict(zip(BASELINES, means, strict=True))
-    figures = {"method": method, "null": null, "baselines": baselines, "shape": (5, 7)}
-    figures["labels"] = np.zeros((5, 7)) if labels is None else labels
+    labels = np.zeros((5, 7)) if labels is None else labels
+    figures = {"method": method, "null": null, "baselines": baselines, "labels": labels}
+    figures |= {"average": "task", "n_parts": 7}
     return Scores(
         [SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more
     )
@@ -68,7 +69,7 @@ def test_several_scores_of_one_hold_out(fitted, monkeypatch):
         lambda self, *args, **more: times.append(1) or held_out(self, *args, **more),
     )
     scores = evaluate(fitted, "BD", scoring=names)
-    assert len(times) == 2
+    assert len(times) == 3  # correlations in D have folds of their own
     assert scores["setting"] == list("BBBDDD")
     assert scores["scoring"] == 2 * names
     assert scores.scoring == "score"
@@ -79,6 +80,7 @@ def test_several_scores_of_one_hold_out(fitted, monkeypatch):
         assert row["score"] == own.pop(name)
         assert own.items() <= row.items()
     assert [line[2] for line in scores.table()[1]] == 2 * names
+    assert [line[3] for line in scores.table()[1]] == ["instance"] * 3 + ["pooled"] * 3
     assert (repr(scores).count("scoring"), repr(scores).count("pearson")) == (1, 2)
     assert (
         "In setting B, r2 is the mean of the r2 of each instance, which is often far below"
@@ -88,12 +90,12 @@ def test_several_scores_of_one_hold_out(fitted, monkeypatch):
 
 def test_what_is_printed_is_what_is_there():
     assert repr(scores_of()).splitlines() == [
-        " new     method               roc_auc  null  best baseline",
-        " ─────────────────────────────────────────────────────────",
-        " C task  exact leave-one-out      0.5  0.25       0.4 task",
+        " new     method               average  roc_auc  null  best baseline",
+        " ──────────────────────────────────────────────────────────────────",
+        " C task  exact leave-one-out  task         0.5  0.25       0.4 task",
     ]
     nothing = repr(scores_of(null=np.nan, means=[np.nan] * 4)).splitlines()
-    assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "0.5", "–"]
+    assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "task", "0.5", "–"]
     assert "null" not in nothing[0]
     assert str(scores_of()) == repr(scores_of())
 

@@ -27,7 +27,7 @@ def sparse_grid(*, two_values):
     return Y, stack
 
 
-@pytest.mark.parametrize("average", ["micro", "instance", "task"])
+@pytest.mark.parametrize("average", ["pooled", "instance", "task"])
 @pytest.mark.parametrize("scoring", [name.replace("_at_k", "_at_3") for name in sorted(METRICS)])
 def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
     module = import_module(
@@ -61,5 +61,5 @@ def test_a_function_is_scored_on_grids():
         shapes.append((labels.shape, predictions.shape))
         return -float(np.nanmean(abs(labels - predictions)))
 
-    resampled_scores(Y, stack, scorer(score), average="micro", n_resamples=2)
+    resampled_scores(Y, stack, scorer(score), average="pooled", n_resamples=2)
     assert set(shapes) == {(Y.shape, Y.shape)}

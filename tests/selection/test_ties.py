@@ -44,9 +44,12 @@ def refitted(model, setting):
 @over(
     lines(
         "model settings",
-        (IndependentTaskRidge(kernel="precomputed"), "AB"),
-        (TwoStepRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
-        # With a mean the refits have a digit less than what is told apart here.
+        # With an intercept, A and D compare other predictions, and refits have a digit less.
+        (IndependentTaskRidge(kernel="precomputed", fit_intercept=False), "AB"),
+        (
+            TwoStepRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False),
+            "ABCD",
+        ),
         (
             KroneckerRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False),
             "ABCD",

@@ -206,13 +206,13 @@ def test_groups_are_left_out_together(binary):
     model = TwoStepRidge().fit(X, Y, tasks=T)
     results = few(model, groups=groups, task_groups=task_groups).results
     assert_allclose(results[1].predictions, model.holdout("B", groups=groups))
+    assert [each.method for each in results[::2]] == [
+        "exact leave-pair-out",
+        "exact leave-group-out",
+    ]
     assert_allclose(
         results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups)
     )
-    assert [each.method for each in results[::2]] == [
-        "exact leave-one-out",
-        "exact leave-group-out",
-    ]
 
 
 def test_folds_are_left_out_together(binary):
@@ -386,7 +386,10 @@ def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
     report = few(model, setting="AC")
-    for each in report.results:
+    interval = report.intervals[report.results[0].setting]
+    assert interval == report.results[0].interval(100)
+    assert interval.low < report.results[0].score < interval.high
+    for each in report.results[1:]:
         again = bootstrap_interval(
             Y, each.predictions, "roc_auc", setting=each.setting, n_resamples=100, random_state=0
         )

@@ -146,6 +146,7 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     scoring: Annotated[
         str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")
     ] = None
+    average: options.Average = None
     alphas: Annotated[
         str | None,
         Option(
@@ -227,6 +228,7 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         options.check_method(self.method)
+        options.check_average(self.average)
         if not self.models:
             raise ValueError(
                 "--task-alphas and --constants are of different models: leave one of them out."
@@ -318,6 +320,11 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
 
     setting: options.Settings = None
     scoring: options.Scoring = None
+    average: options.Average = None
+    by: Annotated[
+        str | None,
+        Option(help="setting: score the pairs of each actual setting apart, in sparse tables."),
+    ] = None
     cv: options.Folds = None
     method: options.Method = None
     against: Annotated[
@@ -344,13 +351,17 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
     needs |= dict.fromkeys(("resamples", "coverage"), ("against",))
-    excludes: ClassVar[Rules] = {"permutations": ("verify", "cv", "method", "nested")}
-    excludes["against"] = ("permutations", "verify", "cv", "method", "nested")
+    excludes: ClassVar[Rules] = {"permutations": ("verify", "cv", "method", "nested", "by")}
+    excludes["permutations"] += ("average",)
+    excludes["against"] = ("permutations", "verify", "cv", "method", "nested", "by")
 
     def check(self) -> None:
         """Raise if the method is unknown, or if an option has no effect."""
         super().check()
         options.check_method(self.method)
+        options.check_average(self.average)
+        if self.by not in (None, "setting"):
+            raise ValueError(f"--by is setting, found {self.by!r}.")
 
 
 class Audit(options.Structures, options.TableOutput, module="audit"):

@@ -71,7 +71,9 @@ def _score(
     """Print the scores of hold-out predictions in each setting."""
     known = _known(model, settings or list(Setting), loaded, terminal)
     params: dict[str, Any] = {
-        "scoring": options.scoring or loaded.origin.get("scoring"),
+        "scoring": options.scoring or _scoring_of(model, loaded),
+        "average": options.average,
+        "by": options.by,
         "cv": options.cv,
         "method": options.method,
         "nested": options.nested,
@@ -85,25 +87,43 @@ def _score(
     if options.verify:
         _verify(model, list(figures.values()), options, terminal)
         headings = [*headings, "from refitting"]
-        differences = [number(figures[setting]["difference"]) for setting in scores["setting"]]
+        differences = [number(figures[key]["difference"]) for key in _keys(scores)]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]
     table = make_table(headings, lines, left=left)
     terminal.table({"settings": list(figures.values())}, [table], scores, options.output)
 
 
+def _scoring_of(model: Any, loaded: Loaded) -> str | None:
+    """Return the score that a file names; None for a search, which knows its score with the average."""
+    scoring: str | None = loaded.origin.get("scoring")
+    return None if model.searches and model.scoring is not None else scoring
+
+
 def _figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
     """Return the figures of each setting, with those of each score by its name."""
     figures: dict[str, dict[str, Any]] = {}
-    for result, new in zip(scores.results, scores["new"], strict=True):
-        setting = result.setting.value
-        start = {"setting": setting, "new": new, "method": result.method}
-        row = figures.setdefault(setting, start)
+    for result, new, key in zip(scores.results, scores["new"], _keys(scores), strict=True):
+        start = {"setting": result.setting.value, "new": new, "method": result.method}
+        if result.actual is not None:
+            start["actual"] = result.actual.value
+        row = figures.setdefault(key, start)
         row["reason"] = result.reason or None
+        row["pairs"] = result.actual_counts or None
         name = result.judge.name
         row.setdefault("scores", {})[name] = result.score
+        row.setdefault("averages", {})[name] = result.average
+        row.setdefault("methods", {})[name] = result.method
         row.setdefault("baselines", {})[name] = result.baselines
         row.setdefault("undefined", {})[name] = result.n_undefined
     return figures
+
+
+def _keys(scores: Any) -> list[str]:
+    """Return the setting of each row, followed by the actual setting if rows are those of actual settings."""
+    return [
+        f"{result.setting.value}{'' if result.actual is None else result.actual.value}"
+        for result in scores.results
+    ]
 
 
 def _known(
@@ -198,6 +218,7 @@ def _compare(
         models[name] = model if path == options.source else load_model(path).model
     params: dict[str, Any] = {
         "scoring": options.scoring[0] if options.scoring else None,
+        "average": options.average,
         "n_resamples": options.resamples,
         "coverage": options.coverage,
         "random_state": options.seed,

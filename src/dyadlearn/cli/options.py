@@ -40,6 +40,7 @@ OF_MODELS: dict[str, tuple[str, ...]] = {
     "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
+    "average": names_where(has_alpha="alpha"),
     **dict.fromkeys(("scoring", "device"), (*names_where(has_alpha="alpha"), "learned")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
@@ -63,6 +64,13 @@ Settings = Annotated[
 Scoring = Annotated[
     list[str] | None,
     Option(metavar="SCORE", help=f"Repeatable; by default as tuned. One of {SCORES}."),
+]
+Average = Annotated[
+    str | None,
+    Option(
+        help="pooled, instance, task or fold: one score of all labels, or the mean of the scores of "
+        "each; by default pooled in A and D, per instance in B, per task in C."
+    ),
 ]
 Folds = Annotated[
     int | None,
@@ -179,6 +187,12 @@ class Options:
                 for text in values:
                     inputs += [] if text is None else _inputs_of(str(text))
         return inputs
+
+
+def check_average(average: str | None) -> None:
+    """Raise if an average is unknown."""
+    if average not in (None, "pooled", "instance", "task", "fold"):
+        raise ValueError(f"--average is pooled, instance, task or fold, found {average!r}.")
 
 
 def check_method(method: str | None) -> None:

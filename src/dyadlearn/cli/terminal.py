@@ -33,6 +33,7 @@ Columns = Mapping[str, Sequence[Any]]
 # Parameters whose options have the same name.
 _SAME_NAME = (
     "alphas",
+    "average",
     "by",
     "constants",
     "coverage",

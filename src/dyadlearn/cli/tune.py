@@ -22,6 +22,8 @@ from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, one_setting, save_model
 from dyadlearn.cli.one_table import names_of_columns
 from dyadlearn.cli.terminal import Terminal
+from dyadlearn.holdout.actual import actual_settings, counts_of, in_one_line
+from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
@@ -155,10 +157,13 @@ class Tuned:
         setting = self.fit.search.holdout_setting_
         scoring = "held-out error" if self.outcome.sign < 0 else self.outcome.scoring
         title = f"{scoring} in setting {setting}"
-        if self.outcome.scoring == "r2" and setting in "BC":
-            averaged = self.names.instances if setting == "B" else self.names.tasks
-            title += f", mean over {averaged}"
-        return title
+        average = getattr(self.fit.search, "average", None) or as_average(None, setting)
+        averaged = {
+            "instance": self.names.instances,
+            "task": self.names.tasks,
+            "fold": "folds",
+        }.get(average)
+        return title if averaged is None else f"{title}, mean over {averaged}"
 
     @property
     def _baselines(self) -> str:
@@ -198,6 +203,7 @@ def _tune(options: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
     baselines = _baselines(fit.search, terminal, interrupts)
     tuned = Tuned(fit, outcome, baselines, data, names)
     _note_nothing_learnt(tuned, terminal)
+    _note_settings(fit.search, terminal)
     loaded = _loaded(tuned, options)
     with terminal.working("Writing"):
         save_model(loaded, options.output)
@@ -311,6 +317,18 @@ def _note_nothing_learnt(tuned: Tuned, terminal: Terminal) -> None:
     note = nothing_learnt(outcome.scoring, setting, outcome.score, tuned.baselines, tuned.names)
     if note is not None and np.ptp(tuned.data.observed) > 0:
         terminal.note(note)
+
+
+def _note_settings(search: Any, terminal: Terminal) -> None:
+    """Print in one line which settings the held-out pairs are really in, where that is not the one of the search."""
+    fitted = search.fitted_
+    if fitted.is_network:
+        return
+    setting = as_setting(search.holdout_setting_)
+    letters = actual_settings(fitted.labels, setting, fitted.validation.units)
+    line = in_one_line({setting.value: counts_of(letters, setting)})
+    if line is not None:
+        terminal.note(f"{line} evaluate --by setting scores them apart.")
 
 
 def _loaded(tuned: Tuned, options: Tune) -> Loaded:
@@ -458,6 +476,7 @@ def _params_of_search(options: Tune) -> dict[str, Any]:
         "shares": _shares(options.shares),
         "cv": options.cv,
         "method": options.method,
+        "average": options.average,
         "exhaustive": options.exhaustive,
     }
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -35,11 +36,13 @@ from dyadlearn.diagnostics.fitted import (
     labels_of,
     setting_or_new,
 )
+from dyadlearn.holdout.one_fit import needs_one_fit
 from dyadlearn.labels import read_labels
-from dyadlearn.metrics import scorer
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import Fitted
-from dyadlearn.selection.evaluate import resampled_scores, scoring_of
+from dyadlearn.selection.evaluate import resampled_scores, scores_in_folds, scoring_of
+from dyadlearn.selection.hold_outs import HoldOuts
 from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
@@ -181,6 +184,7 @@ def compare(
     *,
     new: Any = None,
     scoring: str | Callable[[Any, Any], float] | None = None,
+    average: str | None = None,
     n_resamples: int = 1000,
     coverage: float = 0.95,
     random_state: Any = 0,
@@ -211,6 +215,9 @@ def compare(
     scoring : str or callable, default=None
         See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models
         share, or else the default for the labels, as in `dyadlearn.evaluate`.
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        As in `dyadlearn.evaluate`. Rankings and correlations are compared within folds where
+        leave-one-out predictions would be trained on each other's labels.
     n_resamples : int, default=1000
         Number of draws.
     coverage : float, default=0.95
@@ -260,16 +267,18 @@ def compare(
     fitted = _fitted_models(models)
     is_network = _are_networks(fitted)
     names = side_names(sides, network=is_network)
-    held_out = _hold_out(models, fitted, chosen, names)
-    judge = scorer(_scoring(list(fitted.values()), scoring))
+    judge = scorer(_scoring(list(fitted.values()), scoring)).averaged(average)
+    held_out = _hold_out(models, fitted, chosen, names, judge)
     Y, F = held_out.in_common(chosen)
     average = judge.average_in(chosen)
     over, resampled = _resampled_side(Y.shape, is_network, names)
-    scores = np.asarray(judge(Y, F, average=average, tie_tolerance=None), dtype=np.float64)
+    folds = held_out.stack_of_folds(Y.shape)
+    scores = scores_in_folds(Y, F, judge, average, folds)
     draws = resampled_scores(
         Y,
         F,
         judge,
+        folds=folds,
         n_resamples=n_resamples,
         random_state=random_state,
         average=average,
@@ -349,7 +358,7 @@ def _compared_cells(
     units = {name: model.units(_naming(name, model.setting, new)) for name, model in fitted.items()}
     F = np.stack([model.held_out(units[name]) for name, model in fitted.items()])[:, :, None]
     Y = first.values[:, None]
-    micro: dict[str, Any] = {"average": "micro", "tie_tolerance": None}
+    pooled: dict[str, Any] = {"average": "pooled", "tie_tolerance": None}
     random = check_random_state(random_state)
     draws = np.full((n_resamples, len(fitted)), np.nan)
     for resample in range(n_resamples):
@@ -360,11 +369,11 @@ def _compared_cells(
             counts *= np.bincount(random.randint(size, size=size), minlength=size)[at]
         at = np.repeat(np.arange(len(Y)), counts)
         with suppress(ValueError):  # the score stays NaN if it is undefined
-            draws[resample] = judge(Y[at], F[:, at], **micro)
+            draws[resample] = judge(Y[at], F[:, at], **pooled)
     return _Compared(
         setting=first.setting(new).value,
         scoring=judge.name,
-        scores=np.asarray(judge(Y, F, **micro), dtype=np.float64),
+        scores=np.asarray(judge(Y, F, **pooled), dtype=np.float64),
         draws=draws,
         methods=dict.fromkeys(fitted, "exact leave-one-out"),
         n_cells=len(Y),
@@ -384,11 +393,21 @@ class _HeldOut:
         Predictions of each model, in the order of the labels; NaN means missing.
     methods : dict of str to str
         Hold-out method of each model.
+    folds : dict of str to array of shape (m, q), or None
+        Folds within which the predictions of a model are compared; None for all together.
     """
 
     labels: Table
     predictions: dict[str, np.ndarray]
     methods: dict[str, str]
+    folds: dict[str, np.ndarray | None]
+
+    def stack_of_folds(self, shape: tuple[int, ...]) -> np.ndarray | None:
+        """Return the folds of all models (s, m, q); None if no model has any."""
+        if all(folds is None for folds in self.folds.values()):
+            return None
+        one = np.zeros(shape, dtype=np.intp)
+        return np.stack([one if folds is None else folds for folds in self.folds.values()])
 
     def in_common(self, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels (m, q) that all models predict, NaN elsewhere, and the stack of predictions (s, m, q)."""
@@ -403,8 +422,16 @@ class _HeldOut:
         return np.where(is_common, Y, np.nan), F
 
 
+# How models are held out: as they usually are.
+_AS_USUAL = {"cv": None, "method": None, "groups": None, "task_groups": None}
+
+
 def _hold_out(
-    models: Mapping[str, Any], fitted: Mapping[str, Fitted], setting: Setting, names: SideNames
+    models: Mapping[str, Any],
+    fitted: Mapping[str, Fitted],
+    setting: Setting,
+    names: SideNames,
+    judge: Scorer,
 ) -> _HeldOut:
     """Return the held-out predictions of all models in the order of the labels of the first fitted model.
 
@@ -415,26 +442,36 @@ def _hold_out(
         The models among them that are no nested scores.
     setting : Setting
     names : SideNames
+    judge : Scorer
     """
     first = next(iter(fitted))
     labels = labels_of(fitted[first])
     predictions = {}
     methods = {}
+    folds: dict[str, np.ndarray | None] = {}
+    compares = needs_one_fit(judge, setting)
     for name, model in models.items():
         if name not in fitted:
             table = _nested_predictions(name, model, setting)
             order = _order(table, name, labels, first, names)
             predictions[name] = table.values[order]
             methods[name] = "nested folds"
+            is_within = compares and model.folds is not None
+            folds[name] = model.folds[order] if is_within else None
             continue
         table = labels_of(fitted[name])
         order = _order(table, name, labels, first, names)
         _check_same(table.values[order], name, labels, first, names)
-        result = _naming(name, fitted[name].hold_out, setting)
-        spread = to_numpy(fitted[name].labels.spread(result.predictions))
-        predictions[name] = spread[order]
-        methods[name] = result.method
-    return _HeldOut(labels, predictions, methods)
+        hold_outs = HoldOuts(fitted[name], setting, dict(_AS_USUAL))
+        held = _naming(name, partial(hold_outs.of, pairs=False), judge)
+        spread = fitted[name].labels.spread
+        predictions[name] = to_numpy(spread(held.held_out.predictions))[order]
+        methods[name] = held.method
+        within = held.folds
+        if within is not None:
+            within = to_numpy(spread(within.astype(np.float64), -1.0)).astype(np.intp)[order]
+        folds[name] = within
+    return _HeldOut(labels, predictions, methods, folds)
 
 
 def _defined(draws: np.ndarray, name: str) -> np.ndarray:

@@ -250,7 +250,7 @@ def _of_cells(
         )
     units = fitted.units(setting)
     judge = scorer(usual_scoring(fitted.values) if scoring is None else scoring)
-    prepared = judge.prepare(fitted.values[:, None], average="micro", tie_tolerance=None)
+    prepared = judge.prepare(fitted.values[:, None], average="pooled", tie_tolerance=None)
     permutation = check_random_state(random_state).permutation
     score = float(prepared(fitted.held_out(units)[:, None]))
 

@@ -17,9 +17,10 @@ without each row would cost too much, each model is trained without a fold (CV+)
 
 New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a
 network have calibrated intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w`
-of that setting. They need pairs that are missing completely at random (A), exchangeable instances
-and exchangeable tasks (D), or exchangeable nodes. Since f was fitted to all labels and each r
-belongs to a model without some of them, the coverage is approximate, not guaranteed.
+of that setting, without those of pairs whose instance or task has no other label: these are new
+when they are held out. They need pairs that are missing completely at random (A), exchangeable
+instances and exchangeable tasks (D), or exchangeable nodes. Since f was fitted to all labels and
+each r belongs to a model without some of them, the coverage is approximate, not guaranteed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import sparse
@@ -48,6 +49,7 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout import plan
+from dyadlearn.holdout.actual import of_setting
 from dyadlearn.holdout.jackknife import has_formula, jackknife_of
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
@@ -148,6 +150,13 @@ class Intervals:
         """Labels (m, q); NaN where they are missing."""
         return self.problem.labels.dense().values
 
+    def _tested(self, setting: Setting) -> Array:
+        """Return the labels (m, q) whose residuals are those of a setting, NaN elsewhere.
+
+        Pairs whose instance or task has no other label are new in more than the setting says.
+        """
+        return self.problem.labels.spread(tested_in(self.problem, self.kept, setting))
+
     # --- new instances, new tasks -------------------------------------------------------------------
 
     def new_rows(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
@@ -199,9 +208,8 @@ class Intervals:
     def _reach_of_all(self, held_out: Array, coverage: float) -> float:
         """Return the quantile of the absolute residuals of all labels."""
         xp = namespace(held_out)
-        return float(
-            upper_scores(xp.reshape(xp.abs(self._labels - held_out), (1, -1)), coverage)[0]
-        )
+        errors = xp.abs(self._tested(Setting.B) - held_out)
+        return float(upper_scores(xp.reshape(errors, (1, -1)), coverage)[0])
 
     @staticmethod
     def _filled(lower: Array, upper: Array, predicted: Array, reach: float) -> Bounds:
@@ -227,7 +235,7 @@ class Intervals:
     def _of_rows(self, held_out: Array) -> Array:
         """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
         widths = (1.0 + self._distances[0])[:, None] ** 0.5
-        return namespace(held_out).abs(self._labels - held_out) / widths
+        return namespace(held_out).abs(self._tested(Setting.B) - held_out) / widths
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
@@ -258,7 +266,7 @@ class Intervals:
         xp = namespace(self._labels)
         held_out = self.held_out(Setting.A)
         widths = self._cell_widths
-        reach = self._reach(held_out, widths, coverage) * widths
+        reach = self._reach(Setting.A, widths, coverage) * widths
         centre = xp.where(xp.isnan(Y), completed, held_out)
         return centre - reach, centre + reach
 
@@ -270,15 +278,15 @@ class Intervals:
         widths = (1.0 + (of_rows[:, None] + of_columns[None, :]) / 2) ** 0.5
         novelty, _ = self._local(rows)
         task_novelty, _ = self._local(columns, 1)
-        reach = self._reach(self.held_out(Setting.D), widths, coverage)
+        reach = self._reach(Setting.D, widths, coverage)
         reach = reach * (1.0 + (novelty[:, None] + task_novelty[None, :]) / 2) ** 0.5
         return predicted - reach, predicted + reach
 
-    def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
+    def _reach(self, setting: Setting, widths: Array, coverage: float) -> float:
         """Return the factor of the widths whose intervals contain the requested share of the labels."""
-        Y = self._labels
-        xp = namespace(self._labels)
-        scores = xp.abs(Y - held_out) / widths
+        Y = self._tested(setting)
+        xp = namespace(Y)
+        scores = xp.abs(Y - self.held_out(setting)) / widths
         if self.problem.pairing.symmetry:  # the grid contains each edge twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
             scores = xp.where(upper, scores, float("nan"))
@@ -332,10 +340,14 @@ class FlatIntervals:
     labels : Labels
     held_out : callable
         Returns the held-out predictions of a setting, of the shape of the labels' values.
+    tested : callable, default=None
+        Returns the labels whose residuals are those of a setting, NaN elsewhere; None means all
+        labels.
     """
 
     labels: Labels
     held_out: Callable[[Setting], Array]
+    tested: Callable[[Setting], Array] | None = None
     _predictions: dict[Setting, Array] = field(default_factory=dict, init=False, repr=False)
 
     def _held_out(self, setting: Setting) -> Array:
@@ -350,7 +362,8 @@ class FlatIntervals:
         left out.
         """
         try:
-            errors = self.labels.values - self._held_out(setting)
+            tested = self.labels.values if self.tested is None else self.tested(setting)
+            errors = tested - self._held_out(setting)
         except NothingLeftError:
             return math.inf
         xp = namespace(errors)
@@ -467,7 +480,8 @@ def intervals_of(
     intervals = replace(intervals, bounds_all=True)
     if by_formula and _suits_rows(problem.labels) and _have_formula(intervals):
         return intervals
-    return FlatIntervals(problem.labels, lambda setting: _held_out(problem, kept, setting))
+    held_out = partial(_held_out, problem, kept)
+    return FlatIntervals(problem.labels, held_out, partial(tested_in, problem, kept))
 
 
 def _suits_rows(labels: Labels) -> bool:
@@ -481,6 +495,30 @@ def _suits_rows(labels: Labels) -> bool:
 def _have_formula(intervals: Intervals) -> bool:
     """Return whether intervals for new instances and for new tasks have a formula."""
     return all(has_formula(side.problem, side.codes) for side in (intervals, intervals.mirrored))
+
+
+def tested_in(problem: Problem, kept: Kept, setting: Setting) -> Array:
+    """Return the labels whose held-out pair is really in a setting, NaN elsewhere; all labels if there are none.
+
+    Parameters
+    ----------
+    problem : Problem
+    kept : callable
+        As in `Intervals`.
+    setting : Setting
+
+    Returns
+    -------
+    array of the shape of the labels' values
+    """
+    labels = problem.labels
+    if labels.size == math.prod(labels.shape) or problem.pairing.symmetry:
+        return labels.values
+    stored = kept(setting)
+    units = plan(problem, setting).units if stored is None else stored[1]
+    tested = of_setting(labels.values, labels, setting, units, setting)
+    xp = namespace(tested)
+    return labels.values if bool(xp.all(xp.isnan(tested))) else tested
 
 
 def _held_out(problem: Problem, kept: Kept, setting: Setting) -> Array:

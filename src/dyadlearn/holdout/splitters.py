@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
@@ -32,6 +33,9 @@ from dyadlearn.holdout.time import read_times
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import GROUP_NAMES, Groups, Setting, as_setting, check_groups
+
+# Code of the labels that strict folds never test.
+_NEVER = -1
 
 #: Masks, or positions, of the training pairs and of the test pairs of each split.
 Splits = Iterator[tuple[np.ndarray, np.ndarray]]
@@ -74,6 +78,11 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     network : bool, default=False
         Whether the pairs are edges of an undirected network, whose nodes are both instances and
         tasks. See the notes.
+    strict : bool, default=False
+        Whether each test pair has the setting of the split: an instance or task that the setting
+        calls known keeps a label in training. In A, one pair of each instance and of each task whose
+        pairs are all in one fold stays in training. In B and C, pairs of a task, or of an instance,
+        without a pair outside the fold are not tested. Such pairs are in no test set.
 
     See Also
     --------
@@ -84,7 +93,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     Rows of a table that repeat a pair are in the same fold, also in setting A. The numbers of
     pairs, instances or tasks (or groups of them) of two folds differ by at most one; their numbers
     of rows may differ more. In setting A the instance or task of a test pair may have no other pair
-    and thus be new: `audit` counts such pairs.
+    and thus be new: `audit` counts such pairs, and ``strict=True`` keeps them in training.
 
     In a **network** (a, b) and (b, a) are the same pair and are in the same fold, and there is one
     set of folds
@@ -131,7 +140,13 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         shuffle: bool = True,
         random_state: Any = None,
         network: bool = False,
+        strict: bool = False,
     ) -> None:
+        if strict and network:
+            raise ValueError(
+                "strict=True is for instances and tasks: leave it out for a network, or use "
+                "network=False."
+            )
         if not shuffle and random_state is not None:
             raise ValueError(
                 "random_state has no effect without shuffling: leave it out, or set shuffle=True."
@@ -147,6 +162,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.random_state = random_state
         self.network = bool(network)
+        self.strict = bool(strict)
 
     def split(
         self,
@@ -278,7 +294,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         shape = tuple(labels.values.shape)
         sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
         units = self._dealt(np.arange(math.prod(shape)), sides)
-        return units if units.cells is None else Units(cells=units.cells.reshape(shape))
+        if units.cells is None:
+            return replace(units, strict=self.strict)
+        cells = units.cells.reshape(shape)
+        if self.strict:
+            observed = cells[labels.observed]
+            observed[_kept_in_training(observed, labels.places)] = _NEVER
+            cells[labels.observed] = observed
+        return Units(cells=cells, strict=self.strict)
 
     def get_n_splits(
         self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None
@@ -320,8 +343,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         integer array of shape (number of splits,)
-            Number of unused pairs of each split; 0 except in setting D, and for a network in B and
-            C. If `random_state` is not an int, the counts belong to another shuffle than earlier
+            Number of unused pairs of each split; 0 except in setting D, for a network in B and C, and
+            for strict folds. If `random_state` is not an int, the counts belong to another shuffle than earlier
             splits.
         """
         masks = self._masks_of(pairs, groups, task_groups)
@@ -384,7 +407,26 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             yield from self._network_masks(*np.split(fold, 2))
             return
         units = self._dealt(cells, numbers)
-        yield from self._crossed([fold for fold in (*units.sides, units.cells) if fold is not None])
+        folds = [fold for fold in (*units.sides, units.cells) if fold is not None]
+        untested = self._untested(folds[0], numbers, cells)
+        for train, test in self._crossed(folds):
+            if self.strict:
+                test &= ~untested
+            if self.strict and self.setting == Setting.A:
+                train |= untested
+            yield train, test
+
+    def _untested(
+        self, fold: np.ndarray, numbers: tuple[np.ndarray, np.ndarray], cells: np.ndarray
+    ) -> np.ndarray:
+        """Return which rows strict folds do not test, given their fold, their units and their pairs, all (n,)."""
+        setting = Setting(self.setting)
+        if not self.strict or setting is Setting.D:
+            return np.zeros(fold.size, dtype=bool)
+        if setting is Setting.A:
+            kept = _kept_in_training(fold, numbers)
+            return np.isin(cells, cells[kept])  # rows that repeat a kept pair stay with it
+        return _are_in_one_fold(fold, numbers[1 - setting.new[0]])
 
     def _dealt(self, cells: np.ndarray, numbers: tuple[np.ndarray, np.ndarray]) -> Units:
         """Return the folds of a setting from the numbers of pairs and of the units of each side."""
@@ -441,6 +483,26 @@ def _warn_of_later(masks: Sequence[tuple[np.ndarray, np.ndarray]], times: np.nda
             UserWarning,
             stacklevel=caller_level(),
         )
+
+
+def _are_in_one_fold(fold: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return whether all rows with the code of each row are in its fold, given folds and codes (n,)."""
+    _, codes = np.unique(codes, return_inverse=True)
+    lowest = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    highest = np.full(lowest.size, -1)
+    np.minimum.at(lowest, codes, fold)
+    np.maximum.at(highest, codes, fold)
+    return np.asarray((lowest == highest)[codes])
+
+
+def _kept_in_training(fold: np.ndarray, sides: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Return the positions of one row of each instance and of each task whose rows are all in one fold."""
+    kept = np.zeros(fold.size, dtype=bool)
+    for codes in sides:
+        is_served = np.isin(codes, codes[kept])
+        alone = np.flatnonzero(_are_in_one_fold(fold, codes) & ~is_served)
+        kept[alone[np.unique(codes[alone], return_index=True)[1]]] = True
+    return np.flatnonzero(kept)
 
 
 class GivenFolds:

@@ -51,11 +51,15 @@ class Units(Stored):
     sides : tuple of integer arrays of shape (m,) and (q,), or None
         Code of each instance and of each task; None also in settings that do not leave them out.
     cells : integer array of the shape of the labels' values, or None
-        Code of each label, in setting A.
+        Code of each label, in setting A; -1 for labels that are never tested.
+    strict : bool
+        Whether only pairs are scored whose setting is that of the hold-out, see
+        `dyadlearn.holdout.actual`.
     """
 
     sides: tuple[np.ndarray | None, ...] = (None, None)
     cells: np.ndarray | None = None
+    strict: bool = False
 
     @classmethod
     def of_groups(

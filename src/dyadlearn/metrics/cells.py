@@ -44,7 +44,8 @@ METRICS: dict[str, type[Metric]] = {}
 #: Values of one regularisation.
 Values = Sequence[float]
 
-_AVERAGES = ("micro", "instance", "task")
+#: What a score is computed for: all labels together, or the mean over instances, tasks or folds.
+AVERAGES = ("pooled", "instance", "task", "fold")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
 BLOCK_BYTES = 2**24
@@ -62,14 +63,14 @@ def as_average(average: str | None, setting: str | Setting | NewSides | None) ->
     """Return the average, given its name or the setting that determines it."""
     if setting is None or isinstance(setting, NewSides):
         if average is None:
-            return "micro"
-        return check_choice(average, "average", _AVERAGES)
+            return "pooled"
+        return check_choice(average, "average", AVERAGES)
     if average is not None:
         both = f"setting={as_setting(setting).value!r} and average={average!r}"
         raise ValueError(
             f"Give average or setting, not both: a setting has its average, found {both}."
         )
-    return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "micro")
+    return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "pooled")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Cells:
     grid : Table
         Labels of m instances × q tasks.
     average : str
-        ``"micro"``: one row of all observed cells; ``"instance"``: the rows of the grid; ``"task"``: its columns.
+        ``"pooled"``: one row of all observed cells; ``"instance"``: the rows of the grid; ``"task"``: its columns.
     rows : array of shape (R,)
         Positions of the rows or columns in the grid.
     is_whole : bool
@@ -99,7 +100,7 @@ class Cells:
     def width(self) -> int:
         """Number n of cells in a row."""
         m, q = self.grid.values.shape
-        if self.average != "micro":
+        if self.average != "pooled":
             return int(q if self.average == "instance" else m)
         return int(m * q if self.is_whole else self._places.size)
 
@@ -118,7 +119,7 @@ class Cells:
     def labels(self) -> np.ndarray:
         """Labels (R, n), NaN if not observed."""
         values = self._values
-        if self.average == "micro":
+        if self.average == "pooled":
             if self.is_whole:
                 values = values.reshape(1, -1)
             else:
@@ -151,7 +152,7 @@ class Cells:
     @cached_property
     def are_complete(self) -> bool:
         """Whether every cell is observed."""
-        return self.is_whole or self.average == "micro" or not bool(np.isnan(self.labels).any())
+        return self.is_whole or self.average == "pooled" or not bool(np.isnan(self.labels).any())
 
     @property
     def filled(self) -> np.ndarray:
@@ -166,7 +167,7 @@ class Cells:
 
     @cached_property
     def _order(self) -> Array:
-        return self.place(self._places if self.average == "micro" else self.rows)
+        return self.place(self._places if self.average == "pooled" else self.rows)
 
     @cached_property
     def _mask(self) -> Array:
@@ -179,7 +180,7 @@ class Cells:
     def arrange(self, F: Array) -> Array:
         """Return predictions (s, m, q) in rows (s, R, n), NaN if the label is not observed; may be a view."""
         xp = namespace(F)
-        if self.average == "micro":
+        if self.average == "pooled":
             flat = xp.reshape(F, (F.shape[0], -1))
             if flat.shape[1] != self.width:
                 flat = xp.take(flat, self._order, axis=1)
@@ -228,7 +229,7 @@ def read_cells(Y: Any, average: str) -> Cells:
         raise ValueError(
             "Y contains infinity: labels are finite, or NaN where they are not observed."
         )
-    n_rows = {"micro": 1, "instance": values.shape[0], "task": values.shape[1]}[average]
+    n_rows = {"pooled": 1, "instance": values.shape[0], "task": values.shape[1]}[average]
     return Cells(grid, average, np.arange(n_rows), not bool(xp.any(xp.isnan(values))))
 
 
@@ -276,11 +277,11 @@ class Metric(ABC):
         Labels; NaN means "not observed".
     F : array of shape (…, m, q)
         Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default=None
-        ``"micro"``: over all cells together; ``"instance"``: the mean over the rows; ``"task"``: the mean over the
-        columns. None means the average of `setting`, or ``"micro"`` without a setting.
+    average : {"pooled", "instance", "task"}, default=None
+        ``"pooled"``: all cells together; ``"instance"``: the mean over the rows; ``"task"``: the mean over the
+        columns. None means the average of `setting`, or ``"pooled"`` without a setting.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, instance in B, task in C. Pass it or
+        Setting that determines the average: pooled in A and D, instance in B, task in C. Pass it or
         `average`, not both.
     tie_tolerance : float or None, default=0.0
         Two predictions that are ranked together tie if they differ by at most this fraction of the
@@ -295,6 +296,8 @@ class Metric(ABC):
         Positions of the rows or columns for which the metric is defined.
     n_undefined : int
         Number of rows or columns that are excluded, because the metric is undefined.
+    n_parts : int
+        Number of all rows or columns, 1 for the pooled average.
     """
 
     #: Name of the metric in messages, and what it needs in a row.
@@ -308,6 +311,12 @@ class Metric(ABC):
     is_of_rows: ClassVar[bool] = True
     #: Whether tied predictions affect the score.
     can_tie: ClassVar[bool] = True
+    #: Whether predictions of a row are compared with each other, so that they must come from fits
+    #: without any label of the row (see `dyadlearn.selection.one_fit`).
+    compares: ClassVar[bool] = False
+    #: Whether it is a correlation, or a share of pairs of cells that are in the right order.
+    correlates: ClassVar[bool] = False
+    counts_pairs: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -332,11 +341,16 @@ class Metric(ABC):
                 f"{tie_tolerance}."
             )
         average = as_average(average, setting)
-        cells = read_cells(Y, average if self.is_of_rows else "micro")
+        if average == "fold":
+            raise ValueError(
+                "average='fold' is the mean over the folds of a hold-out, which labels and "
+                "predictions alone do not tell: use evaluate or a search, or another average."
+            )
+        cells = read_cells(Y, average if self.is_of_rows else "pooled")
         defined = self._defined(cells)
         if not bool(defined.any()):
             owner = {
-                "micro": "Y does not have",
+                "pooled": "Y does not have",
                 "instance": "no row of Y has",
                 "task": "no column of Y has",
             }
@@ -350,7 +364,8 @@ class Metric(ABC):
         else:
             self._cells = replace(cells, rows=cells.rows[defined])
         self.rows = self._cells.rows
-        self.n_undefined = int(defined.size - self.rows.size)
+        self.n_parts = int(defined.size)
+        self.n_undefined = self.n_parts - int(self.rows.size)
         self._prepare()
 
     def __call__(self, F: Any) -> Any:
@@ -360,7 +375,7 @@ class Metric(ABC):
 
     @property
     def average(self) -> str:
-        """What is scored together: all cells (``"micro"``), or those of an instance or a task."""
+        """What is scored together: all cells (``"pooled"``), or those of an instance or a task."""
         return self._cells.average
 
     def each(self, F: Any) -> Array:
@@ -372,7 +387,7 @@ class Metric(ABC):
 
         Returns
         -------
-        array of shape (…, R), in the order of `rows`; R = 1 for the micro average
+        array of shape (…, R), in the order of `rows`; R = 1 for the pooled average
         """
         stack, shape = read_stack(F, self._cells.grid)
         xp = namespace(stack)

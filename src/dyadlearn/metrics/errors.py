@@ -242,7 +242,7 @@ class R2(SquaredLoss):
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """R² of all cells together; that of each row would need the errors of each."""
-        if self._cells.average != "micro":
+        if self._cells.average != "pooled":
             return None
         per_error = float(self._cells.counts[0] / self._spread[0])
         return lambda errors: 1 - per_error * self._settled(errors)

@@ -68,6 +68,8 @@ def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = Fa
 class Ranked(Metric):
     """Base class of metrics that are sums over chosen cells of a function of their rank in the row."""
 
+    compares = True
+
     def _choose(self, chosen: np.ndarray) -> None:
         """Set the cells (R, n) whose ranks are needed."""
         place = self._cells.place
@@ -212,6 +214,7 @@ class RocAuc(OfPositives):
 
     title = "The area under the ROC curve"
     scoring = "roc_auc"
+    counts_pairs = True
     needs = "a positive and a negative label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -249,7 +252,8 @@ class AveragePrecision(OfPositives):
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
 
-    Rows or columns without a positive label are excluded.
+    Rows or columns without a positive or without a negative label are excluded: without a negative
+    one the average precision is 1, whatever is predicted.
 
     Parameters
     ----------
@@ -273,6 +277,10 @@ class AveragePrecision(OfPositives):
 
     title = "The average precision"
     scoring = "average_precision"
+    needs = "a positive and a negative label"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
 
     def _prepare(self) -> None:
         self._choose(self._positive[self.rows])
@@ -411,6 +419,7 @@ def take_along_rows(rows: Array, order: Array) -> Array:
 class Ordered(Metric):
     """Base class of metrics that use the labels in the order of the predictions."""
 
+    compares = True
     needs = "two observed labels that differ"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -475,6 +484,7 @@ class ConcordanceIndex(Ordered):
 
     title = "The concordance index"
     scoring = "concordance_index"
+    counts_pairs = True
 
     def _prepare(self) -> None:
         order = LabelOrder(self._cells.labels)
@@ -496,6 +506,8 @@ concordance_index = function_of(ConcordanceIndex)
 
 class Correlation(Ordered):
     """Base class of correlations: products of centred rows of length 1."""
+
+    correlates = True
 
     @abstractmethod
     def _measured(self, cells: Cells) -> np.ndarray:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
@@ -108,7 +109,11 @@ class PreparedScorer(Protocol):
 
     @property
     def n_undefined(self) -> int:
-        """Number of rows or columns that are excluded because their score is undefined."""
+        """Number of rows, columns or folds that are excluded because their score is undefined."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of all rows, columns or folds."""
 
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -125,6 +130,7 @@ class _GridByGrid:
     function: Callable[[Any, Any], float]
     grid: Table
     n_undefined: int = 0
+    n_parts: int = 1
     of_squared_errors: None = None
 
     def __call__(self, F: Any) -> Any:
@@ -183,12 +189,51 @@ class Scorer(Stored):
         """Whether the score is a user's function, whose cost is unknown."""
         return not isinstance(self.metric, type)
 
+    @property
+    def compares(self) -> bool:
+        """Whether predictions are compared with each other, as by ranks and correlations."""
+        return bool(getattr(self.metric, "compares", False))
+
+    @property
+    def correlates(self) -> bool:
+        """Whether the score is a correlation."""
+        return bool(getattr(self.metric, "correlates", False))
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether the score is the share of pairs of labels that are in the right order."""
+        return bool(getattr(self.metric, "counts_pairs", False))
+
+    def averaged(self, average: str | None) -> Scorer:
+        """Return the same score with an average for every setting; None changes nothing.
+
+        Examples
+        --------
+        >>> from dyadlearn.metrics import scorer
+        >>> str(scorer("roc_auc").averaged("task"))
+        'roc_auc, mean per task'
+        """
+        if average is None:
+            return self
+        if self.is_function:
+            raise TypeError(
+                Message(
+                    "<average={average}> is for named metrics and scorers of scikit-learn: the "
+                    "function {name} computes its own average.",
+                    average=average,
+                    name=self.name,
+                )
+            )
+        as_average(average, None)  # raises if there is no such average
+        return replace(self, options={**self.options, "average": average})
+
     def __str__(self) -> str:
         """Return the name, with the average if the score has its own."""
         means = {
-            "micro": ", all together",
+            "pooled": ", pooled",
             "instance": ", mean per instance",
             "task": ", mean per task",
+            "fold": ", mean per fold",
         }
         return self.name + means.get(self.options.get("average", ""), "")
 
@@ -200,7 +245,7 @@ class Scorer(Stored):
         Parameters
         ----------
         setting : str, Setting, NewSides or None
-        average : {"micro", "instance", "task"}, default=None
+        average : {"pooled", "instance", "task", "fold"}, default=None
         """
         chosen = as_average(average, setting)
         option: str | None = self.options.get("average")
@@ -220,12 +265,12 @@ class Scorer(Stored):
         ----------
         Y : array of shape (m, q)
             Labels; NaN means "not observed".
-        average : {"micro", "instance", "task"}, default=None
+        average : {"pooled", "instance", "task"}, default=None
             Over all cells together, or the mean over the rows or over the columns. None means the
-            average of the scorer's options, else that of `setting`, or ``"micro"`` without a
+            average of the scorer's options, else that of `setting`, or ``"pooled"`` without a
             setting. A callable gets the whole grids and computes its average itself.
         setting : str or Setting, default=None
-            Setting that determines the average: micro in A and D, instance in B, task in C.
+            Setting that determines the average: pooled in A and D, instance in B, task in C.
         tie_tolerance : float or None, default=0.0
             For rank metrics: two predictions tie if they differ by at most this fraction of the
             largest prediction. 0 compares exactly. None means the tolerance for held-out
@@ -245,12 +290,17 @@ class Scorer(Stored):
             return prepared
         return _GridByGrid(self.metric, read_labels(Y))
 
-    def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
+    def prepare_each_task(
+        self, Y: Any, folds: np.ndarray | None = None
+    ) -> Callable[[Any], np.ndarray]:
         """Return a function of held-out predictions (m, q) that scores each task separately.
 
         The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is
-        so for all.
+        so for all. With folds (m, q), they are means over the folds of a task.
         """
+        if folds is not None:
+            parts = _ScoreOfParts(self.averaged("task"), Labels.of_grid(Y), Y, Setting.A, folds)
+            return partial(parts.of_each, n_rows=Y.shape[1])
         metric = None
         if isinstance(self.metric, type):
             metric = self.metric(Y, **{"tie_tolerance": None, **self.options, "average": "task"})
@@ -295,8 +345,9 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     **options
         Parameters of a metric: ``k`` for ``"precision_at_k"`` and similar metrics, ``fraction`` for
         ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``, and ``tie_tolerance``. All metrics and the
-        scorers of scikit-learn take ``average``: ``"micro"``, ``"instance"`` or ``"task"`` in every
-        setting, in place of the average of the setting.
+        scorers of scikit-learn take ``average``: ``"pooled"``, ``"instance"``, ``"task"`` or ``"fold"`` in
+        every setting, in place of the average of the setting. ``"fold"`` is for the held-out predictions of
+        `dyadlearn.evaluate` and of searches.
 
     Returns
     -------
@@ -309,7 +360,7 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
     >>> scorer("precision_at_1")(Y, F, average="instance")
     0.5
-    >>> scorer("precision_at_1", average="micro")(Y, F, setting="B")
+    >>> scorer("precision_at_1", average="pooled")(Y, F, setting="B")
     1.0
     >>> scorer(lambda Y, F: -abs(Y - F).max())(Y, F)
     -0.8
@@ -318,14 +369,14 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         as_average(options["average"], None)  # raises if there is no such average
     if isinstance(scoring, str):
         return _named(scoring, options)
+    if isinstance(scoring, Scorer) and options.keys() <= {"average"}:
+        return scoring.averaged(options.get("average"))
     if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
         return _borrowed(scoring, options)
     if options:
         raise TypeError(
             f"Only a named metric takes options, found {', '.join(options)} with {scoring!r}."
         )
-    if isinstance(scoring, Scorer):
-        return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
     if not _takes_two(scoring):
@@ -390,7 +441,12 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def prepared_score(
-    labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None
+    labels: Labels,
+    scoring: Any,
+    setting: Setting,
+    targets: Array | None = None,
+    *,
+    folds: np.ndarray | None = None,
 ) -> PreparedScorer:
     """Return the score of held-out predictions, with the average of the setting or of the scorer.
 
@@ -402,96 +458,213 @@ def prepared_score(
     targets : array, default=None
         Labels to score, as `dyadlearn.holdout.units.scored_labels` returns them; None means all
         labels.
+    folds : integer array of the shape of the labels' values, default=None
+        Fold of each label; only predictions of the same fold are compared, and ``average="fold"``
+        is the mean over them. None means one fold.
     """
     judge = scorer(scoring)
     targets = labels.values if targets is None else targets
+    is_of_rows = getattr(judge.metric, "is_of_rows", False)
+    average = judge.average_in(setting)
+    if average == "fold" and folds is None:
+        raise ValueError(
+            "average='fold' is the mean over the folds of a hold-out, and there are none here: "
+            "use another average."
+        )
+    if is_of_rows and folds is not None:
+        return _ScoreOfParts(judge, labels, targets, setting, folds)
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if not getattr(judge.metric, "is_of_rows", False):
+    if not is_of_rows:
         return _ScoreOfGrid(judge, labels, targets, setting)
-    if judge.average_in(setting) == "micro":
-        return judge.prepare(targets, average="micro", tie_tolerance=None)
-    return _ScoreOfLines(judge, labels, targets, setting)
+    if average == "pooled":
+        return judge.prepare(targets, average="pooled", tie_tolerance=None)
+    return _ScoreOfParts(judge, labels, targets, setting)
 
 
 class _ScoreOfGrid:
     """Score of a list of labels by a metric of the whole grid, with NaN for cells without a label."""
 
     of_squared_errors = None
-    average = "micro"
+    average = "pooled"
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
         numbered = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
         grid = numbered.dense().values
         self._places = np.where(np.isnan(grid), labels.size, grid).astype(np.intp)
-        arranged = _arranged(targets, self._places, math.nan)
+        arranged = _arranged(targets[None, :], self._places, math.nan)[0, ...]
         self._prepared = judge.prepare(arranged, setting=setting, tie_tolerance=None)
+        self.n_parts = self._prepared.n_parts
         self.can_tie = getattr(judge.metric, "can_tie", False)
         self.n_undefined = self._prepared.n_undefined
 
     def __call__(self, F: Array) -> Any:
         """Return the score of predictions (n,)."""
-        return self._prepared(_arranged(F, self._places, 0.0))
+        return self._prepared(_arranged(F[None, :], self._places, 0.0)[0, ...])
 
 
-class _ScoreOfLines:
-    """Score of a list of labels by a metric of each instance or task.
+class _ScoreOfParts:
+    """Score of the labels of each instance, task or fold, of a list or of a grid.
 
-    Instances or tasks with about the same number of labels share a matrix, with NaN behind the
-    labels of each, so that all matrices need little more memory than the list.
+    A part is what is scored together: the labels of an instance, of a task or of a fold, or those
+    of an instance or a task in one fold. Parts with about the same number of labels share a matrix,
+    with NaN behind the labels of each, so that all matrices need little more memory than the list.
+
+    Parameters
+    ----------
+    judge : Scorer
+    labels : Labels
+    targets : array of the shape of the labels' values
+    setting : Setting
+        Setting whose average is that of the scores.
+    folds : integer array of the shape of the labels' values, default=None
+        Folds within which labels are scored together; None means one fold.
     """
 
     of_squared_errors = None
 
-    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+    def __init__(
+        self,
+        judge: Scorer,
+        labels: Labels,
+        targets: Array,
+        setting: Setting,
+        folds: np.ndarray | None = None,
+    ) -> None:
         self.can_tie = getattr(judge.metric, "can_tie", False)
         self.average = judge.average_in(setting)
-        axis = 0 if self.average == "instance" else 1
+        self._size = math.prod(labels.values.shape)
+        self._n_axes = len(labels.values.shape)
+        flat = _flat(targets, self._size)
         # This raises for labels that the metric cannot use.
-        judge.prepare(targets, average="micro", tie_tolerance=None)
-        matrices = _rows_of_a_length(labels.places[axis], labels.size)
+        judge.prepare(flat[0, :], average="pooled", tie_tolerance=None)
+        parts = _Parts.of(labels, self.average, folds)
+        matrices = _rows_of_a_length(parts.codes, parts.places, self._size)
         self._n_added = 0  # rows at the end of each block of which the score is not used
         if distinct_labels(targets).size == 2:
-            matrices = [_with_both_values(at, to_numpy(targets)) for at in matrices]
+            matrices = [_with_both_values(at, to_numpy(flat)[0]) for at in matrices]
             self._n_added = 1
         self._blocks: list[tuple[np.ndarray, Any]] = []
         refusal = ValueError()
+        scored = []
         for at in matrices:
-            arranged = _arranged(targets, at, math.nan)
+            arranged = _arranged(flat, at, math.nan)[0, ...]
             try:
-                prepared = judge.prepare(arranged, average="instance", tie_tolerance=None)
+                prepared: Any = judge.prepare(arranged, average="instance", tie_tolerance=None)
             except ValueError as error:  # no row of the block has a score
                 refusal = error
                 continue
-            if self._n_rows(at, prepared):
+            rows = prepared.rows[: self._n_rows(at, prepared)]
+            if rows.size:
                 self._blocks.append((at, prepared))
+                scored.append(parts.row_of(at[rows, 0]))
         if not self._blocks:
             raise refusal
-        n_scored = sum(self._n_rows(at, prepared) for at, prepared in self._blocks)
-        self.n_undefined = labels.shape[axis] - n_scored
+        self._rows = np.concatenate(scored)
+        self._weights = parts.weights(self._rows)
+        self.n_parts = parts.n_parts
+        self.n_undefined = self.n_parts - int(self._rows.size)
 
     def _n_rows(self, at: np.ndarray, prepared: Any) -> int:
         """Return the number of rows of a block that have a score, without added rows."""
         return int(np.count_nonzero(prepared.rows < len(at) - self._n_added))
 
     def __call__(self, F: Array) -> Any:
-        """Return the score of predictions (n,)."""
+        """Return the score of predictions of the shape of the labels' values, or the scores (s,) of a stack."""
+        joined = self._of_parts(F)
+        if self._weights is None:
+            means = self._blocks[0][1].combined(joined)
+        else:
+            means = joined @ as_array_of(self._weights, joined, joined.dtype)
+        is_stack = len(F.shape) > self._n_axes
+        return means if is_stack else float(means[0])
+
+    def of_each(self, F: Array, n_rows: int) -> np.ndarray:
+        """Return the score (n_rows,) of each instance or task, NaN where it is undefined."""
+        scores = to_numpy(self._of_parts(F))[0]
+        counts = np.bincount(self._rows, minlength=n_rows)
+        sums = np.bincount(self._rows, weights=scores, minlength=n_rows)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+    def _of_parts(self, F: Array) -> Array:
+        """Return the scores (s, p) of the parts."""
+        flat = _flat(F, self._size)
         scores = []
         for at, prepared in self._blocks:
-            of_rows = prepared.each(_arranged(F, at, 0.0))
-            scores.append(of_rows[: self._n_rows(at, prepared)])
-        combine = self._blocks[0][1].combined
-        return float(combine(namespace(scores[0]).concat(scores)))
+            of_rows = prepared.each(_arranged(flat, at, 0.0))
+            scores.append(of_rows[:, : self._n_rows(at, prepared)])
+        return namespace(flat).concat(scores, axis=1)
 
 
-def _arranged(values: Array, at: np.ndarray, outside: float) -> Array:
-    """Return the values (n,) at some positions, and the value `outside` at position n.
+@dataclass(frozen=True)
+class _Parts:
+    """Labels that are scored together.
+
+    Attributes
+    ----------
+    places : integer array of shape (n,)
+        Position of each observed label in the flattened values.
+    codes : integer array of shape (n,)
+        Part of each observed label.
+    rows : integer array of shape (number of labels of the values,)
+        Instance, task or fold that each label is averaged over, by its position.
+    n_parts : int
+        Number of parts, with instances and tasks without labels.
+    is_nested : bool
+        Whether an instance or a task may have several parts, one in each fold.
+    """
+
+    places: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    n_parts: int
+    is_nested: bool
+
+    @classmethod
+    def of(cls, labels: Labels, average: str, folds: np.ndarray | None) -> _Parts:
+        """Return the parts of an average, within folds if there are any."""
+        places = np.flatnonzero(labels.observed)
+        within = np.zeros(places.size, dtype=np.intp)
+        if folds is not None:
+            within = np.unique(np.asarray(folds).reshape(-1)[places], return_inverse=True)[1]
+        axis = {"instance": 0, "task": 1}.get(average)
+        rows = within if axis is None else labels.places[axis]
+        n_folds = int(within.max(initial=0)) + 1
+        codes = np.unique(rows * n_folds + within, return_inverse=True)[1]
+        n_parts = int(codes.max(initial=-1)) + 1
+        if axis is not None:
+            n_parts += labels.shape[axis] - np.unique(rows).size
+        by_place = np.zeros(math.prod(labels.values.shape), dtype=np.intp)
+        by_place[places] = rows
+        return cls(places, codes, by_place, n_parts, axis is not None and n_folds > 1)
+
+    def row_of(self, places: np.ndarray) -> np.ndarray:
+        """Return the instance, task or fold of labels at some positions."""
+        return np.asarray(self.rows[places])
+
+    def weights(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the weight of each scored part in the mean, given its row: folds first, then rows; None if equal."""
+        if not self.is_nested:
+            return None
+        _, codes, counts = np.unique(rows, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / (counts[codes] * counts.size))
+
+
+def _flat(values: Array, size: int) -> Array:
+    """Return a stack of values (…) as rows (s, size)."""
+    return namespace(values).reshape(values, (-1, size))
+
+
+def _arranged(flat: Array, at: np.ndarray, outside: float) -> Array:
+    """Return values (s, n) at some positions (rows, size), and the value `outside` at position n.
 
     Metrics ignore predictions of cells without a label, but some raise if these are NaN.
     """
-    xp = namespace(values)
-    padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
-    return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
+    xp = namespace(flat)
+    padding = xp.full_like(flat[:, :1], outside)
+    padded = xp.concat([flat, padding], axis=1)
+    taken = xp.take(padded, as_array_of(at.reshape(-1), flat), axis=1)
+    return xp.reshape(taken, (flat.shape[0], *at.shape))
 
 
 def _with_both_values(at: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -506,8 +679,8 @@ def _with_both_values(at: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return padded
 
 
-def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
-    """Return the positions of the labels of each code as rows of matrices, padded with `n_labels`.
+def _rows_of_a_length(codes: np.ndarray, places: np.ndarray, outside: int) -> list[np.ndarray]:
+    """Return the positions of the labels of each code as rows of matrices, padded with `outside`.
 
     At most half of the entries of a matrix are padding.
     """
@@ -520,9 +693,8 @@ def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
         rows = np.flatnonzero(powers == power)
         steps = np.arange(sizes[rows].max())
         inside = steps < sizes[rows][:, None]
-        matrices.append(
-            np.where(inside, order[np.where(inside, starts[rows][:, None] + steps, 0)], n_labels)
-        )
+        at = order[np.where(inside, starts[rows][:, None] + steps, 0)]
+        matrices.append(np.where(inside, places[at], outside))
     return matrices
 
 

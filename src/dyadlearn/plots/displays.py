@@ -123,7 +123,7 @@ class HoldoutDisplay(Display):
         Area under each ROC curve, average precision of each precision–recall curve, or R² of each
         scatter plot.
     averages : dict of str to str
-        Average of each curve: over all cells (``"micro"``), ``"instance"`` or ``"task"``.
+        Average of each curve: over all cells (``"pooled"``), ``"instance"`` or ``"task"``.
     positive_share : float
         Proportion of positive labels; NaN for scatter plots.
     note : str
@@ -264,7 +264,7 @@ class HoldoutDisplay(Display):
         short = "AUC" if is_roc else "AP"
         sides = self.names or SideNames()
         means = {
-            "micro": "",
+            "pooled": "",
             "instance": f", mean per {sides.instance}",
             "task": f", mean per {sides.task}",
         }

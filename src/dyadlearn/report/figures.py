@@ -630,7 +630,7 @@ def curves(kind: str, summary: Summary) -> str:
         line = curve.thinned()
         chart.line(*(line if kind == "roc" else _steps(*line)), f"setting-{setting.value}")
         words = f"{summary.apart.in_words(setting)}, {short} {curve.score:.3f}"
-        if curve.average != "micro":
+        if curve.average != "pooled":
             words += f", mean per {getattr(summary.apart, curve.average)}"
         reached = best_baseline(baselines.get(setting, {}))
         if reached is not None:

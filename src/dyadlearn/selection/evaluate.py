@@ -40,9 +40,10 @@ from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, NothingLeftError
 from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout.actual import in_one_line
 from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.holdout.planning import plan_units
-from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
@@ -51,6 +52,7 @@ from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.pairing.full import check_memory, hold_out_stack
+from dyadlearn.selection.hold_outs import HoldOuts, Judged
 from dyadlearn.settings import NewSides, Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
@@ -116,9 +118,9 @@ def bootstrap_interval(
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, per instance in B, per task in C. A
+        Setting that determines the average: pooled in A and D, per instance in B, per task in C. A
         scorer with its own average keeps it.
-    average : {"micro", "instance", "task"}, default=None
+    average : {"pooled", "instance", "task"}, default=None
         Average to use, instead of `setting`.
     over : {"instances", "tasks", "both"}, default="both"
         What is drawn: the sides that would be different in a repetition of the study.
@@ -143,27 +145,53 @@ def bootstrap_interval(
     >>> print(bootstrap_interval(Y, Y + rng.normal(size=(30, 20)), "r2", over="instances", random_state=0))
     0.07397 (95 % interval ...)
     """
+    judge = scorer(scoring)
+    return _interval(
+        Y,
+        F,
+        judge,
+        average=judge.average_in(setting, average),
+        over=over,
+        n_resamples=n_resamples,
+        coverage=coverage,
+        random_state=random_state,
+    )
+
+
+def _interval(
+    Y: Any,
+    F: Any,
+    judge: Scorer,
+    *,
+    average: str,
+    over: str = "both",
+    n_resamples: int = 1000,
+    coverage: float = 0.95,
+    random_state: Any = None,
+    folds: np.ndarray | None = None,
+) -> Interval:
+    """Return the interval of `bootstrap_interval`, of scores within folds (m, q) if there are any."""
     check_choice(over, "over", ("instances", "tasks", "both"))
     n_resamples = check_whole(n_resamples, "n_resamples")
     coverage = check_share(coverage, "coverage")
     grid = read_labels(Y)
-    judge = scorer(scoring)
-    where = judge.average_in(setting, average)
     stack, shape = read_stack(F, grid)
     if shape:
         raise ValueError(
             f"F must be one grid of predictions, found a stack of shape {shape} of them."
         )
     labels = grid.values
-    predicted = stack[0, ...]
     m, q = grid.values.shape
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
             remedy = f"give labels of two or more, or draw the others with over={spared!r}"
             raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
-    score = float(judge(labels, predicted, average=where, tie_tolerance=None))
+    if folds is not None:
+        folds = folds[None, ...]
+    score = float(scores_in_folds(labels, stack, judge, average, folds)[0])
     options: dict[str, Any] = {
-        "average": where,
+        "average": average,
+        "folds": folds,
         "over": over,
         "n_resamples": n_resamples,
         "random_state": random_state,
@@ -181,12 +209,47 @@ def bootstrap_interval(
     )
 
 
+def _interval_of_pairs(
+    pairs: PairsOut, labels: np.ndarray, score: float, n_resamples: int, random_state: Any
+) -> Interval | None:
+    """Return a 95 % interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
+    m, q = labels.shape
+    if min(m, q) < 2:
+        return None
+    random = check_random_state(random_state)
+    draws = islice(drawn("both", (m, q), lambda size: random.randint(size, size=size)), n_resamples)
+    scores = pairs.resampled(labels, draws)
+    if scores is None or np.isnan(scores).all():
+        return None
+    scores = scores[~np.isnan(scores)]
+    low, high = np.quantile(scores, [0.025, 0.975])
+    n_undefined = n_resamples - scores.size
+    return Interval(score, float(low), float(high), 0.95, scores.size, n_undefined)
+
+
+def scores_in_folds(
+    labels: Array, stack: Array, judge: Scorer, average: str, folds: np.ndarray | None
+) -> np.ndarray:
+    """Return the scores (s,) of predictions (s, m, q), each within its folds (s, m, q) if there are any."""
+    if folds is None:
+        scores = judge(labels, stack, average=average, tie_tolerance=None)
+        return np.asarray(to_numpy(scores), dtype=np.float64)
+    grid = Labels.of_grid(labels)
+    own = judge.averaged(average)
+    scores = []
+    for place, within in enumerate(folds):
+        prepared = prepared_score(grid, own, Setting.A, folds=within)
+        scores.append(float(prepared(stack[place, ...])))
+    return np.asarray(scores)
+
+
 def resampled_scores(
     labels: Array,
     stack: Array,
     judge: Scorer,
     *,
     average: str,
+    folds: np.ndarray | None = None,
     over: str = "both",
     n_resamples: int,
     random_state: Any = None,
@@ -200,7 +263,9 @@ def resampled_scores(
     stack : array of shape (s, m, q)
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
-    average : {"micro", "instance", "task"}
+    average : {"pooled", "instance", "task", "fold"}
+    folds : integer array of shape (s, m, q), default=None
+        Folds within which the predictions of each model are scored; None means all together.
     over : {"instances", "tasks", "both", "nodes"}, default="both"
         What is drawn, each as many times as there are members. Nodes are those of a network, the
         same on both sides; a node that is drawn twice forms no pair with itself.
@@ -213,9 +278,10 @@ def resampled_scores(
         Scores; NaN where a score is undefined.
     """
     m, q = labels.shape
-    prepared = judge.prepare(labels, average=average, tie_tolerance=None)
     by_row = None
-    if (average, over) in (("instance", "instances"), ("task", "tasks")):
+    if folds is None:
+        prepared = judge.prepare(labels, average=average, tie_tolerance=None)
+    if folds is None and (average, over) in (("instance", "instances"), ("task", "tasks")):
         # Where the score of a row does not depend on the other rows, it is computed once.
         if isinstance(prepared, Metric) and prepared.is_of_rows:
             by_row = prepared
@@ -230,7 +296,7 @@ def resampled_scores(
     )
     draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
     if by_row is None and over != "nodes":
-        listed = _Listed.of(labels, stack, judge, average)
+        listed = _Listed.of(labels, stack, judge, average, folds)
     else:
         listed = None
     for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
@@ -264,33 +330,47 @@ class _Listed:
         Labels of the observed cells.
     predictions : array of shape (s, n)
     judge : Scorer
-    setting : Setting
-        Setting whose average is that of the scores.
+        Score with its average.
+    folds : integer array of shape (s, n), or None
+        Folds within which cells are scored.
     """
 
     places: sparse.csr_array
     values: np.ndarray
     predictions: np.ndarray
     judge: Scorer
-    setting: Setting
+    folds: np.ndarray | None = None
 
     @classmethod
-    def of(cls, labels: Array, stack: Array, judge: Scorer, average: str) -> Self | None:
-        """Return the cells; None if most are observed, or if the score depends on more than the cells of each row."""
-        if (
+    def of(
+        cls,
+        labels: Array,
+        stack: Array,
+        judge: Scorer,
+        average: str,
+        folds: np.ndarray | None = None,
+    ) -> Self | None:
+        """Return the cells; None if most are observed, or if the score depends on more than the cells of each row.
+
+        With folds, the cells are always returned.
+        """
+        if folds is None and (
             is_foreign(labels)
             or is_foreign(stack)
             or not getattr(judge.metric, "is_of_rows", False)
         ):
             return None
+        labels = to_numpy(labels)
+        stack = to_numpy(stack)
         rows, columns = np.nonzero(~np.isnan(labels))
-        setting = {"micro": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
-        if rows.size > _SPARSE * labels.size or judge.average_in(setting) != average:
+        if folds is None and rows.size > _SPARSE * labels.size:
             return None
         places = sparse.csr_array(
             (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
         )
-        return cls(places, labels[rows, columns], stack[:, rows, columns], judge, setting)
+        values = labels[rows, columns]
+        within = None if folds is None else np.asarray(folds)[:, rows, columns]
+        return cls(places, values, stack[:, rows, columns], judge.averaged(average), within)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the score of each model (s,) on drawn rows and columns; NaN if it is undefined."""
@@ -303,8 +383,13 @@ class _Listed:
         at = cells.data - 1
         labels = Labels((cells.row, cells.col), self.values[at], cells.shape)
         with suppress(ValueError):  # the score is undefined
-            prepared = prepared_score(labels, self.judge, self.setting)
-            scores[:] = [float(prepared(F[at])) for F in self.predictions]
+            if self.folds is None:
+                prepared = prepared_score(labels, self.judge, Setting.A)
+                scores[:] = [float(prepared(F[at])) for F in self.predictions]
+            else:
+                for model, (F, folds) in enumerate(zip(self.predictions, self.folds, strict=True)):
+                    prepared = prepared_score(labels, self.judge, Setting.A, folds=folds[at])
+                    scores[model] = float(prepared(F[at]))
         return scores
 
 
@@ -324,7 +409,7 @@ _LONGEST = 16
 
 
 #: Names of the other columns. A scoring function with one of these names gets the column ``score``.
-_OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
+_OTHERS = ("setting", "average", "undefined", "new", "method", "null", *BASELINES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,6 +429,18 @@ class SettingScore:
         Description of the hold-out method.
     reason : str
         The method and why it was chosen; empty if there was nothing to choose.
+    average : {"pooled", "instance", "task", "fold"}
+        What the score is averaged over.
+    n_parts : int
+        Number of instances, tasks or folds that the score would be a mean of if all were defined.
+    folds : integer array of the shape of the labels, or None
+        Folds within which predictions were compared; None if all were scored together.
+    pairs : PairsOut or None
+        The plan by which pairs of labels were left out; the predictions are those of leave-one-out.
+    actual : Setting or None
+        Actual setting of the scored pairs, with ``by="setting"``; None means all held-out pairs.
+    actual_counts : dict of str to int
+        Number of held-out pairs of each actual setting; empty if all are in that of the hold-out.
     null : float
         Mean score of permuted labels; NaN if it was not computed.
     baselines : dict of str to float
@@ -359,8 +456,6 @@ class SettingScore:
     n_identical : (int, int)
         Number of held-out instances, and of tasks, that have an identical one in training: same
         features, or kernel.
-    shape : (int, int)
-        Numbers of instances and of tasks.
     """
 
     setting: Any
@@ -376,7 +471,12 @@ class SettingScore:
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
     reason: str = ""
-    shape: tuple[int, int] = (0, 0)
+    average: str = "pooled"
+    n_parts: int = 1
+    folds: np.ndarray | None = None
+    pairs: PairsOut | None = None
+    actual: Setting | None = None
+    actual_counts: dict[str, int] = field(default_factory=dict)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -389,8 +489,10 @@ class SettingScore:
         Returns
         -------
         Interval or None
-            Interval of `dyadlearn.bootstrap_interval`. None for networks, for a list of observed
-            pairs, for a side with one member, and if the metric is undefined in every draw.
+            Interval of `dyadlearn.bootstrap_interval`, within the same folds. None for networks,
+            for a list of observed pairs, for a side with one member, and if the metric is undefined
+            in every draw. For leave-pair-out, pairs of drawn labels are counted; None if there are
+            too many.
         """
         if (
             self.trouble is not None
@@ -400,9 +502,16 @@ class SettingScore:
         ):
             return None
         drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+        if self.pairs is not None:
+            return _interval_of_pairs(self.pairs, self.labels, self.score, **drawn)
         try:
-            return bootstrap_interval(
-                self.labels, self.predictions, self.judge, setting=self.setting, **drawn
+            return _interval(
+                self.labels,
+                self.predictions,
+                self.judge,
+                average=self.judge.average_in(self.setting),
+                folds=self.folds,
+                **drawn,
             )
         except ValueError:
             return None
@@ -419,8 +528,8 @@ class SettingScore:
             ]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
-        average = self.judge.average_in(self.setting)
-        if self.judge.name == "r2" and average != "micro":
+        average = self.average
+        if self.judge.name == "r2" and average in ("instance", "task"):
             side = sides.instance if average == "instance" else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
@@ -438,15 +547,20 @@ class SettingScore:
                         name=name,
                     )
                 )
-        if self.n_undefined and self.labels is not None:
-            is_task = average == "task"
-            of = f"{self.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            notes.append(
-                f"In setting {self.setting.value}, {self.judge.name} is undefined for "
-                f"{self.n_undefined:,} of {of}, "
-                "whose labels are all alike or missing: they are excluded."
-            )
+        if self.n_undefined:
+            notes.append(self._note_on_undefined(sides))
         return notes
+
+    def _note_on_undefined(self, sides: SideNames) -> str:
+        """Return the line that counts the parts without a score."""
+        whole = {"instance": sides.instances, "task": sides.tasks}.get(self.average, "folds")
+        if self.folds is not None and self.average in ("instance", "task"):
+            whole = f"parts of {whole} in one fold"
+        return (
+            f"In setting {self.setting.value}, {self.judge.name} is undefined for "
+            f"{self.n_undefined:,} of {self.n_parts:,} {whole}, "
+            "whose labels are all alike or missing: they are excluded."
+        )
 
 
 class Scores(dict[str, list[Any]]):
@@ -483,11 +597,11 @@ class Scores(dict[str, list[Any]]):
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> scores = evaluate(model, "BD", n_permutations=10, sides=("host", "parasite"))
     >>> scores
-                                      neg_mean_
-     new     method               squared_error    null  best baseline
-     ─────────────────────────────────────────────────────────────────
-     B host  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
-     D both  exact leave-one-out        -0.0567  -2.474  -0.9065 grand
+                                               neg_mean_
+     new     method               average  squared_error    null  best baseline
+     ──────────────────────────────────────────────────────────────────────────
+     B host  exact leave-one-out  host          -0.01695  -2.227  -0.9447 grand
+     D both  exact leave-one-out  pooled         -0.0567  -2.474  -0.9065 grand
     >>> scores["setting"], scores.scoring
     (['B', 'D'], 'neg_mean_squared_error')
     >>> print(scores.results[0].interval(n_resamples=200))
@@ -509,11 +623,16 @@ class Scores(dict[str, list[Any]]):
         baselines = tuple(scored) or BASELINES
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring]
         names += [*_OTHERS[1 : -len(BASELINES)], *baselines]
+        self.has_actual = any(each.actual is not None for each in results)
+        if self.has_actual:
+            names.insert(1, "actual")
         rows: list[dict[str, Any]] = []
         for each in results:
             words = {
                 "setting": each.setting.value,
-                "scoring": str(each.judge),
+                "actual": (each.actual or each.setting).value,
+                "scoring": each.judge.name,
+                "average": each.average,
                 "new": sides.new_in(each.setting),
             }
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
@@ -539,7 +658,16 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """Notes on the scores, one sentence each."""
-        return list(dict.fromkeys(note for each in self.results for note in each.notes(self.sides)))
+        said = None
+        if not self.has_actual:
+            counts = {each.setting.value: each.actual_counts for each in self.results}
+            said = in_one_line(counts)
+        notes = (
+            [] if said is None else [Message('{said} <by="setting"> scores them apart.', said=said)]
+        )
+        return notes + list(
+            dict.fromkeys(note for each in self.results for note in each.notes(self.sides))
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table: one dict per setting."""
@@ -553,8 +681,10 @@ class Scores(dict[str, list[Any]]):
         scoring = ["scoring"] if "scoring" in self else []
         headings = [
             "new",
+            *(["really"] if self.has_actual else []),
             "method",
             *scoring,
+            "average",
             self.scoring,
             *(["null"] if has_null else []),
             "best baseline",
@@ -565,8 +695,10 @@ class Scores(dict[str, list[Any]]):
             best = best_in_words(each.baselines, self.sides, short=True)
             words = {
                 "new": f"{each.setting.value} {new}".strip(),
+                "really": (each.actual or each.setting).value,
                 "method": each.method,
-                "scoring": str(each.judge),
+                "scoring": each.judge.name,
+                "average": _averaged_over(each.average, self.sides),
             }
             cells = {
                 **words,
@@ -575,13 +707,18 @@ class Scores(dict[str, list[Any]]):
                 "best baseline": best,
             }
             lines.append([cells[heading] for heading in headings])
-        return headings, lines, 2 + len(scoring)
+        return headings, lines, headings.index("average") + 1
 
     def __repr__(self) -> str:
         return as_text(make_table(*self.table()), *self.notes)
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+
+def _averaged_over(average: str, sides: SideNames) -> str:
+    """Return the average of a score for a table, with the names of the sides."""
+    return {"instance": sides.instance, "task": sides.task}.get(average, average)
 
 
 def baseline_scores(
@@ -624,7 +761,7 @@ def baseline_scores(
         # other labels.
         constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
         predictions |= dict.fromkeys(
-            _constant_in(setting, getattr(score, "average", "micro")), constant
+            _constant_in(setting, getattr(score, "average", "pooled")), constant
         )
     # Baselines with equal predictions are scored once.
     scores = {
@@ -863,14 +1000,9 @@ def null_mean(
     how = plan_units(problem, setting, units)
     if not how.is_of_grid or how.cost.once:
         return math.nan
-    permuted = what_is_new(fitted, setting)
-    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
-    if any(problem.Y.shape[axis] < 2 for axis in axes):
+    draws = _null_draws(fitted, setting, n_permutations)
+    if draws is None:
         return math.nan
-    draws = islice(
-        drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation),
-        n_permutations,
-    )
     with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, score, units)]
@@ -879,12 +1011,39 @@ def null_mean(
     return float(np.concatenate(scores).mean())
 
 
+def _null_draws(
+    fitted: Fitted, setting: Setting, n_permutations: int
+) -> Iterator[Permutation] | None:
+    """Return the permutations of `null_mean`, the same in every call; None if a side has one member only."""
+    permuted = what_is_new(fitted, setting)
+    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
+    shape = fitted.labels.shape
+    if any(shape[axis] < 2 for axis in axes):
+        return None
+    return islice(drawn(permuted, shape, np.random.RandomState(0).permutation), n_permutations)
+
+
+def _null_of_pairs(fitted: Fitted, pairs: PairsOut, n_permutations: int) -> float:
+    """Return the mean score of permuted complete labels by leave-pair-out; NaN as in `null_mean`."""
+    draws = _null_draws(fitted, Setting.A, n_permutations)
+    if draws is None or fitted.describes_by_labels or not fitted.labels.is_full:
+        return math.nan
+    problem = pairs.problem
+    scores = []
+    for permutation in draws:
+        permuted = problem.with_labels(fitted.labels.permuted(*permutation))
+        scores.append(pairs.score(problem=permuted).score)
+    return float(np.mean(scores))
+
+
 def evaluate(
     model: Any,
     setting: Iterable[str | Setting] = "ABCD",
     *,
     new: Sequence[Any] | None = None,
     scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
+    average: str | None = None,
+    by: str | None = None,
     cv: Any = None,
     method: str | None = None,
     groups: Any = None,
@@ -901,6 +1060,10 @@ def evaluate(
     on the setting: task means (such as the popularity of each item) for a new instance, instance
     means for a new task, and only the grand mean if both are new. The grand mean replaces a mean
     that is not available. See `dyadlearn.holdout.baselines`.
+
+    Rankings and correlations compare predictions with each other. Held-out predictions that were
+    trained on each other's labels are not compared: such scores leave out pairs of labels, or
+    compare labels of one fold (see `dyadlearn.holdout.one_fit`). The column ``method`` says so.
 
     `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each
     fold, for the setting of the model, and scored in each given setting. The predictions are cached
@@ -919,10 +1082,16 @@ def evaluate(
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the
         held-out predictions, both of shape (m, q); greater is better. None means the `scoring` of a
         search; for other models it means
-        ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. Rank metrics are
-        averaged over all cells in A and D, per instance in B, and per task in C. A list computes
-        several scores of the same predictions: the table has one row per score, with the columns
-        ``scoring`` (its name) and ``score``.
+        ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. A list computes
+        several scores: the table has one row per score, with the columns ``scoring`` (its name) and
+        ``score``.
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        Score of all labels together, or mean of the scores of each instance, task or fold. None
+        means that of a scorer with its own, and otherwise pooled in A and D, per instance in B, per
+        task in C, for grids and lists.
+    by : "setting" or None, default=None
+        ``"setting"`` scores the held-out pairs of each actual setting in a row of its own: in sparse
+        tables, hiding the only label of an entity makes it new.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or
         by a few refits, and five folds if both cost too much. In the setting of a search, None
@@ -955,9 +1124,10 @@ def evaluate(
     Scores
         A dict of columns, each a list with one entry per setting, that prints as a table.
         `Scores.frame` returns a data frame, and `Scores.results` has the held-out predictions. The
-        columns are ``setting``; the score, in a column with the name of the metric, such as
-        ``roc_auc``; ``undefined``, the number of instances or tasks that are excluded because the
-        metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
+        columns are ``setting``, with `by` also ``actual``; the score, in a column with the name of
+        the metric, such as ``roc_auc``; ``average``, what it is averaged over; ``undefined``, the
+        number of instances, tasks or folds that are excluded because the metric is undefined for
+        them; ``new``, what was held out; ``method``, the hold-out method;
         ``null``; and the scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``
         (an effect of the instance plus an effect of the task). A mean that is not available in the
         setting is replaced by the grand mean. Baselines are NaN in a setting without a score.
@@ -977,23 +1147,32 @@ def evaluate(
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> scores = evaluate(model)
     >>> scores
-                                          neg_mean_
-     new         method               squared_error  best baseline
-     ─────────────────────────────────────────────────────────────
-     A pair      exact leave-one-out       -0.01956  -0.9583 grand
-     B instance  exact leave-one-out       -0.01695  -0.9447 grand
-     C task      exact leave-one-out       -0.04312  -0.9266 grand
-     D both      exact leave-one-out        -0.0567  -0.9065 grand
-    >>> list(scores)[1], list(scores)[5:]
-    ('neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
+                                                    neg_mean_
+     new         method               average   squared_error  best baseline
+     ───────────────────────────────────────────────────────────────────────
+     A pair      exact leave-one-out  pooled         -0.01956  -0.9583 grand
+     B instance  exact leave-one-out  instance       -0.01695  -0.9447 grand
+     C task      exact leave-one-out  task           -0.04312  -0.9266 grand
+     D both      exact leave-one-out  pooled          -0.0567  -0.9065 grand
+    >>> list(scores)[1:3], list(scores)[6:]
+    (['neg_mean_squared_error', 'average'], ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     """
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
+    if by is not None:
+        check_choice(by, "by", ("setting",))
     metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
     error_score = error_score if error_score == "raise" else float(error_score)
     fitted: Any = as_fitted(model)
     if isinstance(fitted, FittedMultiway):
-        unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
+        unused = {
+            "cv": cv,
+            "method": method,
+            "task_groups": task_groups,
+            "sides": sides,
+            "average": average,
+            "by": by,
+        }
         check_exact(unused, n_permutations)
         usual: Any = usual_scoring(fitted.values)
         judges = [scorer(each or usual) for each in metrics]
@@ -1011,7 +1190,7 @@ def evaluate(
     if not wanted:
         fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
-    judges = [scorer(scoring_of(fitted, each)) for each in metrics]
+    judges = [scorer(scoring_of(fitted, each)).averaged(average) for each in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
     how: dict[str, Any] = {
         "cv": cv,
@@ -1024,9 +1203,9 @@ def evaluate(
     with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
         for setting in wanted:
             with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
-                results += _setting_scores(
-                    fitted, setting, judges, n_permutations, error_score, **how
-                )
+                hold_outs = HoldOuts(fitted, setting, how)
+                options = (judges, n_permutations, error_score, by is not None)
+                results += _setting_scores(hold_outs, *options)
     return Scores(results, _column(metrics, scoring, judges), names, fitted.form.kind)
 
 
@@ -1084,7 +1263,7 @@ def cell_scores(
             continue
         means = units.baselines(fitted.values, weights, sides, setting.names)
         for judge in judges:
-            prepared = judge.prepare(labels, average="micro", tie_tolerance=None)
+            prepared = judge.prepare(labels, average="pooled", tie_tolerance=None)
             scores = {name: _score(prepared, each[:, None]) for name, each in means.items()}
             results.append(
                 SettingScore(
@@ -1106,57 +1285,113 @@ def _duration(setting: Setting) -> float:
 
 
 def _setting_scores(
-    fitted: Fitted,
-    setting: Setting,
+    hold_outs: HoldOuts,
     judges: Sequence[Scorer],
     n_permutations: int,
     error_score: Any,
-    **how: Any,
+    by_setting: bool,
 ) -> list[SettingScore]:
-    """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
-    held_out = None
-    results = []
-    same: dict[str, Any] = {"is_network": fitted.is_network, "shape": fitted.labels.shape}
+    """Return several scores of held-out predictions in one setting, or of each actual setting."""
+    fitted = hold_outs.fitted
+    setting = hold_outs.setting
     is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
-
-    def failed(judge: Scorer, error: ValueError) -> SettingScore:
-        if error_score == "raise":
-            raise error
-        return SettingScore(setting, judge, float(error_score), trouble=message_of(error), **same)
-
-    try:
-        if is_alone:
-            raise nothing_left()
-        held_out = fitted.hold_out(setting, **how)
-        same |= {"method": held_out.method, "reason": held_out.reason}
-        same |= {"n_identical": _n_identical(fitted, setting, held_out.units)}
-        labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
-    except ValueError as error:
-        if held_out is None and not isinstance(error, LeverageError):  # the arguments are wrong
-            raise
-        return [failed(judge, error) for judge in judges]
-    for name, values in (("predictions", held_out.predictions), ("labels", labels)):
-        same[name] = to_numpy(values).view()
-        same[name].flags.writeable = False  # they may be arrays of the model
+    results = []
     for judge in judges:
+        held: Judged | None = None
         try:
-            prepared = prepared_score(fitted.labels, judge, setting, labels)
-            score = float(prepared(held_out.predictions))
+            if is_alone:
+                raise nothing_left()
+            held = hold_outs.of(judge)
         except ValueError as error:
-            results.append(failed(judge, error))
+            if not isinstance(error, LeverageError):  # the arguments are wrong
+                raise
+            results.append(_failed(hold_outs, judge, error, error_score))
             continue
-        null = math.nan  # a model that was fitted again has no common spectra for permuted labels
-        if n_permutations and held_out.is_fixed:
-            null = null_mean(fitted, setting, held_out.units, prepared, n_permutations)
-        means = baseline_scores(
-            fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry
-        )
-        results.append(
-            SettingScore(
-                setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same
-            )
-        )
+        for actual in held.actual_settings() if by_setting else [None]:
+            try:
+                results.append(_score_of(held, actual, n_permutations))
+            except ValueError as error:
+                results.append(_failed(hold_outs, judge, error, error_score, held, actual))
     return results
+
+
+def _failed(
+    hold_outs: HoldOuts,
+    judge: Scorer,
+    error: ValueError,
+    error_score: Any,
+    held: Judged | None = None,
+    actual: Setting | None = None,
+) -> SettingScore:
+    """Return a result without a score, or raise its error."""
+    if error_score == "raise":
+        raise error
+    known = {} if held is None else _facts(held, held.targets_of(actual))
+    return SettingScore(
+        hold_outs.setting,
+        judge,
+        float(error_score),
+        trouble=message_of(error),
+        is_network=hold_outs.fitted.is_network,
+        average=judge.average_in(hold_outs.setting),
+        actual=actual,
+        **known,
+    )
+
+
+def _facts(held: Judged, targets: Array) -> dict[str, Any]:
+    """Return what is known of a hold-out and of the labels to score, whatever the score is."""
+    fitted = held.fitted
+    units = held.held_out.units
+    facts: dict[str, Any] = {
+        "method": held.method,
+        "reason": held.reason,
+        "n_identical": _n_identical(fitted, held.setting, units),
+        "actual_counts": held.actual_counts,
+    }
+    for name, values in (("predictions", held.held_out.predictions), ("labels", targets)):
+        facts[name] = to_numpy(values).view()
+        facts[name].flags.writeable = False  # they may be arrays of the model
+    return facts
+
+
+def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> SettingScore:
+    """Return one score of held-out predictions, or of those of an actual setting."""
+    fitted = held.fitted
+    setting = held.setting
+    judge = held.judge
+    targets = held.targets_of(actual)
+    facts = _facts(held, targets)
+    scored = held.score(targets)
+    null = math.nan  # a model that was fitted again has no common spectra for permuted labels
+    if n_permutations and held.held_out.is_fixed and actual is None:
+        if held.pairs is not None:
+            null = _null_of_pairs(fitted, held.pairs, n_permutations)
+        else:
+            prepared = held.prepared(targets)
+            null = null_mean(fitted, setting, held.held_out.units, prepared, n_permutations)
+    return SettingScore(
+        setting,
+        judge,
+        scored.score,
+        scored.n_undefined,
+        null=null,
+        baselines=_baselines_of(held, targets),
+        is_network=fitted.is_network,
+        average=judge.average_in(setting),
+        n_parts=scored.n_parts,
+        folds=held.folds,
+        pairs=held.pairs,
+        actual=actual,
+        **facts,
+    )
+
+
+def _baselines_of(held: Judged, targets: Array) -> dict[str, float]:
+    """Return the scores of the baselines for some labels."""
+    units, prepared = held.for_baselines(targets)
+    fitted = held.fitted
+    return baseline_scores(fitted.labels, held.setting, units, prepared, symmetry=fitted.symmetry)
 
 
 def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -36,16 +36,20 @@ from dyadlearn._interrupts import current
 from dyadlearn._messages import Message
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
-from dyadlearn.holdout.planning import Cost, Plan
+from dyadlearn.holdout import Problem, SolveAgain, Units, check_enough_left, plan
+from dyadlearn.holdout.actual import tested_labels
+from dyadlearn.holdout.one_fit import folds_to_compare, larger_folds, needs_one_fit
+from dyadlearn.holdout.pairs_out import PairsOut
+from dyadlearn.holdout.planning import Cost, Plan, is_affordable
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.labels import Labels
+from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.pairing.base import absorbs_weights, check_request, mean_eigenvalues, settings_of
 from dyadlearn.pairing.full import sweep
-from dyadlearn.settings import Setting, as_settings
+from dyadlearn.settings import Groups, Setting, as_settings
 from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
@@ -64,9 +68,34 @@ class LeftOut(NamedTuple):
     cv: Any = None
     method: str | None = None
 
-    def plan(self, problem: Problem, setting: Setting, n_alphas: int = 1) -> Plan:
-        """Return the hold-out plan of a problem."""
-        return plan(problem, setting, *self[:3], method=self.method, n_alphas=n_alphas)
+    def plan(self, problem: Problem, setting: Setting, judge: Scorer, n_alphas: int = 1) -> Plan:
+        """Return the hold-out plan of a problem, whose predictions a score may compare."""
+        options: dict[str, Any] = {"method": self.method, "n_alphas": n_alphas}
+        how = plan(problem, setting, *self[:3], **options)
+        if self.cv is not None or pairs_of(how, judge, n_alphas, self.method) is not None:
+            return how
+        together = Units.of_groups(problem.labels, setting, (self.groups, self.task_groups))
+        given = (how.units, together, judge, setting, problem.pairing)
+        splitter = larger_folds(problem.labels, *given)
+        if splitter is None:
+            return how
+        larger = plan(problem, setting, *self[:2], splitter, **options)
+        work = larger.cost.times(n_alphas).work / n_alphas
+        is_cheap = n_alphas == 1 or is_affordable(work, problem.labels, n_alphas)
+        return larger if is_cheap or larger.cost.work <= how.cost.work else how
+
+
+def pairs_of(
+    how: Plan, judge: Scorer, n_alphas: int = 1, method: str | None = None
+) -> PairsOut | None:
+    """Return the plan to leave out pairs of labels, where single labels would be left out otherwise; else None."""
+    if how.setting is not Setting.A or not how.units.are_single or method == "folds":
+        return None
+    if judge.average_in(how.setting) == "fold":
+        return None
+    if not needs_one_fit(judge, how.setting, how.problem.pairing):
+        return None
+    return PairsOut.of(how.problem, judge, n_alphas)
 
 
 class Expected(NamedTuple):
@@ -292,19 +321,28 @@ class _PointScore:
     Parameters
     ----------
     how : Plan
-    scoring : str, callable or Scorer
+    judge : Scorer
     quiet : bool
         As in `dyadlearn.holdout.units.scored_labels`.
     is_rough : bool
         Whether folds are solved roughly, and in setting D those on the diagonal alone.
+    pairs : PairsOut or None
+        The plan to leave out pairs of labels instead.
     """
 
-    def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
-        prepared_score(
-            how.problem.labels, scoring, how.setting
-        )  # raises before folds are solved if it is undefined
+    def __init__(
+        self, how: Plan, judge: Scorer, quiet: bool, is_rough: bool, pairs: PairsOut | None
+    ) -> None:
+        labels = how.problem.labels
+        self._folds = None
+        if pairs is None:
+            pairing = how.problem.pairing
+            self._folds = folds_to_compare(labels, judge, how.setting, how.units, pairing)
+        # This raises before folds are solved if the score is undefined.
+        prepared_score(labels, judge, how.setting, folds=self._folds)
         self.how = how
-        self._scoring = scoring
+        self._pairs = pairs
+        self._judge = judge
         self._quiet = quiet
         self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
@@ -326,6 +364,8 @@ class _PointScore:
         how = self.how
         problem = self.how.problem.at(alpha, task_alpha)
         try:
+            if self._pairs is not None:
+                return self._pairs.score(problem=problem).score
             if how.folds is None:
                 held_out = how.held_out(problem)
             else:
@@ -345,7 +385,10 @@ class _PointScore:
             labels = scored_labels(
                 how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=6
             )
-            self._prepared = prepared_score(how.problem.labels, self._scoring, how.setting, labels)
+            labels = tested_labels(labels, how.problem.labels, how.setting, how.units)
+            self._prepared = prepared_score(
+                how.problem.labels, self._judge, how.setting, labels, folds=self._folds
+            )
         return float(self._prepared(held_out))
 
 
@@ -357,6 +400,7 @@ def score_plan(
     *,
     search: bool = False,
     exhaustive: bool = True,
+    method: str | None = None,
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
     of: float = 0.0,
@@ -375,7 +419,7 @@ def score_plan(
     exhaustive : bool, default=True
         Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose
         folds are refitted.
-    max_memory, progress : as in `landscape`
+    method, max_memory, progress : as in `landscape`
     of : float, default=0
         Number of steps of the enclosing progress line that this work takes.
 
@@ -393,10 +437,14 @@ def score_plan(
     has_two = len(how.problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
     bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
-    if how.swept is not None:
+    judge = scorer(scoring)
+    pairs = pairs_of(how, judge, len(alphas) * len(task_alphas), method)
+    if how.swept is not None and pairs is None:
+        units = {how.setting: how.units}
         groups, task_groups = how.units.sides
-        given = (groups, task_groups, max_memory, bar)
-        scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
+        groups_and_more = (groups, task_groups, max_memory, bar)
+        by_setting = _swept(how.swept, alphas, task_alphas, units, judge, *groups_and_more)
+        scores = by_setting[how.setting]
         if current().heard is None:
             n_points = scores.size
         else:
@@ -405,7 +453,7 @@ def score_plan(
     # Labels are missing or weighted: score one regularisation after the other.
     shape = len(alphas), len(task_alphas)
     is_coarse = _is_coarse(how, shape, exhaustive)
-    score, interrupts = _PointScore(how, scoring, search, is_coarse), current()
+    score, interrupts = _PointScore(how, judge, search, is_coarse, pairs), current()
     # One entry per pass: folds on the diagonal, then all folds.
     grids = [np.full(shape, np.nan)]
     counts = [0]
@@ -487,6 +535,7 @@ def landscape(
     alphas: Iterable[float] | float | None = None,
     task_alphas: Iterable[float] | float | None = None,
     scoring: str | Callable[[Any, Any], float] | None = None,
+    average: str | None = None,
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
@@ -513,8 +562,9 @@ def landscape(
     scoring : str or callable, default=None
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions,
         both of shape (m, q); greater is better. None means the `scoring` of a search, and
-        ``"neg_mean_squared_error"`` for other models. Rank metrics are averaged over all cells in A
-        and D, per instance in B, and per task in C.
+        ``"neg_mean_squared_error"`` for other models.
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        As in `dyadlearn.evaluate`.
     groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks; a group is left out together. None means no groups, also
         for a search that was fitted with groups.
@@ -563,11 +613,13 @@ def landscape(
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)
     left_out = LeftOut(groups, task_groups, cv, method)
-    plans = [planned_for(problem, setting, left_out, rows, columns) for setting in wanted]
-    if cv is None and all(how.is_of_grid for how in plans):  # all settings share their products
+    judge = scorer(scoring).averaged(average)
+    plans = [planned_for(problem, setting, left_out, judge, rows, columns) for setting in wanted]
+    if cv is None and _share_products(plans, judge, (groups, task_groups)):
         bar = Progress(None, "Landscape", progress, of=1)
+        units = {how.setting: how.units for how in plans}
         by_setting = _swept(
-            problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar
+            problem, rows, columns, units, judge, groups, task_groups, max_memory, bar
         )
         scores = {setting.value: by_setting[setting] for setting in wanted}
     else:
@@ -575,7 +627,14 @@ def landscape(
         with Progress(len(plans), "Landscape", progress, of=1):
             for how in plans:
                 each = score_plan(
-                    how, scoring, rows, columns, max_memory=max_memory, progress=progress, of=1
+                    how,
+                    judge,
+                    rows,
+                    columns,
+                    method=method,
+                    max_memory=max_memory,
+                    progress=progress,
+                    of=1,
                 )
                 scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
@@ -583,7 +642,21 @@ def landscape(
     return scores
 
 
-def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int = 1) -> Plan:
+def _share_products(plans: Sequence[Plan], judge: Scorer, groups: Groups) -> bool:
+    """Return whether all settings are those of one complete grid, with the groups that were asked for."""
+    for how in plans:
+        asked = Units.of_groups(how.problem.labels, how.setting, groups)
+        if not how.is_of_grid or pairs_of(how, judge) is not None:
+            return False
+        for wanted, used in zip(asked.sides, how.units.sides, strict=True):
+            if not np.array_equal(wanted, used):  # type: ignore[arg-type]
+                return False
+    return True
+
+
+def planned(
+    problem: Problem, setting: Setting, left_out: LeftOut, judge: Scorer, n_alphas: int = 1
+) -> Plan:
     """Return the hold-out plan for all regularisations; raise if the model does not support the setting.
 
     Parameters
@@ -591,6 +664,7 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
     problem : Problem
     setting : Setting
     left_out : LeftOut
+    judge : Scorer
     n_alphas : int, default=1
         Number of regularisations.
     """
@@ -605,13 +679,14 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
             raise ValueError(
                 f"{filter} does not depend on alpha, so it has no landscape: use another filter."
             )
-    return left_out.plan(problem, setting, n_alphas)
+    return left_out.plan(problem, setting, judge, n_alphas)
 
 
 def planned_for(
     problem: Problem,
     setting: Setting,
     left_out: LeftOut,
+    judge: Scorer,
     alphas: Values,
     task_alphas: Values | None,
 ) -> Plan:
@@ -620,27 +695,32 @@ def planned_for(
     if task_alphas is not None:
         grids.append(sorted(task_alphas))
     middle = [values[len(values) // 2] for values in grids]
-    return planned(problem.at(*middle), setting, left_out, math.prod(map(len, grids)))
+    return planned(problem.at(*middle), setting, left_out, judge, math.prod(map(len, grids)))
 
 
 def _swept(
     problem: Problem,
     alphas: Values,
     task_alphas: Values | None,
-    settings: Sequence[Setting],
-    scoring: Any,
+    units: Mapping[Setting, Units],
+    judge: Scorer,
     groups: Any,
     task_groups: Any,
     max_memory: int,
     bar: Progress,
 ) -> dict[Setting, np.ndarray]:
-    """Score many regularisations and settings of complete labels together; `task_alphas` is ignored without tasks."""
+    """Score many regularisations of complete labels together, in the settings of some units.
+
+    `task_alphas` is ignored without tasks.
+    """
     Y, has_two, interrupts = problem.Y, len(problem.pairing.alphas) > 1, current()
     task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
-    scorers = {
-        setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None)
-        for setting in settings
-    }
+    settings = list(units)
+    labels = Labels.of_grid(Y)
+    scorers = {}
+    for setting in settings:
+        folds = folds_to_compare(labels, judge, setting, units[setting], problem.pairing)
+        scorers[setting] = prepared_score(labels, judge, setting, folds=folds)
     members = (
         group_members(groups, Y.shape[0], "groups"),
         group_members(task_groups, Y.shape[1], "task_groups"),

@@ -27,6 +27,7 @@ from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.holdout import Units, check_enough_left, plan_fits
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_in_words, folds_of
+from dyadlearn.holdout.one_fit import folds_to_compare
 from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
@@ -60,6 +61,7 @@ from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.models.spec import PairKernelSpec
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.filling import filled_kernel, learned_of
+from dyadlearn.selection.hold_outs import baselines_to_score
 from dyadlearn.selection.nested import Refits
 from dyadlearn.selection.searching import FittedChoice, code_groups
 from dyadlearn.selection.standardising import (
@@ -392,7 +394,7 @@ def learn_ridge(
     how = Descent(spec.n_steps, float(spec.shrinkage))
     steps = expected_steps(data.labels.shape, spec.n_steps, n_stages)
     with Progress(steps + _FIT, "Learning", spec.progress) as bar:
-        watching = _Watching(spec, data.labels, labels, bar)
+        watching = _Watching(spec, data.labels, labels, bar, folds.units)
         learned = learn(error, how, n_stages, profiled, watching.watch, watching.judge)
         bar.expect(_FIT)
         with Phase("Final fit", of=_FIT):
@@ -478,16 +480,26 @@ class _Watching:
     standard : Standardised
         The labels in the units of learning.
     bar : Progress
+    units : Units
+        What is left out together.
     """
 
     def __init__(
-        self, spec: LearningSpec, labels: Labels, standard: Standardised, bar: Progress
+        self,
+        spec: LearningSpec,
+        labels: Labels,
+        standard: Standardised,
+        bar: Progress,
+        units: Units,
     ) -> None:
         self._spec = spec
         self._labels = labels
         self._standard = standard
         self._bar = bar
         self._metric = scorer(spec.scoring or _ranking(labels))
+        self._folds = None
+        if not units.are_single:
+            self._folds = folds_to_compare(labels, self._metric, spec.setting, units)
         self._scores: list[float] = []
 
     def watch(self, stage: int, loss: float) -> None:
@@ -509,7 +521,7 @@ class _Watching:
         ignored = () if self._spec.scoring else (ValueError,)
         with suppress(*ignored):
             targets = scored_labels(labels, predictions, setting, quiet=True)
-            prepared = prepared_score(labels, self._metric, setting, targets)
+            prepared = prepared_score(labels, self._metric, setting, targets, folds=self._folds)
             self._scores.append(float(prepared(predictions)))
         return -self._scores[-1] if self._spec.scoring else loss
 
@@ -844,12 +856,14 @@ class FittedLearned(FittedChoice):
 
     # --- hold-out -------------------------------------------------------------------------------------
 
-    def judge(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return the score of the labels that were predicted in learning."""
-        predictions = self.validation.predictions
-        targets = scored_labels(self.labels, predictions, setting, quiet=True)
-        scoring = self.scoring or "neg_mean_squared_error"
-        return prepared_score(self.labels, scoring, setting, targets)
+    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
+        """Return what baselines leave out beside the model, and the score of the labels predicted in learning."""
+        stored = self.validation
+        labels = self.labels
+        targets = scored_labels(labels, stored.predictions, stored.setting, quiet=True)
+        judge = scorer(self.scoring or "neg_mean_squared_error")
+        given = (stored.setting, stored.units, self.pairing)
+        return baselines_to_score(labels, judge, *given, targets)
 
     @property
     def held_out(self) -> Array:

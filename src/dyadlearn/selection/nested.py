@@ -28,6 +28,7 @@ from dyadlearn._progress import Progress
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
+from dyadlearn.holdout.one_fit import fold_codes, folds_to_compare
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
@@ -158,7 +159,7 @@ class NestedScore:
     Attributes
     ----------
     score : float
-        Score of all held-out predictions together.
+        Score of all held-out predictions; rankings and correlations are compared within folds.
     setting : str
     fold_scores : array of shape (n_folds,)
         Score of the predictions of each fold; NaN if the metric is undefined in the fold.
@@ -170,6 +171,8 @@ class NestedScore:
         Prediction of every cell by the model that was fitted without it, of the type of the labels.
     baselines : dict of str to float
         Scores of the baselines in the same folds; see `dyadlearn.holdout.baselines`.
+    folds : integer array of shape (m, q), or None
+        Fold of each cell; None for a list of pairs.
     """
 
     score: float
@@ -179,6 +182,7 @@ class NestedScore:
     task_alphas: np.ndarray | None
     predictions: Any
     baselines: dict[str, float]
+    folds: np.ndarray | None = None
 
     def __repr__(self) -> str:
         means = best_in_words(self.baselines)
@@ -204,10 +208,12 @@ def nested_score(
 
     Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in
     turn. For each fold the whole search runs on the remaining data, and the chosen model predicts
-    the left-out cells. All predictions are scored together. In setting A the labels of a fold are
-    hidden and the grid becomes incomplete. An instance or task without remaining labels stays in
-    the grid and is predicted from its features; an independent task without an intercept is
-    predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
+    the left-out cells. All predictions are scored together, except that rankings and correlations
+    compare predictions of the same fold only, and the score is the mean over folds. In setting A
+    the labels of a fold are hidden and the grid becomes incomplete. An instance or task without
+    remaining labels stays in the grid and is predicted from its features; an independent task
+    without an intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are
+    not scored.
 
     Parameters
     ----------
@@ -276,7 +282,8 @@ def nested_score(
     alphas = refits.alphas
     judge = scorer(usual_scoring(whole.values) if search.scoring is None else search.scoring)
     labels = scored_labels(whole, F, setting)
-    score = prepared_score(whole, judge, setting, labels)
+    folds = folds_to_compare(whole, judge, setting, how.units)
+    score = prepared_score(whole, judge, setting, labels, folds=folds)
     return NestedScore(
         score=float(score(F)),
         setting=setting.value,
@@ -289,6 +296,7 @@ def nested_score(
         else None,
         predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=baseline_scores(whole, setting, how.units, score),
+        folds=None if whole.grid is None else fold_codes(whole, setting, how.units),
     )
 
 
@@ -298,7 +306,10 @@ def _score_of(
     """Return the score of one fold, NaN if it is undefined."""
     hidden = ~fold.masks[1]
     part = replace(labels, values=targets, weights=None).hide(hidden)
+    one = np.zeros(part.values.shape, dtype=np.intp)
+    folds = one if judge.average_in(setting) == "fold" else None
     try:
-        return float(prepared_score(part, judge, setting)(labels.kept(F, hidden)))
+        score = prepared_score(part, judge, setting, folds=folds)
+        return float(score(labels.kept(F, hidden)))
     except (ValueError, ArithmeticError):
         return math.nan

@@ -16,6 +16,7 @@ from dyadlearn._interrupts import current, keeping_best
 from dyadlearn._progress import Phase
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.filters import SpectralFilter
+from dyadlearn.metrics import scorer
 from dyadlearn.models.base import GridModel, ProcessModel
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.grid import (
@@ -56,7 +57,13 @@ class SearchParameters:
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
+        See `dyadlearn.metrics.scorer`; greater is better. Rankings and correlations leave out pairs of
+        labels, or compare labels of one fold, where leave-one-out predictions would be trained on
+        each other's labels (see `dyadlearn.holdout.one_fit`).
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        Score of all labels together, or mean of the scores of each instance, task or fold. None
+        means that of a scorer with its own, and otherwise pooled in A and D, per instance in B, per
+        task in C.
     kernel_grid : list of dict, default=None
         Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one
         decomposition.
@@ -83,7 +90,7 @@ class SearchParameters:
     kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
-        The score of `holdout_`.
+        The score of `holdout_`, or of the same model by leave-pair-out.
     landscape_ : array of shape (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
         first; by default each kernel has its own values of alpha, and the last axis is that of
@@ -151,6 +158,11 @@ def fit_search(spec: SearchSpec, data: Training, groups: Sequence[Any]) -> Fitte
     return fitted
 
 
+def averaged(scoring: Any, average: str | None) -> Any:
+    """Return a score with an average; the score itself if none is given."""
+    return scoring if average is None else scorer(scoring).averaged(average)
+
+
 def reached(fitted: FittedSearch) -> str:
     """Return what an interrupted search has reached."""
     choice = fitted.choice
@@ -169,6 +181,7 @@ class Search(GridModel, stored=False):
     alphas: Any
     setting: str
     scoring: Any
+    average: str | None
     kernel_grid: Sequence[dict[str, Any]] | None
     cv: Any
     method: str | None
@@ -241,7 +254,7 @@ class Search(GridModel, stored=False):
         spec = SearchSpec(
             model=self._spec(),
             setting=as_setting(self.setting),
-            scoring=self.scoring,
+            scoring=averaged(self.scoring, self.average),
             alphas=alphas,
             task_alphas=task_alphas,
             kernel_grids=(_kernel_grid(grids[0]), _kernel_grid(grids[1])),
@@ -445,6 +458,7 @@ class TwoStepRidgeCV(Search):
     symmetry: str | None = field(default=None, kw_only=True)
     setting: str = field(default="B", kw_only=True)
     scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
+    average: str | None = field(default=None, kw_only=True)
     kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
     cv: Any = field(default=None, kw_only=True)
     method: str | None = field(default=None, kw_only=True)
@@ -510,6 +524,7 @@ class KroneckerRidgeCV(Search, ProcessModel):
     constants: Any = field(default=None, kw_only=True)
     setting: str = field(default="B", kw_only=True)
     scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
+    average: str | None = field(default=None, kw_only=True)
     kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
     cv: Any = field(default=None, kw_only=True)
     method: str | None = field(default=None, kw_only=True)
@@ -598,6 +613,7 @@ class PairKernelRidgeCV(Search, ProcessModel):
     constants: Any = field(default=None, kw_only=True)
     setting: str = field(default="B", kw_only=True)
     scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
+    average: str | None = field(default=None, kw_only=True)
     kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
     cv: Any = field(default=None, kw_only=True)
     method: str | None = field(default=None, kw_only=True)
@@ -652,8 +668,8 @@ class IndependentTaskRidgeCV(Search):
     Parameters
     ----------
     setting : {"A", "B"} or an alias, default="B"
-        What the model will predict. The predictions are the same in both settings, but rank metrics
-        are averaged over all cells in A and per instance in B.
+        What the model will predict. The predictions are the same in both settings, but scores are
+        pooled in A and means per instance in B.
     alpha_per_task : bool, default=False
         Whether to choose a separate regularisation for each task, by the score of its column. A
         task without a score (no labels, or all labels equal) gets the value that is best for the
@@ -697,6 +713,7 @@ class IndependentTaskRidgeCV(Search):
     alpha_per_task: bool = field(default=False, kw_only=True)
     setting: str = field(default="B", kw_only=True)
     scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
+    average: str | None = field(default=None, kw_only=True)
     kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
     cv: Any = field(default=None, kw_only=True)
     method: str | None = field(default=None, kw_only=True)

@@ -7,6 +7,7 @@ are frozen. The sides are decomposed once for each kernel, and every regularisat
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,11 +25,13 @@ from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.holdout import Problem, SolveAgain, Units
+from dyadlearn.holdout.actual import tested_labels
 from dyadlearn.holdout.folds import as_splitter, warn_of_merged_groups
+from dyadlearn.holdout.one_fit import folds_to_compare
 from dyadlearn.holdout.planning import Plan, check_method
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
-from dyadlearn.metrics import scorer
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.decomposing import Kernels, LevelSides, SideGrid, decomposed, in_pairs
@@ -39,6 +42,7 @@ from dyadlearn.models.spec import Constants, ModelSpec, PairKernelSpec, Shares
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import absorbs_weights
 from dyadlearn.selection.evaluate import baseline_scores
+from dyadlearn.selection.hold_outs import baselines_to_score
 from dyadlearn.selection.landscape import (
     Evaluated,
     Expected,
@@ -145,6 +149,14 @@ class SearchSpec(Stored):
         """Return what hold-out leaves out, and by which method."""
         return LeftOut(*groups, self.cv, self.method)
 
+    @property
+    def judge(self) -> Scorer:
+        """The score, with the average of each task where each has a regularisation."""
+        judge = scorer(self.scoring)
+        if not self.alpha_per_task or judge.is_function:
+            return judge
+        return judge.averaged("task")
+
     def has_default(self, name: str) -> bool:
         """Return whether the grid of a regularisation was not given."""
         return {"alpha": self.alphas, "task_alpha": self.task_alphas}[name] is None
@@ -207,8 +219,8 @@ class FittedChoice(FittedRidge, stored=False):
     validation: Validation
 
     @abstractmethod
-    def judge(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return the score of held-out predictions by which the parameters were chosen."""
+    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
+        """Return what baselines leave out beside the model, and the score by which it was chosen."""
 
     @property
     def held_out(self) -> Any:
@@ -219,10 +231,8 @@ class FittedChoice(FittedRidge, stored=False):
     def baselines(self) -> dict[str, float]:
         """Scores of the baselines in the setting of the search, held out in the same way as the model."""
         stored = self.validation
-        judge = self.judge(stored.setting)
-        return baseline_scores(
-            self.labels, stored.setting, stored.units, judge, symmetry=self.symmetry
-        )
+        units, judge = self.score_of_baselines()
+        return baseline_scores(self.labels, stored.setting, units, judge, symmetry=self.symmetry)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,12 +266,16 @@ class FittedSearch(FittedChoice):
         """Score by which the parameters were chosen."""
         return self.search.scoring
 
-    def judge(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return the score of held-out predictions by which the parameters were chosen."""
+    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
+        """Return what baselines leave out beside the model, and the score by which it was chosen."""
+        stored = self.validation
+        judge = self.search.judge
         if not self.search.alpha_per_task:
-            return prepared_score(self.labels, self.scoring, setting)
-        score = scorer(self.scoring).prepare_each_task(self.labels.values)
-        return lambda predictions: np.nanmean(score(predictions))
+            given = (stored.setting, stored.units, self.pairing)
+            return baselines_to_score(self.labels, judge, *given)
+        folds = folds_to_compare(self.labels, judge, stored.setting, stored.units, self.pairing)
+        score = judge.prepare_each_task(self.labels.values, folds)
+        return stored.units, lambda predictions: np.nanmean(score(predictions))
 
     @property
     def only_label(self) -> float | None:
@@ -403,7 +417,9 @@ class PosedSearch:
     def plan_of(self, number: int) -> Plan:
         """Return the hold-out plan of a problem for all its regularisations."""
         problem = self.problems[number]
-        return planned_for(problem, self.spec.setting, self.left_out, *self.grids[number])
+        return planned_for(
+            problem, self.spec.setting, self.left_out, self.spec.judge, *self.grids[number]
+        )
 
     @cached_property
     def expected(self) -> Expected:
@@ -444,12 +460,15 @@ def _run(posed: PosedSearch, of: float) -> FittedSearch:
             if scored.best == number:
                 how = scored.plan
             else:
-                how = posed.left_out.plan(fitted.problem, spec.setting)
+                n_alphas = math.prod(scored.stack.shape[1:])
+                how = posed.left_out.plan(fitted.problem, spec.setting, spec.judge, n_alphas)
             validation, labels = _validated(posed, fitted, how)
     choice = _choice(posed, scored, place)
     if scored.is_rough:
-        judge = prepared_score(fitted.labels, spec.scoring, spec.setting, labels)
-        choice = replace(choice, best_score=float(judge(validation.predictions)))
+        given = (fitted.labels, spec.judge, spec.setting)
+        folds = folds_to_compare(*given, how.units, fitted.pairing)
+        score = prepared_score(*given, labels, folds=folds)
+        choice = replace(choice, best_score=float(score(validation.predictions)))
     return fitted.extended(FittedSearch, search=spec, choice=choice, validation=validation)
 
 
@@ -520,10 +539,11 @@ def _scores_of(posed: PosedSearch, number: int, how: Plan) -> Evaluated:
     options: dict[str, Any] = {
         "search": True,
         "exhaustive": spec.exhaustive,
+        "method": spec.method,
         "progress": spec.progress,
         "of": posed.expected.n_alphas,
     }
-    return score_plan(how, spec.scoring, *posed.grids[number], **options)
+    return score_plan(how, spec.judge, *posed.grids[number], **options)
 
 
 def _best_place(
@@ -606,11 +626,12 @@ def _validated(posed: PosedSearch, fitted: FittedRidge, how: Plan) -> tuple[Vali
     """Return the held-out predictions at the chosen parameters, and the labels that have a prediction."""
     setting = how.setting
     predictions = how.held_out(fitted.problem, everywhere=True)
-    if posed.spec.cv is None:
+    if posed.spec.cv is None and not how.is_asked:
         used = Units.of_groups(fitted.labels, setting, posed.groups)
         warn_of_merged_groups(used, how.units, setting, stacklevel=caller_level())
     # Warns about labels without a prediction.
     labels = scored_labels(fitted.labels, predictions, setting, stacklevel=caller_level())
+    labels = tested_labels(labels, fitted.labels, setting, how.units)
     validation = Validation(
         setting, predictions, how.method, how.units, how.explanation, posed.groups
     )
@@ -640,7 +661,7 @@ def _run_each_task(posed: PosedSearch, of: float) -> FittedSearch:
     [problem] = posed.problems
     alphas, _ = posed.grids[0]
     [[sides]] = posed.sides
-    how = planned_for(problem, spec.setting, posed.left_out, alphas, None)
+    how = planned_for(problem, spec.setting, posed.left_out, spec.judge, alphas, None)
     interrupts = current()
     title = f"Search {spec.setting.value}"
     with Progress(len(alphas) + _FIT + _HOLDOUT, title, spec.progress, of) as bar:
@@ -701,7 +722,12 @@ class _TaskScores:
             labels = scored_labels(
                 self._how.problem.labels, held_out, self._spec.setting, quiet=True
             )
-            self._score = scorer(self._spec.scoring).prepare_each_task(labels)
+            how = self._how
+            whole = how.problem.labels
+            labels = tested_labels(labels, whole, how.setting, how.units)
+            given = (how.setting, how.units, how.problem.pairing)
+            folds = folds_to_compare(whole, self._spec.judge, *given)
+            self._score = self._spec.judge.prepare_each_task(labels, folds)
         return self._score
 
 

@@ -100,6 +100,12 @@ class Blocks(ABC):
             rows = xp.where(is_diagonal, 1.0 + rows, rows)
         return rows
 
+    def between(self, at: np.ndarray, others: np.ndarray) -> Array:
+        """Return the block (s, r) of N between some labels and others, of which none is among the former."""
+        xp = namespace(self.parts(at[:1, None]))
+        rows = self.rows(at)
+        return xp.take(rows, as_array_of(others, rows), axis=1)
+
     def whole(self) -> Array | None:
         """Return N as a matrix (n, n), or None if it takes much memory or time."""
         if self.n_labels <= _MOST_ROWS:

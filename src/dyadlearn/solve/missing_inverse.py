@@ -287,6 +287,15 @@ class MissingInverse(Inverse):
         whole = self.operators.between(asked, self.observed, hat=self.is_hat)
         return whole + self._sign * (take_rows(self.half.T, at) @ self.half)
 
+    def between(self, at: np.ndarray, others: np.ndarray) -> Array:
+        """Return the block (s, r) of N between some labels and others, of which none is among the former."""
+        asked, beside = (tuple(side[some] for side in self.observed) for some in (at, others))
+        whole = self.operators.between(asked, beside, hat=self.is_hat)
+        halves = (take_rows(self.half.T, some) for some in (at, others))
+        first, second = halves
+        block = whole + self._sign * (first @ second.T)
+        return -block if self.is_hat else block
+
     def times(self, labels: Array) -> Array:
         """Return the residual operator, or the hat, times labels (n, p)."""
         xp = namespace(labels)

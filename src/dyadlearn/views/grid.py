@@ -5,15 +5,16 @@ instances in B and over the tasks in C,
 
 .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
-so that the area under a curve is the score of `dyadlearn.evaluate`.
+so that the area under a curve is the score of `dyadlearn.evaluate`. Where ranks would compare
+predictions of different fits, curves are means over folds, beside the score of `evaluate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
@@ -22,11 +23,14 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, held_out, known_settings
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import distinct_labels, read_labels
+from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
 from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
+from dyadlearn.metrics.scorers import prepared_score
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.selection.evaluate import scoring_of
+from dyadlearn.selection.hold_outs import HoldOuts
 from dyadlearn.settings import Setting, as_setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 
@@ -221,7 +225,7 @@ class Points:
         recall; or labels and predictions.
     score : float
         Area under the curve, average precision, or R² of all points.
-    average : {"micro", "instance", "task"}
+    average : {"pooled", "instance", "task"}
         What the curve is averaged over.
     """
 
@@ -277,7 +281,13 @@ class HoldoutView:
         return {name: curve.average for name, curve in self.curves.items()}
 
 
-def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None = None) -> Points:
+def points_of(
+    kind: str,
+    Y: np.ndarray,
+    F: np.ndarray,
+    setting: Setting | None = None,
+    folds: np.ndarray | None = None,
+) -> Points:
     """Return the curve or the scatter plot of predictions.
 
     Parameters
@@ -287,6 +297,8 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         Labels, NaN if missing, and predictions.
     setting : Setting, default=None
         Setting that determines the average of a curve.
+    folds : integer array of shape (m, q), default=None
+        Folds within which predictions are ranked; the curve is the mean over them.
 
     Raises
     ------
@@ -307,28 +319,43 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         varies = distinct_labels(Y).size > 1
         score = float(r2(Y, F)) if varies else float("nan")
         predicted = np.asarray(F[observed], dtype=np.float64)
-        return Points(Y[observed], predicted, score, "micro")
-    metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
+        return Points(Y[observed], predicted, score, "pooled")
     average = as_average(None, setting)
-    score = float(metric(F))
+    judge = scorer(_RANKS[kind].scoring)
+    where = Setting.A if setting is None else setting
+    score = float(prepared_score(Labels.of_grid(Y), judge, where, folds=folds)(F))
     positive = np.nanmax(Y) == Y
-    if average == "micro":
+    if average == "pooled" and folds is None:
         return Points(*_curve(kind, positive[observed], F[observed]), score, average)
-    if average == "task":
-        positive = positive.T
-        observed = observed.T
-        F = F.T
+    curves = []
+    for part in _parts(observed, average, folds):
+        if not positive[part].all() and positive[part].any():
+            curves.append(_curve(kind, positive[part], F[part]))
     mean = np.zeros_like(_STATIONS)
-    for row in metric.rows:
-        x, y = _curve(kind, positive[row, observed[row]], F[row, observed[row]])
+    for x, y in curves:
         if kind == "roc":
             mean += np.interp(_STATIONS, x, y)
         else:  # a precision is valid up to its recall
             mean += y[np.searchsorted(x, _STATIONS)]
-    mean /= len(metric.rows)
+    mean /= len(curves)
     if kind == "roc":  # the curve rises vertically at 0
         return Points(np.append(0.0, _STATIONS), np.append(0.0, mean), score, average)
     return Points(_STATIONS, mean, score, average)
+
+
+def _parts(
+    observed: np.ndarray, average: str, folds: np.ndarray | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the positions of the cells that are ranked together: those of a row or column, within a fold."""
+    places = np.nonzero(observed)
+    codes = [places[{"instance": 0, "task": 1}[average]]] if average != "pooled" else []
+    if folds is not None:
+        codes.append(folds[places])
+    order = np.lexsort(codes)
+    keys = np.stack(codes)[:, order]
+    changes = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
+    for part in np.split(order, changes):
+        yield places[0][part], places[1][part]
 
 
 def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -367,12 +394,62 @@ def holdout_of_model(
     predictions = []
     methods: dict[str, list[str]] = {}
     for setting in wanted:
-        F, method = held_out(fitted, setting, cv)
-        predictions.append((setting.in_words, scored_labels(whole, F, setting), F, setting))
+        shown = _shown(fitted, setting, kind, cv)
+        predictions.append(shown.named(setting.in_words))
+        method = shown.method
         if method != "exact leave-one-out":  # readers expect this one
             methods.setdefault(method, []).append(setting.value)
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
     return _compared(whole.values, predictions, kind, note)
+
+
+class _Shown(NamedTuple):
+    """Held-out predictions of a curve or a scatter plot.
+
+    Attributes
+    ----------
+    labels, predictions : arrays of shape (m, q)
+    setting : Setting
+    method : str
+    folds : integer array of shape (m, q), or None
+        Folds within which predictions are ranked.
+    score : float or None
+        Score by leave-pair-out; None means that of the predictions.
+    """
+
+    labels: Any
+    predictions: np.ndarray
+    setting: Setting
+    method: str
+    folds: np.ndarray | None = None
+    score: float | None = None
+
+    def named(self, name: str) -> Any:
+        """Return what is drawn under a name."""
+        return name, self.labels, self.predictions, self.setting, self.folds, self.score
+
+
+def _shown(fitted: Fitted, setting: Setting, kind: str, cv: int | None) -> _Shown:
+    """Return the held-out predictions of a setting, those of larger folds where ranks compare them."""
+    whole = fitted.labels.dense()
+    metric = _RANKS.get(kind)
+    if metric is None and kind == "auto" and is_binary(whole.values):
+        metric = RocAuc
+    if metric is None:
+        F, method = held_out(fitted, setting, cv)
+        return _Shown(scored_labels(whole, F, setting), F, setting, method)
+    how = {"cv": cv, "method": None, "groups": None, "task_groups": None, "exact": True}
+    judge = scorer(metric.scoring)
+    hold_outs = HoldOuts(fitted, setting, how)
+    held = hold_outs.of(judge)
+    score = None if held.pairs is None else held.score(held.targets).score
+    drawn = held if held.pairs is None else hold_outs.of(judge, pairs=False)
+    folds = None
+    if drawn.folds is not None:
+        folds = to_numpy(fitted.labels.spread(drawn.folds.astype(np.float64), -1.0))
+    F = to_numpy(fitted.labels.spread(drawn.held_out.predictions))
+    labels = to_numpy(fitted.labels.spread(drawn.targets))
+    return _Shown(labels, F, setting, held.method, folds, score)
 
 
 def holdout_of_predictions(
@@ -394,13 +471,13 @@ def holdout_of_predictions(
             raise ValueError(
                 f"F must be one grid of predictions, or a dict of them, found a stack {shape}."
             )
-        predictions.append((str(name), grid.values, to_numpy(stack)[0], chosen))
+        predictions.append((str(name), grid.values, to_numpy(stack)[0], chosen, None, None))
     return _compared(grid.values, predictions, kind)
 
 
 def _compared(
     labels: Any,
-    predictions: Sequence[tuple[str, Any, np.ndarray, Setting | None]],
+    predictions: Sequence[tuple[Any, ...]],
     kind: str,
     note: str = "",
 ) -> HoldoutView:
@@ -413,13 +490,14 @@ def _compared(
     if kind == "auto":
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
-    for name, scored_values, F, setting in predictions:
+    for name, scored_values, F, setting, folds, score in predictions:
         scored = np.asarray(to_numpy(scored_values), dtype=np.float64)
         if np.isnan(F[~np.isnan(scored)]).any():
             raise ValueError(
                 f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."
             )
-        curves[name] = points_of(kind, scored, F, setting)
+        curve = points_of(kind, scored, F, setting, folds)
+        curves[name] = curve if score is None or kind == "scatter" else replace(curve, score=score)
     if kind == "scatter":
         share = float("nan")
     else:

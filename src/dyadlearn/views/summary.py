@@ -210,8 +210,18 @@ class Summary:
             setting = result.setting
             # A curve is undefined if no row has labels of both values.
             with suppress(ValueError):
-                points[setting] = points_of(kind, result.labels, result.predictions, setting)
+                points[setting] = self._points_of(kind, result)
         return points
+
+    @staticmethod
+    def _points_of(kind: str, result: SettingScore) -> Points:
+        """Return the curve or scatter plot of a setting, with the score of the page if it is the same."""
+        assert result.labels is not None
+        assert result.predictions is not None
+        folds = None if kind == "scatter" else result.folds
+        points = points_of(kind, result.labels, result.predictions, result.setting, folds)
+        is_same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
+        return replace(points, score=result.score) if result.judge.name == is_same else points
 
     def levels(self) -> list[float]:
         """Return the levels of the loss that all maps share; empty without a map."""

@@ -1,0 +1,445 @@
+r"""Leave-pair-out: the share of pairs of labels in the right order, each by the model without both labels.
+
+The area under the ROC curve and the concordance index compare two labels at a time. With the
+inverse N of the system of the observed labels, and :math:`\mathbf{o}_i = \sum_{l \ne i} N_{il} y_l`,
+the model that was fitted without the labels i and j predicts
+
+.. math:: \begin{pmatrix} f_i \\ f_j \end{pmatrix} =
+          -\begin{pmatrix} N_{ii} & N_{ij} \\ N_{ij} & N_{jj} \end{pmatrix}^{-1}
+          \begin{pmatrix} o_i - N_{ij} y_j \\ o_j - N_{ij} y_i \end{pmatrix} ,
+
+so that all pairs take one inverse and a few operations each (Airola, Pahikkala, Waegeman, De Baets
+and Salakoski 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dyadlearn._array import Array, namespace, to_numpy
+from dyadlearn._memory import fits_in_memory
+from dyadlearn.holdout.planning import Cost, is_affordable
+from dyadlearn.holdout.units import Problem
+from dyadlearn.labels import Labels, distinct_labels
+from dyadlearn.metrics import Scorer
+from dyadlearn.pairing.base import Coupled, operators_of
+from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
+from dyadlearn.pairing.remembering import last_inverse
+from dyadlearn.settings import Setting
+from dyadlearn.solve.inverse import Inverse
+
+# Numbers of a block of pairs: eight arrays of it are in memory.
+_BLOCK_NUMBERS = 2**20
+# Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
+_SAMPLED = 4096
+_SAMPLED_IN_SEARCH = 512
+# Most comparisons that are kept for resampling.
+_MOST_KEPT = 2**24
+# Operations for each pair, relative to a multiplication in a matrix product.
+_OF_A_PAIR = 30.0
+# Least determinant of a pair, relative to the product of its diagonal, that keeps its digits.
+_LEAST = 1e-6
+
+
+class PairScore(NamedTuple):
+    """Score of pairs of labels.
+
+    Attributes
+    ----------
+    score : float
+        Mean over the rows that have pairs.
+    n_undefined, n_parts : int
+        Number of rows without pairs of different labels, and of all rows.
+    """
+
+    score: float
+    n_undefined: int
+    n_parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairsOut:
+    """Plan to compare each two labels by the model without both, in setting A.
+
+    Attributes
+    ----------
+    problem : Problem
+    judge : Scorer
+        The area under the ROC curve, or the concordance index.
+    route : Route
+        The inverse of the observed labels.
+    n_sampled : int, default=0
+        Number of random pairs of rows of a complete grid, whose labels are compared with each
+        other; 0 means that all labels are compared.
+    """
+
+    problem: Problem
+    judge: Scorer
+    route: Route
+    n_sampled: int = 0
+    # What inverses of other regularisations share.
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def method(self) -> str:
+        """Description for a column of a table."""
+        return "leave-pair-out, sampled" if self.n_sampled else "exact leave-pair-out"
+
+    @classmethod
+    def of(cls, problem: Problem, judge: Scorer, n_alphas: int = 1) -> Self | None:
+        """Return the plan; None if the score is none of pairs, or if there is no inverse that is affordable."""
+        pairing = problem.pairing
+        if not judge.counts_pairs or pairing.symmetry or problem.labels.size < 3:
+            return None
+        labels = problem.labels
+        if labels.is_full and isinstance(pairing, Coupled):
+            return cls._of_grid(problem, judge, n_alphas)
+        units = [np.arange(labels.size)]
+        offered = []
+        for route in routes(pairing, labels, Setting.A, units, n_alphas):
+            work = route.work + _pair_work(route, labels)
+            is_cheap = is_affordable(work, labels, n_alphas)
+            if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
+                offered.append((work, route))
+        if not offered:
+            return None
+        return cls(problem, judge, min(offered, key=lambda each: each[0])[1])
+
+    @classmethod
+    def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:
+        """Return the plan for complete labels, which compares a sample if all pairs cost too much."""
+        labels = problem.labels
+        m, q = labels.shape
+        k, r = problem.pairing.ranks
+        work = float(min(m, q)) * m * k * r + 4.0 * m * q * (k + r)
+        route = Route("missing", "closed form of a complete grid", work, 8.0 * m * q)
+        if is_affordable(work + _pair_work(route, labels), labels, n_alphas):
+            return cls(problem, judge, route)
+        if judge.average_in(Setting.A) != "pooled":
+            return None
+        n_sampled = _SAMPLED if n_alphas == 1 else _SAMPLED_IN_SEARCH
+        of_row = _n_chosen(labels) / max(m, q)
+        of_one = float(k) * r + of_row * min(m, q) * (min(k, r) + _OF_A_PAIR)
+        if not is_affordable(work + n_sampled * of_one, labels, n_alphas):
+            return None
+        return cls(problem, judge, route, n_sampled)
+
+    @property
+    def cost(self) -> Cost:
+        """Estimated cost for one regularisation."""
+        labels = self.problem.labels
+        work = self.route.work + _pair_work(self.route, labels)
+        return Cost(work, bytes_of(self.route, labels) + 64.0 * _BLOCK_NUMBERS)
+
+    @property
+    def explanation(self) -> str:
+        """Method and reason in one line."""
+        return f"{self.method}: each two labels by the model without both"
+
+    def score(self, targets: Array | None = None, problem: Problem | None = None) -> PairScore:
+        """Return the score of pairs of labels.
+
+        Parameters
+        ----------
+        targets : array of the shape of the labels' values, default=None
+            Labels to compare, NaN for others, which are trained on; None means all.
+        problem : Problem, default=None
+            The same problem with another regularisation or other labels; None is that of the plan.
+
+        Raises
+        ------
+        LeverageError
+            If the model fits two labels exactly, whatever they are.
+        ValueError
+            If no row has two different labels.
+        """
+        problem = self.problem if problem is None else problem
+        labels = problem.labels
+        won = []
+        for outcomes in self._outcomes(targets, problem):
+            count = 0.0
+            total = 0.0
+            for block in outcomes:
+                count += float(block.wins[block.differ].sum())
+                total += float(np.count_nonzero(block.differ))
+            if total:
+                won.append(count / total)
+        average = self.judge.average_in(Setting.A)
+        n_parts = {"instance": labels.shape[0], "task": labels.shape[1]}.get(average, 1)
+        if not won:
+            raise ValueError(
+                f"{self.judge.name} is undefined here: no two labels to compare differ. Give such "
+                f"labels, or use another metric."
+            )
+        return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
+
+    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
+        """Yield the comparisons of each row that is compared by itself, in blocks."""
+        labels = problem.labels
+        need = bytes_of(self.route, labels)
+        compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
+        inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
+        pairs = _Pairs.of(inverse, problem)
+        values = to_numpy(labels.values if targets is None else targets)[labels.observed]
+        if self.n_sampled:
+            yield pairs.sampled(labels, values, self.n_sampled)
+            return
+        average = self.judge.average_in(Setting.A)
+        for members in _rows(labels, average, ~np.isnan(values)):
+            yield pairs.compared(members, values)
+
+    def resampled(
+        self, targets: Array, draws: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> np.ndarray | None:
+        """Return the scores of rows and columns that are drawn with replacement; None if there are too many pairs.
+
+        Parameters
+        ----------
+        targets : array of the shape of the labels' values
+            Labels to compare.
+        draws : iterable of (integer array, integer array)
+            Positions of the drawn rows and columns.
+
+        Returns
+        -------
+        array of shape (number of draws,)
+            NaN where no two labels differ.
+        """
+        labels = self.problem.labels
+        n_kept = _n_chosen(labels) * labels.size
+        if self.n_sampled:
+            n_kept = self.n_sampled * _n_chosen(labels) / max(labels.shape) * min(labels.shape)
+        if n_kept > _MOST_KEPT:
+            return None
+        rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
+        axis = {"instance": 0, "task": 1}.get(self.judge.average_in(Setting.A))
+        scores = []
+        for drawn in draws:
+            counts = [
+                np.bincount(of_side, minlength=size).astype(np.float64)
+                for of_side, size in zip(drawn, labels.shape, strict=True)
+            ]
+            weights = counts[0][labels.places[0]] * counts[1][labels.places[1]]
+            means = []
+            for blocks in rows:
+                won = sum(block.weighted(block.wins, weights) for block in blocks)
+                total = sum(block.weighted(block.differ, weights) for block in blocks)
+                if total:
+                    of_row = 1.0 if axis is None else counts[axis][blocks[0].row(labels, axis)]
+                    means.append((won / total, of_row))
+            of_rows = np.asarray(means, dtype=np.float64).reshape(-1, 2)
+            is_scored = bool(of_rows[:, 1].sum() > 0)
+            mean = np.average(of_rows[:, 0], weights=of_rows[:, 1]) if is_scored else np.nan
+            scores.append(mean)
+        return np.asarray(scores)
+
+
+class _Outcomes(NamedTuple):
+    """Comparisons of some labels with others.
+
+    Attributes
+    ----------
+    first, second : integer arrays of shape (s,) and (r,)
+        Positions among the observed labels.
+    wins : array of shape (s, r)
+        1 for two labels in the right order, 0.5 for a tie, else 0; 0 for equal labels.
+    differ : boolean array of shape (s, r)
+        Whether the labels differ.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    wins: np.ndarray
+    differ: np.ndarray
+
+    def weighted(self, values: np.ndarray, weights: np.ndarray) -> float:
+        """Return the sum of values (s, r), each times the weights of both labels."""
+        return float(weights[self.first] @ values.astype(np.float64) @ weights[self.second])
+
+    def row(self, labels: Labels, axis: int) -> int:
+        """Return the instance or the task of the labels."""
+        return int(labels.places[axis][self.first[0]])
+
+
+def _n_chosen(labels: Labels) -> float:
+    """Return the number of labels that are compared with all others: those of the rarer of two values, or all."""
+    values = distinct_labels(labels.values)
+    if values.size != 2:
+        return float(labels.size)
+    observed = to_numpy(labels.values)[labels.observed]
+    n_high = float(np.count_nonzero(observed == values[1]))
+    return min(n_high, labels.size - n_high)
+
+
+def _pair_work(route: Route, labels: Labels) -> float:
+    """Return the multiplications to compare all pairs of labels, given the inverse."""
+    n = float(labels.size)
+    chosen = _n_chosen(labels)
+    m, q = labels.shape
+    of_row = {"cells": 1.0, "missing": float(m + q + m * q - n)}.get(route.name, n)
+    return chosen * n * (of_row + _OF_A_PAIR)
+
+
+def _rows(labels: Labels, average: str, scored: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the positions, among the observed labels, of those that are compared with each other."""
+    places = np.flatnonzero(scored)
+    axis = {"instance": 0, "task": 1}.get(average)
+    if axis is None or not places.size:
+        yield places
+        return
+    codes = labels.places[axis][places]
+    order = np.argsort(codes, kind="stable")
+    yield from np.split(places[order], np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The inverse of the observed labels, and what it needs of each label to leave pairs out.
+
+    Attributes
+    ----------
+    inverse : Inverse
+    centred : array of shape (n, 1)
+        Labels minus the shift.
+    labels, others, diagonal, root, predictions : arrays of shape (n,)
+        Labels minus the shift, times the root of their weights; the sums o; the diagonal of N; the
+        root of the weights; and the leave-one-out predictions.
+    level : float
+        Rounding error of a sum that is zero.
+    """
+
+    inverse: Inverse
+    centred: Array
+    labels: np.ndarray
+    others: np.ndarray
+    diagonal: np.ndarray
+    root: np.ndarray
+    predictions: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, inverse: Inverse, problem: Problem) -> Self:
+        """Return the pairs of a problem."""
+        listed = problem.labels.listed()
+        shift = operators_of(problem.pairing).shift_of(listed.values)
+        xp = namespace(listed.values)
+        root = xp.ones_like(listed.values) if inverse.root is None else inverse.root
+        centred = (listed.values - shift)[:, None]
+        y = centred * root[:, None]
+        singles = np.arange(inverse.n_labels)[:, None]
+        parts = inverse.parts(singles)
+        image = inverse.times(y)
+        others = inverse.sums(singles, singles[:, 0], y, image, parts)[:, 0, 0]
+        diagonal = inverse.blocks(parts)[:, 0, 0]
+        # This raises for labels that are fitted exactly.
+        held_out = inverse.leave_out(centred)[:, 0] + shift
+        level = float(to_numpy(inverse.level(y)).reshape(-1)[0])
+        return cls(
+            inverse=inverse,
+            centred=centred,
+            labels=to_numpy(y[:, 0]),
+            others=to_numpy(others),
+            diagonal=to_numpy(diagonal),
+            root=to_numpy(root),
+            predictions=to_numpy(held_out),
+            level=level,
+        )
+
+    def compared(self, members: np.ndarray, values: np.ndarray) -> Iterator[_Outcomes]:
+        """Yield the comparisons of some labels, in blocks.
+
+        Parameters
+        ----------
+        members : integer array of shape (r,)
+            Labels that are compared.
+        values : array of shape (n,)
+            Labels that say which is higher.
+        """
+        of_members = values[members]
+        if members.size < 2 or (of_members == of_members[0]).all():
+            return
+        width = self.tie_width(members)
+        first = _rarer(members, of_members)
+        second = members if first.size == members.size else np.setdiff1d(members, first)
+        step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
+        for start in range(0, first.size, step):
+            yield self._outcomes(first[start : start + step], second, values, width)
+
+    def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
+        """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
+
+        The pairs are the same in every call, and each row is in as many as any other, give or take
+        one.
+        """
+        axis = int(labels.shape[1] > labels.shape[0])
+        scored = np.flatnonzero(~np.isnan(values))
+        is_first = np.zeros(values.size, dtype=bool)
+        is_first[_rarer(scored, values[scored])] = True
+        codes = labels.places[axis][scored]
+        order = np.argsort(codes, kind="stable")
+        rows = np.split(scored[order], np.flatnonzero(np.diff(codes[order])) + 1)
+        width = self.tie_width(scored)
+        random = np.random.RandomState(0)
+        while n_sampled > 0:
+            places = random.permutation(len(rows))
+            pairs = list(zip(places, np.roll(places, 1), strict=True))[:n_sampled]
+            n_sampled -= len(pairs)
+            for one, other in pairs:
+                first = rows[one][is_first[rows[one]]]
+                if first.size:
+                    yield self._outcomes(first, rows[other], values, width)
+
+    def _outcomes(
+        self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float
+    ) -> _Outcomes:
+        """Return the comparisons of some labels with others."""
+        gap = self._gaps(at, second)
+        sign = np.sign(values[at][:, None] - values[second][None, :])
+        wins = np.where(np.abs(gap) <= width, 0.5, gap * sign > 0)
+        differ = sign != 0
+        return _Outcomes(at, second, np.where(differ, wins, 0.0).astype(np.float32), differ)
+
+    def tie_width(self, members: np.ndarray) -> float:
+        """Return the largest difference of two predictions that tie, as for held-out predictions."""
+        return float(np.finfo(np.float64).eps ** 0.75 * np.abs(self.predictions[members]).max())
+
+    def _gaps(self, at: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the predictions of some labels (s,) minus those of others (r,), each pair left out, (s, r)."""
+        between = to_numpy(self.inverse.between(at, others))
+        diagonal = self.diagonal[at][:, None]
+        other_diagonal = self.diagonal[others][None, :]
+        right = self._settled(self.others[at][:, None] - between * self.labels[others][None, :])
+        left = self._settled(self.others[others][None, :] - between * self.labels[at][:, None])
+        product = diagonal * other_diagonal
+        determinant = product - between * between
+        # A label with itself, which is no pair.
+        is_itself = at[:, None] == others[None, :]
+        is_near = (determinant <= _LEAST * product) & ~is_itself
+        determinant = np.where(is_itself | is_near, 1.0, determinant)
+        first = (between * left - other_diagonal * right) / determinant
+        second = (between * right - diagonal * left) / determinant
+        gaps = first / self.root[at][:, None] - second / self.root[others][None, :]
+        for row, column in np.argwhere(is_near):
+            pair = np.array([at[row], others[column]])
+            alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
+            gaps[row, column] = alone[0] - alone[1]
+        return np.asarray(gaps)
+
+    def _settled(self, sums: np.ndarray) -> np.ndarray:
+        """Return sums with those that are rounding set to zero."""
+        return np.where(np.abs(sums) <= self.level, 0.0, sums)
+
+
+def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the members with the rarer of two values, or all members if there are more values."""
+    distinct = np.unique(values)
+    if distinct.size != 2:
+        return members
+    is_high = values == distinct[1]
+    is_rarer = is_high if 2 * np.count_nonzero(is_high) <= members.size else ~is_high
+    return np.asarray(members[is_rarer])

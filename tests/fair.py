@@ -1,0 +1,83 @@
+"""Scores of predictions that were not trained on each other's labels, computed by loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dyadlearn.metrics import scorer
+from dyadlearn.selection import SettingKFold
+
+__all__ = ["fold_numbers", "held_out_in_folds", "pairs_in_order", "score_in_folds"]
+
+
+def fold_numbers(setting: str, n_folds: int, shape: tuple[int, int]) -> np.ndarray:
+    """Return the number of the fold of each cell (m, q); in setting D that of its block."""
+    numbers = np.full(shape, -1)
+    splits = SettingKFold(setting, n_folds, random_state=0).split_grid(*shape)
+    for number, (_, test) in enumerate(splits):
+        numbers[test] = number
+    return numbers
+
+
+def held_out_in_folds(model: Any, setting: str, n_folds: int) -> np.ndarray:
+    """Return the exact held-out predictions (m, q) of a fitted model in the folds of `fold_numbers`."""
+    shape = model.fitted_.labels.shape
+    if setting == "A":
+        return model.holdout("A", cells=fold_numbers("A", n_folds, shape))
+    units = SettingKFold(setting, n_folds, random_state=0).units(model.fitted_.labels)
+    names = ("groups", "task_groups")
+    given = zip(names, units.sides, strict=True)
+    groups = {name: codes for name, codes in given if codes is not None}
+    return model.holdout(setting, **groups)
+
+
+def score_in_folds(
+    Y: np.ndarray, F: np.ndarray, numbers: np.ndarray, scoring: Any, average: str
+) -> tuple[float, int]:
+    """Return the mean over rows of the mean over folds of a score, and the number of parts without one."""
+    rows = {"instance": list(range(len(Y))), "task": list(range(Y.shape[1]))}.get(average, [0])
+    means = []
+    n_undefined = 0
+    for row in rows:
+        is_row = np.zeros(Y.shape, dtype=bool)
+        if average == "instance":
+            is_row[row] = True
+        elif average == "task":
+            is_row[:, row] = True
+        else:
+            is_row[:] = True
+        scores = []
+        for number in np.unique(numbers[is_row & ~np.isnan(Y)]):
+            part = is_row & (numbers == number) & ~np.isnan(Y)
+            if np.unique(Y[part]).size < 2:
+                n_undefined += 1
+                continue
+            judge = scorer(scoring, average="pooled")
+            scores.append(judge(Y[part], F[part], tie_tolerance=None))
+        if scores:
+            means.append(np.mean(scores))
+    return float(np.mean(means)), n_undefined
+
+
+def pairs_in_order(model: Any, Y: np.ndarray, average: str = "pooled") -> float:
+    """Return the share of pairs of labels in the right order, each pair hidden and the model fitted again."""
+    params = model.get_params()
+    tasks = model.fitted_.sides[1].features if len(model.fitted_.sides) > 1 else None
+    won: dict[int, list[float]] = {}
+    cells = [tuple(cell) for cell in np.argwhere(~np.isnan(Y))]
+    for place, first in enumerate(cells):
+        for other in cells[:place]:
+            axis = {"instance": 0, "task": 1}.get(average)
+            if Y[first] == Y[other] or (axis is not None and first[axis] != other[axis]):
+                continue
+            hidden = Y.copy()
+            hidden[first] = hidden[other] = np.nan
+            again = type(model)(**params).fit(model.fitted_.sides[0].features, hidden, tasks=tasks)
+            F = again.fitted_.completed
+            gap = (F[first] - F[other]) * np.sign(Y[first] - Y[other])
+            is_tie = abs(gap) <= 1e-9 * max(abs(F[first]), abs(F[other]))
+            row = 0 if axis is None else int(first[axis])
+            won.setdefault(row, []).append(0.5 if is_tie else float(gap > 0))
+    return float(np.mean([np.mean(wins) for wins in won.values()]))

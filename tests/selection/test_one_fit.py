@@ -1,0 +1,420 @@
+"""Rankings and correlations compare no two predictions that were trained on each other's labels.
+
+Without signal, the area under the ROC curve is 0.5 and a correlation 0, whatever the model. That is
+exact if all orders of the labels are averaged, so no test here depends on chance but the last ones.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import problems
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+    landscape,
+    nested_score,
+)
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.holdout import planning
+from dyadlearn.holdout.pairs_out import PairsOut
+from dyadlearn.metrics import pearson, roc_auc, scorer
+from fair import fold_numbers, held_out_in_folds, pairs_in_order, score_in_folds
+from listed import listed
+
+__all__ = ["listed"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+
+
+def model_of(name, alpha, fit_intercept):
+    params = {**RBF, "fit_intercept": fit_intercept}
+    if name == "two-step":
+        return TwoStepRidge(alpha, alpha, **params)
+    return KroneckerRidge(alpha, **params)
+
+
+# --- labels without signal ---------------------------------------------------------------------
+
+
+def all_orders(shape, n_positive):
+    """Yield all binary grids with some positives."""
+    size = shape[0] * shape[1]
+    for chosen in combinations(range(size), n_positive):
+        Y = np.zeros(size)
+        Y[list(chosen)] = 1.0
+        yield Y.reshape(shape)
+
+
+def mean_excess(model, X, T, setting, scoring, average):
+    """Return the mean difference from chance over all orders of the labels that have a score."""
+    level = 0.5 if scoring == "roc_auc" else 0.0
+    found = []
+    for Y in all_orders((len(X), len(T)), 3):
+        model.fit(X, Y, tasks=T)
+        given = {"scoring": [scoring], "average": average, "error_score": np.nan}
+        found += evaluate(model, setting, **given)["score"]
+    assert np.isfinite(found).sum() > 50
+    return np.nanmean(found) - level
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("setting", "scoring", "average"),
+    [
+        ("A", "roc_auc", "pooled"),
+        ("A", "pearson", "pooled"),
+        ("B", "roc_auc", "task"),
+        ("B", "roc_auc", "instance"),
+        ("C", "pearson", "instance"),
+        ("D", "pearson", "pooled"),
+        ("D", "roc_auc", "instance"),
+    ],
+)
+def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
+    if not fit_intercept and (scoring, average) == ("roc_auc", "pooled"):
+        pytest.skip("pooled rankings without an intercept are left as they are")
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    model = model_of("two-step" if setting in "AB" else "kronecker", 10.0, fit_intercept)
+    assert_allclose(mean_excess(model, X, T, setting, scoring, average), 0.0, atol=1e-9)
+
+
+def test_leave_one_out_has_a_score_without_signal():
+    """What is compared instead is needed: predictions of different fits are far below chance."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    areas = []
+    for Y in all_orders((4, 3), 3):
+        model = model_of("two-step", 10.0, True).fit(X, Y, tasks=T)
+        areas.append(roc_auc(Y, model.holdout("A"), tie_tolerance=None))
+    assert np.mean(areas) < 0.1
+
+
+def bias_on_noise(name, alpha, fit_intercept, *, repetitions, settings="AD"):
+    rng = np.random.default_rng(1)
+    excess = {}
+    for _ in range(repetitions):
+        X, T = rng.normal(size=(30, 4)), rng.normal(size=(20, 3))
+        Y = (rng.random((30, 20)) < 0.4).astype(float)
+        model = model_of(name, alpha, fit_intercept).fit(X, Y, tasks=T)
+        table = evaluate(model, settings, scoring="roc_auc")
+        for setting, area in zip(table["setting"], table["roc_auc"], strict=True):
+            excess.setdefault(setting, []).append(area - 0.5)
+    return {setting: float(np.mean(values)) for setting, values in excess.items()}
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("two-step", 1000.0), ("kronecker", 100.0)])
+def test_pooled_areas_without_an_intercept_are_nearly_at_chance(name, alpha):
+    bias = bias_on_noise(name, alpha, False, repetitions=80)
+    assert max(map(abs, bias.values())) <= 0.01, bias
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("name", ["two-step", "kronecker"])
+def test_noise_has_no_area(name, alpha, fit_intercept):
+    bias = bias_on_noise(name, alpha, fit_intercept, repetitions=400, settings="ABCD")
+    assert max(map(abs, bias.values())) <= 0.01, bias
+
+
+# --- leave-pair-out ------------------------------------------------------------------------------
+
+
+def small(seed=0, missing=0.0, binary=True):
+    X, Y, T = problems.data(5, 4, seed=seed, missing=missing)
+    return X, np.where(np.isnan(Y), np.nan, Y > 0) if binary else Y, T
+
+
+@pytest.mark.parametrize("average", ["pooled", "instance", "task"])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        TwoStepRidge(0.5, 0.5, **RBF),
+        TwoStepRidge(1e4, 1e4, **RBF, fit_intercept=False),
+        KroneckerRidge(1e-6, **RBF),
+        KroneckerRidge(1e4, **RBF),
+        PairKernelRidge(0.1, **RBF),
+    ],
+)
+def test_pairs_are_those_of_models_fitted_again(model, missing, average):
+    X, Y, T = small(missing=missing)
+    model.set_params(tol=1e-13).fit(X, Y, tasks=T)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc", average=average))
+    assert_allclose(plan.score().score, pairs_in_order(model, Y, average), rtol=1e-12)
+
+
+def test_pairs_of_real_labels():
+    X, Y, T = small(binary=False)
+    Y = np.round(Y, 1)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    found = evaluate(model, "A", scoring="concordance_index")
+    assert found["method"] == ["exact leave-pair-out"]
+    assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)], rtol=1e-12)
+
+
+def stored(Y):
+    """Return the observed labels as a sparse matrix."""
+    observed = ~np.isnan(Y)
+    return sparse.csr_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
+
+
+@pytest.mark.usefixtures("listed")
+def test_weighted_labels_and_lists_leave_pairs_out():
+    X, Y, T = small(missing=0.2)
+    observed = ~np.isnan(Y)
+    grid = KroneckerRidge(0.5, **RBF).fit(X, Y, tasks=T)
+    pairs = KroneckerRidge(0.5, **RBF).fit(X, stored(Y), tasks=T)
+    assert pairs.fitted_.labels.grid is None
+    areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
+    assert_allclose(*areas)
+    weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
+    weighted = KroneckerRidge(0.5, **RBF).fit(X, Y, tasks=T, sample_weight=weights)
+    plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
+    cells = [tuple(cell) for cell in np.argwhere(observed)]
+    won = []
+    for place, first in enumerate(cells):
+        for other in cells[:place]:
+            if Y[first] == Y[other]:
+                continue
+            hidden = Y.copy()
+            hidden[first] = hidden[other] = np.nan
+            again = KroneckerRidge(0.5, **RBF, tol=1e-12)
+            F = again.fit(X, hidden, tasks=T, sample_weight=weights).fitted_.completed
+            won.append((F[first] > F[other]) == (Y[first] > Y[other]))
+    assert_allclose(plan.score().score, np.mean(won), rtol=1e-12)
+
+
+def test_equal_predictions_tie():
+    X, Y, T = small()
+    model = TwoStepRidge(1e12, 1e12, **RBF).fit(X, Y, tasks=T)  # the mean of the other labels
+    assert_allclose(evaluate(model, "A", scoring="roc_auc")["roc_auc"], [0.5])
+    assert roc_auc(Y, model.holdout("A"), tie_tolerance=None) < 0.1
+
+
+def test_equal_rows_determine_each_other():
+    X, Y, T = small()
+    X = X[[0, 0, 1, 2, 3]]
+    model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, tasks=T)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
+    assert_allclose(plan.score().score, pairs_in_order(model, Y), atol=0.02)
+
+
+def test_labels_that_are_fitted_exactly():
+    _, Y, _ = small()
+    model = KroneckerRidge(0.0, fit_intercept=False)
+    model.fit(np.eye(5)[:, :4], Y, tasks=np.eye(4))
+    with pytest.raises(LeverageError):
+        evaluate(model, "A", scoring=scorer("roc_auc", average="task"))
+
+
+# --- within folds --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "average", "n_folds"),
+    [
+        ("A", "pooled", 10),
+        ("B", "task", 2),
+        ("B", "pooled", 10),
+        ("C", "instance", 2),
+        ("D", "pooled", 4),
+    ],
+)
+@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 0.5, **RBF), KroneckerRidge(0.5, **RBF)])
+def test_correlations_are_those_within_exact_folds(model, setting, average, n_folds):
+    X, Y, T = problems.data(20, 20 if setting == "C" else 10, seed=1)
+    model.fit(X, Y, tasks=T)
+    result = evaluate(model, setting, scoring="pearson", average=average).results[0]
+    F = held_out_in_folds(model, setting, n_folds)
+    numbers = fold_numbers(setting, n_folds, Y.shape)
+    expected, _ = score_in_folds(Y, F, numbers, "pearson", average)
+    assert result.method == "exact leave-fold-out"
+    assert_allclose(result.predictions, F)
+    assert_allclose(result.score, expected, rtol=1e-10)
+
+
+def test_folds_without_both_classes_are_counted():
+    X, Y, T = problems.data(20, 10, seed=1)
+    Y = (np.quantile(Y, 0.95) < Y).astype(float)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    scores = evaluate(model, "D", scoring="average_precision")
+    F = held_out_in_folds(model, "D", 4)
+    found, n_undefined = score_in_folds(
+        Y, F, fold_numbers("D", 4, Y.shape), "average_precision", "pooled"
+    )
+    assert n_undefined > 0
+    assert scores["undefined"] == [n_undefined]
+    assert_allclose(scores["average_precision"], [found])
+    assert f"undefined for {n_undefined} of 16 folds" in scores.notes[-1]
+
+
+def test_given_folds_and_groups_are_kept():
+    X, Y, T = problems.data(24, 6, seed=2)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    given = {"scoring": "spearman", "average": "task"}
+    result = evaluate(model, "B", cv=3, **given).results[0]
+    F = held_out_in_folds(model, "B", 3)
+    numbers = fold_numbers("B", 3, Y.shape)
+    assert_allclose(result.score, score_in_folds(Y, F, numbers, "spearman", "task")[0])
+    groups = np.arange(24) // 3
+    grouped = evaluate(model, "B", groups=groups, **given).results[0]
+    assert grouped.method == "8 groups in 2 folds, exact"
+    assert all(np.unique(grouped.folds[groups == group]).size == 1 for group in range(8))
+
+
+def test_scores_of_one_fit_stay_as_they_are():
+    X, Y, T = problems.data(12, 9, seed=3)
+    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    for setting, average in (("B", "instance"), ("C", "task"), ("D", "instance"), ("D", "task")):
+        table = evaluate(model, setting, scoring="pearson", average=average)
+        assert table["method"] == ["exact leave-one-out"]
+        expected = pearson(Y, model.holdout(setting), average=average, tie_tolerance=None)
+        assert_allclose(table["pearson"], [expected])
+    network = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X[:9], Y[:9] + Y[:9].T)
+    assert evaluate(network, "AD", scoring="pearson")["method"] == ["exact leave-one-out"] * 2
+
+
+def test_folds_where_pairs_cost_too_much(monkeypatch):
+    X, Y, T = problems.data(20, 10, seed=1)
+    model = KroneckerRidge(0.5, **RBF).fit(X, (Y > 0).astype(float), tasks=T)
+    assert evaluate(model, "A")["method"] == ["exact leave-pair-out"]
+    assert evaluate(model, "A", cv=4)["method"] == ["exact leave-fold-out"]
+    assert evaluate(model, "A", method="folds")["method"] == ["5 folds, refitted"]
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
+    assert evaluate(model, "A")["method"] == ["exact leave-fold-out"]
+
+
+# --- searches ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("Search", "setting", "scoring", "average"),
+    [
+        (TwoStepRidgeCV, "A", "roc_auc", None),
+        (KroneckerRidgeCV, "A", "concordance_index", "task"),
+        (TwoStepRidgeCV, "B", "pearson", "task"),
+        (KroneckerRidgeCV, "D", "roc_auc", None),
+        (IndependentTaskRidgeCV, "B", "pearson", "fold"),
+    ],
+)
+def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
+    X, Y, T = problems.data(14, 8, seed=4)
+    Y = (Y > 0).astype(float)
+    params = {"setting": setting, "scoring": scoring, "average": average}
+    grids = {"task_alphas": [0.1, 10.0]} if Search is TwoStepRidgeCV else {}
+    search = Search([0.01, 1.0, 100.0], **grids, **params).fit(X, Y, tasks=T)
+    assert_allclose(evaluate(search, setting).results[0].score, search.best_score_, rtol=1e-10)
+    assert_allclose(search.best_score_, search.landscape_.max())
+    given = {"alphas": search.alphas_, "scoring": scoring, "average": average}
+    if Search is TwoStepRidgeCV:
+        given["task_alphas"] = search.task_alphas_
+    assert_allclose(landscape(search, setting, **given)[setting], search.landscape_, rtol=1e-9)
+
+
+def test_a_search_by_correlation_chooses_the_right_end():
+    """Leave-one-out correlations per task prefer any other regularisation to the largest, which is best."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 30))
+    weight = np.full(30, 1.0)
+    Y = (X @ weight)[:, None] + 6 * rng.normal(size=(60, 4))
+    alphas = [1e-3, 1e4]
+    search = IndependentTaskRidgeCV(alphas, setting="B", scoring="pearson", average="task").fit(
+        X, Y
+    )
+    leave_one_out = [
+        pearson(Y, IndependentTaskRidge(alpha).fit(X, Y).holdout("B"), average="task")
+        for alpha in alphas
+    ]
+    X_new = rng.normal(size=(500, 30))
+    signal = np.repeat((X_new @ weight)[:, None], 4, axis=1)
+    test = [
+        pearson(signal, IndependentTaskRidge(alpha).fit(X, Y).predict(X_new), average="task")
+        for alpha in alphas
+    ]
+    assert np.argmax(test) == 1
+    assert search.alpha_ == alphas[1]
+    assert leave_one_out[1] < search.landscape_[1]
+
+
+def test_nested_scores_compare_within_folds():
+    X, Y, T = problems.data(14, 8, seed=4)
+    search = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="A", scoring="pearson")
+    found = nested_score(search, X, Y, tasks=T, cv=4, random_state=0)
+    assert_allclose(found.score, np.mean(found.fold_scores))
+
+
+# --- averages ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", list("ABCD"))
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", "pearson", "roc_auc"])
+def test_the_mean_over_folds(setting, scoring):
+    X, Y, T = problems.data(18, 12, seed=5)
+    Y = (Y > 0).astype(float)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    table = evaluate(model, setting, scoring=scoring, average="fold", cv=3)
+    F = held_out_in_folds(model, setting, 3)
+    numbers = fold_numbers(setting, 3, Y.shape)
+    expected, _ = score_in_folds(Y, F, numbers, scoring, "pooled")
+    assert table["average"] == ["fold"]
+    assert_allclose(table[scoring], [expected])
+
+
+def test_the_mean_over_folds_of_leave_one_out():
+    X, Y, T = problems.data(18, 12, seed=5)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    by_fold = evaluate(model, scoring="neg_mean_squared_error", average="fold")
+    alone = evaluate(model, scoring="neg_mean_squared_error")
+    assert_allclose(by_fold["neg_mean_squared_error"], alone["neg_mean_squared_error"])
+
+
+@pytest.mark.usefixtures("listed")
+def test_grids_and_lists_have_the_same_averages():
+    X, Y, T = problems.data(12, 9, seed=3, missing=0.3)
+    for scoring in ("neg_mean_squared_error", "r2", "roc_auc"):
+        labels = np.where(np.isnan(Y), np.nan, Y > 0) if scoring == "roc_auc" else Y
+        forms = (KroneckerRidge(0.5).fit(X, form, tasks=T) for form in (labels, stored(labels)))
+        first, other = (evaluate(each, "ABC", scoring=scoring) for each in forms)
+        assert first["average"] == other["average"] == ["pooled", "instance", "task"]
+        assert_allclose(first[scoring], other[scoring], rtol=1e-8)
+        assert first["undefined"] == other["undefined"]
+
+
+def test_a_row_with_one_label_has_no_average_precision():
+    Y = np.array([[1.0, np.nan, np.nan], [1.0, 0.0, 1.0], [1.0, 1.0, np.nan]])
+    F = np.array([[0.3, 0.2, 0.1], [0.9, 0.5, 0.1], [0.1, 0.2, 0.3]])
+    judge = scorer("average_precision", average="instance").prepare(Y)
+    assert judge.n_undefined == 2
+    assert_array_equal(judge.rows, [1])
+    assert_allclose(judge(F), (1 + 2 / 3) / 2)
+
+
+def test_wrong_averages():
+    X, Y, T = problems.data(8, 6, seed=3)
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'micro'"):
+        evaluate(model, average="micro")
+
+    def judge(Y, F):
+        return 0.0
+
+    with pytest.raises(TypeError, match="the function judge computes its own average"):
+        evaluate(model, scoring=judge, average="task")
+    with pytest.raises(ValueError, match="average='fold' is the mean over the folds"):
+        scorer("r2", average="fold")(Y, Y)
