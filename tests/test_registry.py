@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 import dyadlearn
 from dyadlearn._documenting import parameter_docs
@@ -51,6 +52,37 @@ def test_pages_list_every_model():
     assert [name for name in CLASSES if name not in api or name not in dyadlearn.__all__] == []
     rows = [f"| `{each.model}` | {each.title} |" for each in MODELS.values()]
     assert [row for row in rows if row not in readme] == []
+
+
+POSITIONAL = {
+    "IndependentTaskRidge": ["alpha"],
+    "IndependentTaskRidgeCV": ["alphas"],
+    "KroneckerRidge": ["alpha"],
+    "KroneckerRidgeCV": ["alphas"],
+    "Landmarks": ["n_components"],
+    "LearnedKernelRidge": [],
+    "OnlineTwoStepRidge": ["alpha", "task_alpha"],
+    "PairKernelRidge": ["alpha"],
+    "PairKernelRidgeCV": ["alphas", "shares"],
+    "PairRegressor": ["model"],
+    "TwoStepRegressor": ["instance_estimator", "task_estimator"],
+    "TwoStepRidge": ["alpha", "task_alpha"],
+    "TwoStepRidgeCV": ["alphas", "task_alphas"],
+}
+
+
+def test_parameters_are_keyword_only_except_the_first_ones():
+    estimators = {}
+    for name in dyadlearn.__all__:
+        kind = getattr(dyadlearn, name)
+        if inspect.isclass(kind) and issubclass(kind, BaseEstimator):
+            parameters = inspect.signature(kind).parameters.values()
+            estimators[name] = [
+                parameter.name
+                for parameter in parameters
+                if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+            ]
+    assert estimators == POSITIONAL
 
 
 @over(lines("name", *CLASSES))

@@ -377,6 +377,7 @@ def test_what_is_no_network_is_refused(each):
         ([[0, np.nan], [np.nan, 0]], ValueError, "NaN"),
         ([[0, "x"], ["x", 0]], ValueError, "graph holds text where numbers belong"),
         (np.empty((0, 0)), ValueError, "graph is empty"),
+        (np.ones(3), ValueError, "Expected 2D array, got 1D array"),
     ]
     for graph, error, message in each(cases):
         with pytest.raises(error, match=message):
