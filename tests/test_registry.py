@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from pathlib import Path
 
@@ -98,3 +99,17 @@ def test_every_parameter_is_documented_once(name):
     ]
     documented = [parameter for line in lines for parameter in line.partition(" : ")[0].split(", ")]
     assert sorted(documented) == sorted(wanted)
+
+
+@over(lines("name", *CLASSES))
+def test_documented_defaults_are_the_defaults(name):
+    kind = getattr(dyadlearn, name)
+    parameters = inspect.signature(kind).parameters
+    for entry in parameter_docs(kind).values():
+        first_line = entry.splitlines()[0]
+        names, _, rest = first_line.partition(" : ")
+        _, _, documented = rest.partition("default=")
+        if documented:
+            defaults = [parameters[parameter].default for parameter in names.split(", ")]
+            values = ast.literal_eval(f"[{documented.replace(' and ', ', ')}]")
+            assert values in (defaults, defaults[:1]), first_line

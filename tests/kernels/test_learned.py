@@ -799,3 +799,8 @@ def test_square_kernel_that_lacks_training_entities_is_refused():
     five = tables(everybody[:5], everybody[:5])
     with pytest.raises(ValueError, match="'similar'.* has 5 columns, expected one for each of 3"):
         widen(kernel, Descriptions(five), train.places, "X")
+
+
+def test_mean_squared_distance_of_rows_with_a_total_weight_of_one():
+    rows = np.array([[0.0], [2.0]])
+    assert learned.mean_squared_distance(rows, np.array([0.5, 0.5])) == 2.0

@@ -196,17 +196,3 @@ def test_models_of_one_table_refuse_several():
     model = _model("Descriptions")
     with pytest.raises(ValueError, match="a selection of rows of other descriptions"):
         model.set_params(instances=model.instances[:5]).fit(*_table())
-
-
-def test_first_training_entity_is_known_in_longer_tables():
-    U, K, T, _ = _entities()
-    size = np.linspace(1.0, 2.0, M)
-    K = K * np.outer(size, size)
-    pairs, y = _table()
-    numbers = np.stack([[int(name[1:]) for name in pairs[column]] for column in pairs], axis=1)
-    kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
-    learned = LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels)
-    model = PairRegressor(learned, instances=[U[:11], K[:11, :11]], tasks=T).fit(numbers, y)
-    before = model.predict(numbers)
-    model.set_params(instances=[U, K])
-    assert_allclose(model.predict(numbers), before, rtol=1e-7)
