@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 import dyadlearn.pairing.dense as dense_module
-from dyadlearn import TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.holdout.refit import refit, verify_holdout
+from dyadlearn.holdout.refit import refit
 from sweeps import every, lines, over
 
 transductive = partial(refit, fixed_penalty=True)
@@ -340,18 +339,3 @@ def test_bad_input_is_refused(cases, method, setting, arguments, message):
     for twin in (refit, transductive):
         with pytest.raises(ValueError, match=message):
             twin(cases.problem(method), setting, **arguments)
-
-
-def test_verification_compares_as_many_pairs_as_asked_for_or_all(monkeypatch):
-    masks = []
-
-    def watched(*arguments, where, **options):
-        masks.append(where)
-        return refit(*arguments, where=where, **options)
-
-    monkeypatch.setattr("dyadlearn.holdout.refit.refit", watched)
-    rng = np.random.default_rng(0)
-    model = TwoStepRidge().fit(rng.normal(size=(5, 2)), rng.normal(size=(5, 4)), tasks=np.eye(4))
-    for n, compared in ((7, 7), (20, 20), (50, 20)):
-        assert verify_holdout(model, "D", n=n, random_state=0) < 1e-12
-        assert np.count_nonzero(masks[-1]) == compared

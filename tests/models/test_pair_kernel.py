@@ -295,17 +295,3 @@ def test_null_directions_of_both_sides_do_not_multiply_rounding(shares, fit_inte
         )
     for single, double in zip(*found, strict=True):
         assert_allclose(single, double, rtol=1e-3, atol=1e-3 * np.abs(double).max())
-
-
-@over(lines("shares", (1.0, 0.0, 0.0), (1.0, 0.3, 0.2)))
-def test_doubling_all_shares_and_alpha_changes_no_prediction(shares):
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(7, 3)), rng.normal(size=(5, 2))
-    Y = rng.normal(size=(7, 5))
-    X_new = rng.normal(size=(4, 3))
-    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
-    single = PairKernelRidge(0.5, **named(shares), **kernels).fit(X, Y, tasks=T)
-    doubled = [2 * share for share in shares]
-    double = PairKernelRidge(1.0, **named(doubled), **kernels).fit(X, Y, tasks=T)
-    assert_allclose(double.predict(X_new), single.predict(X_new), rtol=1e-10)
-    assert_allclose(double.holdout("D"), single.holdout("D"), rtol=1e-10)

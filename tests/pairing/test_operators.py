@@ -8,10 +8,8 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
-from dyadlearn import TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Kronecker, TwoStep
-from dyadlearn.pairing.base import operators_of
 from dyadlearn.solve.operators import common_floor, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
@@ -249,12 +247,3 @@ def test_what_vanishes_without_regularisation():
     for values, expected in (([2.0, 4.0], [0.5, 0.25]), ([2.0, 0.0], [0.0, 1.0])):
         spectrum = Spectrum(np.array(values), 2, None, np.eye(2))
         assert_array_equal(Kronecker(spectrum, tasks, 0.0).remainder, np.array([expected]).T)
-
-
-def test_one_feature_with_moderate_regularisation_has_penalised_main_effects():
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(6, 1)), rng.normal(size=(5, 1))
-    fitted = TwoStepRidge(0.7, 0.3).fit(X, rng.normal(size=(6, 5)), tasks=T).fitted_
-    rows, columns = np.arange(6), np.arange(6) % 5
-    _, border, _ = operators_of(fitted.problem.pairing).split_kernel(rows, columns)
-    assert border.shape == (6, 1)  # the grand mean

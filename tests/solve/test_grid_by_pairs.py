@@ -186,11 +186,3 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
             problem = model.fitted_.training_problem
             slow = complete(operators_of(problem.pairing), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
-def test_diagonal_of_the_gram_matrix_of_weighted_rows(shape):
-    rng = np.random.default_rng(0)
-    vectors, load = rng.normal(size=shape), rng.uniform(1.0, 2.0, size=shape[0])
-    expected = np.diag(vectors.T @ np.diag(load) @ vectors)
-    assert_allclose(observed._diagonal(vectors, load), expected, rtol=1e-13)
