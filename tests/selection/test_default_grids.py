@@ -19,7 +19,6 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
     load,
-    nested_score,
     save,
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
@@ -204,24 +203,6 @@ def test_units_of_features_do_not_matter(name, factor, units, letter, labels):
     )
 
 
-@over(covering(factor=FACTORS, name=["two-step", "Kronecker", "independent"], letter="ABCD"))
-def test_units_of_kernels_do_not_matter(factor, name, letter):
-    search = SEARCHES[name]
-    kernels = {"kernel": "precomputed"} | (
-        {} if name == "independent" else {"task_kernel": "precomputed"}
-    )
-    setting = letter if name != "independent" or letter in "AB" else "B"
-    found = []
-    for unit in (1.0, factor):
-        again = type(search)(**{**search.get_params(), **kernels, "setting": setting})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GridEdgeWarning)
-            warnings.simplefilter("ignore", BaselineWarning)
-            found.append(again.fit(unit * (K + np.eye(M)), Y, tasks=unit * (G + np.eye(Q))))
-    agree(*found, 1e-7)
-    assert_allclose(found[1].holdout_, found[0].holdout_, rtol=1e-7, atol=1e-9)
-
-
 @over(covering(name=[*WEIGHTED, "Kronecker with an intercept"], factor=FACTORS, letter="AD"))
 def test_units_of_weights_do_not_matter(name, factor, letter):
     search = SEARCHES.get(name, KroneckerRidgeCV())
@@ -245,18 +226,6 @@ def test_units_of_labels_do_not_matter(name, factor, letter):
     assert_array_equal(other.alphas_, one.alphas_)
     agree(one, other, 1e-6, factor)
     assert_allclose(other.holdout_, factor * (one.holdout_ + shift), rtol=1e-6, atol=1e-6 * factor)
-
-
-def test_units_do_not_matter_in_nested_folds():
-    for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GridEdgeWarning)
-            one, other = (
-                nested_score(search, X * u, Y, tasks=T * u, cv=3, random_state=0)
-                for u in (1.0, 1e3)
-            )
-        assert_allclose(other.fold_scores, one.fold_scores, rtol=1e-6)
-        assert_allclose(other.predictions, one.predictions, rtol=1e-6)
 
 
 def test_given_values_stay_as_they_are():
@@ -421,7 +390,7 @@ def test_the_tasks_on_an_edge_are_counted():
     )
 
 
-@over(every(search=[TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV()], seed=range(6)))
+@over(every(search=[TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV()], seed=range(2)))
 def test_noise_is_no_matter_of_the_grid(search, seed):
     """If there is nothing to learn, the baselines are as good, and no other grid would help."""
     rng = np.random.default_rng(seed)
