@@ -1,6 +1,7 @@
 """Print the small figures of the pages that no other script prints, with date and versions.
 
     python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical] [flixster] [times]
+        [sizes]
 
 Each part takes less than a minute on one core; without names all run. `fingerprints` and `times`
 need the drug–target networks, `identical` needs Davis, and `flixster` the published split of
@@ -40,7 +41,9 @@ from dyadlearn import (  # noqa: E402
     TwoStepRidge,
     TwoStepRidgeCV,
     explain,
+    load,
     permutation_test,
+    save,
 )
 from dyadlearn.datasets import debtags_kernels, fetch_davis, fetch_yamanishi, load_debtags  # noqa: E402
 from dyadlearn.kernels import minmax, tanimoto  # noqa: E402
@@ -189,15 +192,16 @@ def flixster() -> Iterator[str]:
         yield f"row_alpha {row_alpha}: RMSE {rmse:.3f}, held out for 200 users {held:.3f}"
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """Return the processor time of a function."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
 def times() -> Iterator[str]:
     """selection.md, report.md, explaining.md: processor times of one thread."""
     rng = np.random.default_rng(0)
-
-    def seconds(work: Callable[[], object]) -> float:
-        start = time.process_time()
-        work()
-        return time.process_time() - start
-
     Y = rng.normal(size=(200, 200))
     F = Y + rng.normal(size=Y.shape)
     yield f"IC-index of 200 × 200: {seconds(lambda: ic_index(Y, F)):.2f} s"
@@ -218,9 +222,52 @@ def times() -> Iterator[str]:
         yield f"{model}: fit {fitting:.1f} s, one explanation {one:.1f} s"
 
 
+def sizes() -> Iterator[str]:
+    """files.md: sizes of files of learned kernels, and processor times to save, load and use them."""
+    rng = np.random.default_rng(0)
+    for m, q, setting, stages in ((1500, 200, "B", 1), (600, 150, "A", 2)):
+        bits = (rng.random((m, 2048)) < 0.03).astype(float)
+        kernel = correlations(rng.normal(size=(m, 30)))
+        Y = bits[:, :5] @ rng.normal(size=(5, q)) + rng.normal(size=(m, q))
+        if setting == "A":
+            Y[rng.random(Y.shape) < 0.5] = np.nan
+        kernels = {"bits": "tanimoto", "kernel": "precomputed"}
+        model = LearnedKernelRidge(
+            kernel=kernels,
+            task_kernel="precomputed",
+            setting=setting,
+            stages=stages,
+            n_steps=1,
+            cv=2,
+            progress=False,
+        )
+        model.fit({"bits": bits, "kernel": kernel}, Y, correlations(rng.normal(size=(q, 20))))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.dyad"
+            saving = seconds(lambda model=model, path=path: save(model, path))
+            size = path.stat().st_size / 1e6
+            loading = seconds(lambda path=path: load(path))
+            again = load(path)
+            first = seconds(again.predict)
+        is_same = np.array_equal(again.predict(), model.predict())
+        yield (
+            f"{m} × {q}, {setting}, {stages} stages: {size:.1f} MB, save {saving:.1f} s, load "
+            f"{loading:.1f} s, first predict() {first:.1f} s, equal {is_same}"
+        )
+
+
+def correlations(rows: np.ndarray) -> np.ndarray:
+    """Return the exactly symmetric matrix of cosines of rows."""
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cosines = rows @ rows.T
+    cosines = (cosines + cosines.T) / 2
+    np.fill_diagonal(cosines, 1.0)
+    return cosines
+
+
 PARTS = {
     part.__name__: part
-    for part in (noise, fingerprints, landmarks, missing, identical, flixster, times)
+    for part in (noise, fingerprints, landmarks, missing, identical, flixster, times, sizes)
 }
 
 

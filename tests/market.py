@@ -288,7 +288,9 @@ ENTRIES: dict[str, Entry] = {
         lambda: PairKernelRidgeCV(ALPHAS, **SEARCH), forms=PLAIN, formulas=EXACT
     ),
     "LearnedKernelRidge": Entry(
-        lambda: LearnedKernelRidge(stages=1, n_steps=2, cv=2, random_state=0, progress=False),
+        lambda: LearnedKernelRidge(
+            setting="A", stages=1, n_steps=2, cv=2, random_state=0, progress=False
+        ),
         is_exact=False,
         skip={"order": "folds are drawn by position"},
         formulas={"full": "ABCD", "missing": "BCD", "weights": "BCD"},

@@ -90,7 +90,9 @@ def forms() -> dict[str, Form]:
     how = {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
     two_step = TwoStepRidgeCV(alphas, alphas, **how)
     kronecker = KroneckerRidgeCV(alphas, **how)
-    learned = LearnedKernelRidge(stages=1, n_steps=2, cv=2, random_state=0, progress=False)
+    learned = LearnedKernelRidge(
+        setting="A", stages=1, n_steps=2, cv=2, random_state=0, progress=False
+    )
     pairs = (PAIRS, MISSING[tuple(PAIRS.T)])
     sides = {"instances": X, "tasks": T}
     network = {"symmetry": "symmetric"}

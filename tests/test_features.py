@@ -61,7 +61,7 @@ MODELS = [
     dl.KroneckerRidgeCV(setting="B", alphas=[0.1, 1.0]),
     dl.PairKernelRidgeCV(setting="A", alphas=[0.1, 1.0]),
     dl.OnlineTwoStepRidge(),
-    dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False),
+    dl.LearnedKernelRidge(setting="A", n_steps=2, stages=1, progress=False),
 ]
 
 
@@ -105,7 +105,7 @@ def test_long_tables_and_what_is_kept_of_them(files, tmp_path):
 def test_descriptions_and_landmarks(files, known):
     both = dl.Descriptions({"embedding": known[0], "frame": frames(Y.index, 0)})
     assert_array_equal(both.tables["frame"].values, known[0].values)  # in the order of the first
-    model = dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False).fit(
+    model = dl.LearnedKernelRidge(setting="A", n_steps=2, stages=1, progress=False).fit(
         {"a": known[0]}, Y, tasks=known[1]
     )
     assert model.predict({"a": read_features(files[0], ["P13"])}, tasks=known[1]).shape == (1, Q)

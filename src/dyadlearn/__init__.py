@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # mypy does not find names that a star import takes from anot
     from dyadlearn.diagnostics.calibration import *
     from dyadlearn.diagnostics.comparing import *
     from dyadlearn.diagnostics.explaining import *
+    from dyadlearn.diagnostics.mixed import *
     from dyadlearn.diagnostics.permutation import *
     from dyadlearn.diagnostics.recommending import *
     from dyadlearn.diagnostics.screening import *
@@ -34,6 +35,7 @@ __all__ = [
     "KroneckerRidgeCV",
     "Landmarks",
     "LearnedKernelRidge",
+    "MultiwayRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairKernelRidgeCV",
@@ -54,6 +56,7 @@ __all__ = [
     "load",
     "nested_score",
     "permutation_test",
+    "predict_table",
     "read_features",
     "recommend",
     "save",
@@ -65,15 +68,15 @@ __all__ = [
 # Models that the list above does not name, for type checkers, are public all the same.
 __all__ += [
     str(name)
-    for each in _MODELS.values()
-    for name in (each.model, each.search)
+    for entry in _MODELS.values()
+    for name in (entry.model, entry.search)
     if name not in (None, *__all__)
 ]
 
 # Modules in which public names are looked for; they are imported when a name is first used.
 _MODULES = (
     *("models", "selection", "kernels", "holdout.refit", "diagnostics", "features", "store"),
-    *(each.module for each in _MODELS.values() if each.module),
+    *(entry.module for entry in _MODELS.values() if entry.module),
 )
 
 

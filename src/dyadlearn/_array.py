@@ -188,8 +188,8 @@ def float_dtype(*arrays: Any) -> Any:
     Integers and booleans are ignored unless all arrays are of these types.
     """
     xp = namespace(*arrays)
-    given = [a.dtype for a in arrays if a is not None]
-    floats = [dtype for dtype in given if dtype in (xp.float32, xp.float64)]
+    dtypes = [a.dtype for a in arrays if a is not None]
+    floats = [dtype for dtype in dtypes if dtype in (xp.float32, xp.float64)]
     if floats and all(dtype == xp.float32 for dtype in floats):
         return xp.float32
     return xp.float64
@@ -640,12 +640,14 @@ class Scatter:
 
             cells, transposed_cells, order = self._cells
             if transposed:
-                given = (transposed_cells, values[order], self.shape[::-1])
+                cells_and_values = (transposed_cells, values[order], self.shape[::-1])
             else:
-                given = (cells, values, self.shape)
+                cells_and_values = (cells, values, self.shape)
             # The cells were checked on input; without this, torch warns that they are not checked.
             with torch.sparse.check_sparse_tensor_invariants(enable=False):
-                return torch.sparse.mm(torch.sparse_coo_tensor(*given, is_coalesced=True), matrix)
+                return torch.sparse.mm(
+                    torch.sparse_coo_tensor(*cells_and_values, is_coalesced=True), matrix
+                )
         if array_api_compat.is_cupy_array(values):
             from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 

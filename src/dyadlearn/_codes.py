@@ -188,11 +188,11 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
             1,
         ):  # a frame with one column
             column = column[:, 0]
-    each = "rows" if len(shape) == 1 else "cells"
+    units = "rows" if len(shape) == 1 else "cells"
     if column.shape != shape:
         size = " × ".join(map(str, shape))
         raise ValueError(
-            f"{name} must have one value for each of {size} {each}, found shape {column.shape}."
+            f"{name} must have one value for each of {size} {units}, found shape {column.shape}."
         )
     column = column.reshape(-1)
     absent = missing(column)
@@ -203,7 +203,7 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         )
         count = f"(None or NaN; {absent.sum()} in all)"
         raise ValueError(
-            f"{name} has a missing value in {where} {count}: give each of the {each} a label."
+            f"{name} has a missing value in {where} {count}: give each of the {units} a label."
         )
     return factorize([column], name)[0].reshape(shape)
 

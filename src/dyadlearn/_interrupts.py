@@ -154,8 +154,8 @@ class Interrupts:
                     signal.signal(number, self._handle)
             yield
         finally:
-            for taken, own in before.items():
-                signal.signal(taken, own)
+            for taken, handler in before.items():
+                signal.signal(taken, handler)
 
 
 def _is_main() -> bool:
@@ -169,8 +169,8 @@ _local = threading.local()
 
 def current() -> Interrupts:
     """Return what `keeping_best` yielded in this thread; outside of it, an object that keeps nothing."""
-    found: Interrupts = getattr(_local, "interrupts", _CLOSED)
-    return found
+    interrupts: Interrupts = getattr(_local, "interrupts", _CLOSED)
+    return interrupts
 
 
 @contextmanager

@@ -105,8 +105,8 @@ _local = threading.local()
 def _display() -> _Display:
     if not hasattr(_local, "display"):
         _local.display = _Display()
-    found: _Display = _local.display
-    return found
+    display: _Display = _local.display
+    return display
 
 
 class Progress:

@@ -26,8 +26,6 @@ class Registered(NamedTuple):
         Letters of the supported settings.
     module : str
         Module of a model that `dyadlearn.models` and `dyadlearn.selection` do not import.
-    is_command : bool
-        Whether the command line offers it.
     needs_tasks : bool
         Whether the command line requires files of the tasks.
     """
@@ -38,7 +36,6 @@ class Registered(NamedTuple):
     alphas: tuple[str, ...] = ("alpha",)
     settings: str = "ABCD"
     module: str = ""
-    is_command: bool = True
     needs_tasks: bool = True
 
 
@@ -58,12 +55,11 @@ MODELS = {
         settings="AB",
         needs_tasks=False,
     ),
-    "pair-kernel": Registered(
+    "pair": Registered(
         "one regression over all pairs, with an additional function for each task and each "
         "instance",
         "PairKernelRidge",
         "PairKernelRidgeCV",
-        is_command=False,
     ),
     "online": Registered(
         "two-step, in batches; rows can be removed exactly",
@@ -106,10 +102,8 @@ def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
     """Return the models of the command line that have a regularisation parameter and support a setting."""
     return tuple(
         name
-        for name, each in MODELS.items()
-        if each.is_command
-        and (not has_alpha or has_alpha in each.alphas)
-        and setting in each.settings
+        for name, model in MODELS.items()
+        if (not has_alpha or has_alpha in model.alphas) and setting in model.settings
     )
 
 
@@ -122,6 +116,6 @@ def listed(*, searches: bool) -> str:
     >>> listed(searches=False)  # doctest: +ELLIPSIS
     'TwoStepRidge, KroneckerRidge, IndependentTaskRidge... or ...'
     """
-    models = [each for each in MODELS.values() if each.search not in (None, each.model)]
-    names = [str(each.search) if searches else each.model for each in models]
+    models = [model for model in MODELS.values() if model.search not in (None, model.model)]
+    names = [str(model.search) if searches else model.model for model in models]
     return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -135,7 +135,7 @@ def is_noticeable(error: float) -> bool:
     return error > _NOTICEABLE
 
 
-def warn_of_rounding(error: float, what: str = "predictions") -> None:
+def warn_of_rounding(error: float, what: str = "predictions", *, name: str = "alpha") -> None:
     """Warn, at the line that called the package, if rounding changes predictions by more than a thousandth of labels.
 
     Parameters
@@ -144,13 +144,14 @@ def warn_of_rounding(error: float, what: str = "predictions") -> None:
         Estimated error of a prediction, relative to the largest label.
     what : str
         What the error is of, in the message.
+    name : str
+        Name of the regularisation.
     """
     if is_noticeable(error):
         digits = max(0, math.floor(-math.log10(min(error, 1.0))))
         warnings.warn(
-            f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate "
-            f"digits of the "
-            f"{what}: use a larger alpha, or weights that differ less.",
+            f"{name} is so small, or weights differ so much, that rounding leaves {digits} "
+            f"accurate digits of the {what}: use a larger one, or weights that differ less.",
             PrecisionWarning,
             stacklevel=caller_level(),
         )

@@ -209,7 +209,7 @@ def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
         (isinstance(array, np.ndarray) or (sparse and is_sparse(array)))
         and array.dtype.kind == "f"
         and array.ndim == len(shape)
-        and all(wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True))
+        and all(wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True))
     )
 
 
@@ -307,11 +307,11 @@ def _shapes_fit(loaded: Stored | StoredEstimator) -> bool:
             continue
         shape = words.removeprefix("sparse ").split()
         is_array = hasattr(value, "shape")
-        found = tuple(value.shape) if is_array else (len(value),)
-        for word, length in zip(shape, found, strict=False):
+        shape_of_value = tuple(value.shape) if is_array else (len(value),)
+        for word, length in zip(shape, shape_of_value, strict=False):
             lengths.setdefault(word, length if len(word) == 1 else _part(loaded, word))
         wanted = tuple(lengths.get(word) for word in shape)
-        if found != wanted or (
+        if shape_of_value != wanted or (
             is_array and not is_shaped(value, *wanted, sparse=words.startswith("sparse "))
         ):
             return False

@@ -472,7 +472,7 @@ def _advice_on_text(example: str, describes: bool) -> str:
         return "Write decimals with a point."
     advice = "Put ids in the index of a pandas frame or in the first column of any other"
     if describes:
-        return f"{advice}; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
+        return f"{advice}; for SMILES, use dyadlearn.kernels.chemistry.Fingerprints."
     return f"{advice}."
 
 

@@ -121,6 +121,17 @@ def number(value: Any, digits: int = 4) -> str:
     return str(value)
 
 
+def in_time(seconds: float) -> str:
+    """Return a time in words, to one digit."""
+    if seconds < 1.0:
+        return "a second"
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    if seconds < 6000.0:
+        return f"{seconds / 60.0:.0f} min"
+    return f"{seconds / 3600.0:,.0f} h"
+
+
 def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
     """Return a table in which long ids are wrapped and numbers are not.
 

@@ -77,4 +77,4 @@ class PrecisionWarning(UserWarning):
     """Results may be inaccurate because of rounding: singular kernels, tiny alpha, very different weights or scales."""
 
 
-__all__ = sorted(name for name, each in globals().items() if isinstance(each, type))
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type))

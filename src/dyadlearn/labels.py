@@ -7,7 +7,7 @@ converted to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -44,7 +44,17 @@ from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_co
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored, is_shaped
-from dyadlearn._tables import Ids, Table, library_of, make_ids, read_table, text_ids, write_table
+from dyadlearn._tables import (
+    Ids,
+    Table,
+    library_of,
+    make_ids,
+    read_table,
+    shown,
+    text_ids,
+    write_table,
+)
+from dyadlearn.exceptions import IdError
 
 __all__ = [
     "Labels",
@@ -764,8 +774,9 @@ def to_grid(
         Instance id and task id of each row and, without `y`, its value.
     y : array, list or series of shape (n,), default=None
         Value of each row; NaN where missing.
-    weights : array, list or series of shape (n,), default=None
-        Weight of each row in the mean of its pair, at least 0; None gives all rows the same weight.
+    weights : array, list or series of shape (n,), or mapping of ids to numbers, default=None
+        Weight of each row in the mean of its pair, at least 0, or of each instance or each task by
+        its id; None gives all rows the same weight.
     instances, tasks : sequence of ids, default=None
         Ids of the rows and columns of the grid, in this order; other ids in the table raise an
         error. None means the ids of the rows that are not dropped, in the order of their first
@@ -830,15 +841,18 @@ def averaged_pairs(
     first, second : columns of length n
         Instance ids and task ids.
     y, weights : array, list or series of shape (n,)
-        Value and weight of each row; `weights` may be None.
+        Value and weight of each row; `weights` may be None, or a mapping with the weight of each
+        instance or of each task by its id.
     instances, tasks : sequence of ids or None
         Ids of the rows and columns of the grid.
     weights_name : str
         Name of the weights in messages.
     """
     n_rows = len(first)
-    values = _values_of_rows(y, n_rows)
-    of_rows = _weights_of_rows(weights, weights_name, n_rows)
+    values = values_of_rows(y, n_rows)
+    if isinstance(weights, Mapping):
+        weights = _weights_of_ids(weights, weights_name, (first, second))
+    of_rows = weights_of_rows(weights, weights_name, n_rows)
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
     no_weight = (of_rows == 0) & ~no_id & ~no_value
@@ -875,7 +889,7 @@ def averaged_pairs(
     )
 
 
-def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
+def values_of_rows(y: Any, n_rows: int) -> np.ndarray:
     """Return the value of each row of a long table, NaN where it is missing; raise if one is infinite."""
     values = read_numbers(y, "y", n_rows)
     if np.isinf(values).any():
@@ -884,7 +898,7 @@ def _values_of_rows(y: Any, n_rows: int) -> np.ndarray:
     return values
 
 
-def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
+def weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
     """Return the weight of each row of a long table, 1 without weights; raise if one is negative or infinite."""
     if weights is None:
         return np.ones(n_rows)
@@ -896,6 +910,32 @@ def _weights_of_rows(weights: Any, name: str, n_rows: int) -> np.ndarray:
             f"{name} must be finite and at least 0, found {of_rows[row]} in row {row}."
         )
     return of_rows
+
+
+def _weights_of_ids(
+    weights: Mapping[Hashable, float], name: str, columns: tuple[Column, Column]
+) -> list[float]:
+    """Return the weight of each row of a long table, given one for each instance or for each task.
+
+    Rows without an id get the weight 1; they are left out.
+    """
+    lacking = []
+    for column in columns:
+        is_absent = lacks_id(column)
+        ids = column if isinstance(column, list) else column.tolist()
+        of_rows = []
+        unknown = []
+        for label, absent in zip(ids, is_absent, strict=True):
+            of_rows.append(1.0 if absent else weights.get(label, 1.0))
+            if not absent and label not in weights:
+                unknown.append(label)
+        if not unknown:
+            return of_rows
+        lacking.append(list(dict.fromkeys(unknown)))
+    raise IdError(
+        f"{name} must have a weight for each instance or for each task of the pairs: it lacks the "
+        f"instances {shown(lacking[0])} and the tasks {shown(lacking[1])}."
+    )
 
 
 def _averages(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from dyadlearn._state import Stored
 
-__all__ = ["Setting", "as_setting", "as_settings"]
+__all__ = ["NewSides", "Setting", "as_setting", "as_settings"]
 
 #: Groups of the rows of each side that are left out together; None for a side without groups.
 Groups = tuple[Any, ...]
@@ -86,6 +86,42 @@ class Setting(Stored, StrEnum):
     def transposed(self) -> Setting:
         """Setting of the transposed problem, in which tasks are the instances."""
         return Setting.of(1 - axis for axis in self.new)
+
+
+class NewSides(NamedTuple):
+    """Prediction setting of cells of N sides: the set of the sides that are new, none for a new cell.
+
+    Attributes
+    ----------
+    new : tuple of int
+        Positions of the new sides, in ascending order.
+    names : tuple of str
+        Their names.
+
+    Examples
+    --------
+    >>> from dyadlearn.settings import NewSides
+    >>> NewSides((0, 2), ("mother", "trial")).value, NewSides((), ()).value
+    ('mother + trial', 'cell')
+    """
+
+    new: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        """Names of the new sides in one text."""
+        return " + ".join(self.names) or "cell"
+
+    @property
+    def description(self) -> str:
+        """Empty: the value describes the setting."""
+        return ""
+
+    @property
+    def in_words(self) -> str:
+        """Description for titles and legends."""
+        return f"new {self.value}"
 
 
 #: Names of the settings elsewhere, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dyadlearn._messages import Message
 from dyadlearn._tables import free_name
-from dyadlearn.settings import Setting
+from dyadlearn.settings import NewSides, Setting
 
 __all__ = ["SideNames", "plural", "side_names"]
 
@@ -66,7 +66,7 @@ class SideNames(NamedTuple):
         second = f"other {self.task}" if self.instance == self.task else self.task
         return first, free_name(second, {*taken, first})
 
-    def new_in(self, setting: Setting) -> str:
+    def new_in(self, setting: Setting | NewSides) -> str:
         """Return the name of the new part of a setting.
 
         Examples
@@ -76,7 +76,8 @@ class SideNames(NamedTuple):
         >>> [SideNames("host", "parasite").new_in(setting) for setting in Setting]
         ['pair', 'host', 'parasite', 'both']
         """
-        return {Setting.B: self.instance, Setting.C: self.task}.get(setting, setting.description)
+        names: dict[Any, str] = {Setting.B: self.instance, Setting.C: self.task}
+        return names.get(setting, setting.description)
 
     def in_words(self, setting: Setting) -> str:
         """Return the description of a setting for titles and legends.

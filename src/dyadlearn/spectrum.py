@@ -23,7 +23,7 @@ last row for it. The entry is one, and for a constant feature in the primal :mat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -63,6 +63,29 @@ __all__ = ["Smoother", "Spectrum", "slack_floor"]
 
 # Slack of a row below which its residual is computed by itself.
 _HIGH = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenvalues(Stored):
+    """A spectrum without its eigenvectors, which are computed again when they are needed.
+
+    Attributes
+    ----------
+    values, n_rows, constant, noise, size, identity, level
+        As in `Spectrum`.
+    """
+
+    values: Array
+    n_rows: int
+    constant: str | None
+    noise: float
+    size: float
+    identity: float
+    level: float
+
+    def spectrum(self, source: Callable[[], Array]) -> Spectrum:
+        """Return the spectrum whose eigenvectors a function computes."""
+        return Spectrum(**vars(self), _source=source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +139,8 @@ class Spectrum(Stored):
     size: float = 0.0
     identity: float = 0.0
     level: float = 1.0
+    #: Function that computes the eigenvectors, if they were left out of a model file.
+    _source: Callable[[], Array] | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -274,13 +299,23 @@ class Spectrum(Stored):
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were computed from features, which affects rounding."""
-        return super().state() | {"recomputed": "vectors" in vars(self)}
+        whole = self if self._source is None else replace(self, _vectors=self.vectors, _source=None)
+        fields = super(Spectrum, whole).state()
+        del fields["source"]
+        return fields | {"recomputed": "vectors" in vars(whole)}
+
+    @property
+    def eigenvalues(self) -> Eigenvalues:
+        """The spectrum without its eigenvectors; it must be that of a kernel, not of features."""
+        names = ("values", "n_rows", "constant", "noise", "size", "identity", "level")
+        return Eigenvalues(**{name: getattr(self, name) for name in names})
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Spectrum:
         """Return the spectrum of a state; eigenvectors of sparse features are computed again, not stored."""
         fields = dict(state)
         recomputed = fields.pop("recomputed")
+        fields["source"] = None
         spectrum = super().from_state(fields, where)
         if recomputed is True:
             if spectrum._vectors is not None:
@@ -296,7 +331,7 @@ class Spectrum(Stored):
         components = self.components
         features = self._features
         return (
-            (self._vectors is None) != (features is None)
+            (self._vectors is None) != (features is None and self._source is None)
             and (features is None or components is not None)
             # Eigenvectors (n, k) must not be larger than the features.
             and k <= (self.n_rows if components is None else min(self.n_rows, components.shape[0]))
@@ -313,10 +348,20 @@ class Spectrum(Stored):
 
     @cached_property
     def vectors(self) -> Array:
-        r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k); computed on first use if features are sparse."""
+        r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k).
+
+        They are computed on first use if features are sparse, or if a model file leaves them out.
+        """
         if self._vectors is not None:
             return self._vectors
+        if self._source is not None:
+            return self._source()
         return matmul(self._features, self.components / self._roots)
+
+    @property
+    def sparse_features(self) -> Array | None:
+        """The decomposed features if they are sparse, not centred and with a constant if there is one; else None."""
+        return self._features
 
     @property
     def has_free_constant(self) -> bool:
@@ -343,8 +388,8 @@ class Spectrum(Stored):
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the eigenvectors are already computed."""
-        return self._vectors is not None or "vectors" in self.__dict__
+        """Whether the eigenvectors are used, which those of sparse features are once they are computed."""
+        return self._features is None or "vectors" in self.__dict__
 
     @property
     def is_sparse(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from typer.testing import CliRunner
 
 import dyadlearn
 from dyadlearn import cli
+from dyadlearn.cli import commands
 from dyadlearn.exceptions import KernelError, ModelFileError, NotEnoughMemoryError
+from sweeps import every, over
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 # The rows of the table of commands; some have a row for an option too.
@@ -257,3 +261,51 @@ def test_other_outputs_are_not_taken_for_inputs(tmp_path, run, monkeypatch, each
     for command, expected in each(cases):
         ran = run(*command.split())
         assert f"dyadlearn: {expected}" in ran.err
+
+
+# Options and the parameters of Python whose defaults they have.
+SAME_DEFAULTS = {
+    ("Tune", "setting"): [
+        ("TwoStepRidgeCV", "setting"),
+        ("KroneckerRidgeCV", "setting"),
+        ("PairKernelRidgeCV", "setting"),
+        ("IndependentTaskRidgeCV", "setting"),
+        ("LearnedKernelRidge", "setting"),
+    ],
+    ("Tune", "seed"): [("LearnedKernelRidge", "random_state")],
+    ("Tune", "stages"): [("LearnedKernelRidge", "stages")],
+    ("Tune", "steps"): [("LearnedKernelRidge", "n_steps")],
+    ("Tune", "shrinkage"): [("LearnedKernelRidge", "shrinkage")],
+    ("Tune", "normalize"): [("LearnedKernelRidge", "normalize")],
+    ("Evaluate", "seed"): [
+        ("permutation_test", "random_state"),
+        ("compare", "random_state"),
+        ("verify_holdout", "random_state"),
+    ],
+    ("Evaluate", "resamples"): [("compare", "n_resamples")],
+    ("Evaluate", "coverage"): [("compare", "coverage")],
+    ("Evaluate", "number"): [("verify_holdout", "n")],
+    ("Evaluate", "nested"): [("evaluate", "nested")],
+    ("Predict", "number"): [("explain", "n")],
+    ("Predict", "sort"): [("explain", "sort")],
+    ("Predict", "prevalence"): [("calibrate", "prevalence")],
+    ("Recommend", "setting"): [("recommend", "setting"), ("top_pairs", "setting")],
+    ("Recommend", "by"): [("recommend", "by"), ("top_pairs", "by")],
+    ("Recommend", "coverage"): [("recommend", "coverage"), ("top_pairs", "coverage")],
+    ("Recommend", "observed"): [("recommend", "observed"), ("top_pairs", "observed")],
+    ("Screen", "setting"): [("screen", "setting")],
+    ("Screen", "number"): [("screen", "n")],
+    ("Report", "nested"): [("report.write_report", "nested")],
+    ("Report", "permutations"): [("report.write_report", "n_permutations")],
+}
+
+
+@over(every(option=list(SAME_DEFAULTS)))
+def test_defaults_are_those_of_python(option):
+    command, name = option
+    default = inspect.signature(getattr(commands, command)).parameters[name].default
+    for path, parameter in SAME_DEFAULTS[option]:
+        room, _, function = path.rpartition(".")
+        owner = importlib.import_module(f"dyadlearn.{room}".rstrip("."))
+        known = inspect.signature(getattr(owner, function)).parameters
+        assert known[parameter].default == default, (option, path)

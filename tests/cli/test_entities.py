@@ -36,9 +36,9 @@ def tuned(**options):
 
 
 def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
-    source = open_source(path, smiles, kernel)
+    source = open_source(path, smiles, kernel, fingerprint=fingerprint)
     n = source.file.n if places is None else len(places)
-    how = tuned(fingerprint=fingerprint)
+    how = tuned()
     table, recipes, kept = training_side(
         {"": source}, {"": places}, how, terminal or Terminal(quiet=True)
     )
@@ -139,7 +139,7 @@ def test_molecules(tmp_path):
     path = tmp_path / "drugs.csv"
     path.write_text("drug,name,structure\na,ethanol,CCO\nb,propanol,CCCO\nc,benzene,c1ccccc1\n")
     table, recipe = side(
-        path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512"
+        path, np.array([0, 2]), smiles="structure", fingerprint="morgan:radius=1,n_bits=512"
     )
     assert table.values.shape == (2, 512)
     assert recipe.of_model == ("tanimoto", None)
@@ -161,7 +161,7 @@ def test_molecules(tmp_path):
         ValueError,
         match="--fingerprint has no option 'bits': its options are radius, n_bits, counts",
     ):
-        side(path, smiles="structure", fingerprint="bits=3")
+        side(path, smiles="structure", fingerprint="morgan:bits=3")
 
 
 FASTA = ">a first\nMKVLAAGG\n>b\nMKVLAAG\n>c\nWWPWW\n"

@@ -77,7 +77,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     found = load(path)
     _, asked, described = several
     kernels = {"noise": "rbf", "sim": "precomputed"}
-    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=1, cv=2, random_state=0)
+    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=1, cv=2)
     training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
     twin.fit(training, tables.Y, tasks=tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)
@@ -226,6 +226,9 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     assert run("screen", path, "-n", 2).code == 0
     page = tables.folder / "r.html"
     assert run("report", path, "-o", page, "--setting", "B", "-q").code == 0
+    assert "learned again without each fold" in page.read_text(encoding="utf-8")
+    assert run("report", path, "-o", page, "--no-nested", "-f", "-q").code == 0
+    assert "so the scores are optimistic" in page.read_text(encoding="utf-8")
     refused = run("update", path, "--labels", tables.labels, "--instances", tables.instances)
     assert (refused.code, refused.out) == (2, "")
 

@@ -430,6 +430,17 @@ def test_probabilities_of_what_is_new(tables, model, calibrated, new, run, get):
     assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
 
 
+def test_probabilities_for_another_base_rate(model, new, run):
+    words = ("predict", model, "--instances", new["users"], "--prevalence", "0.05", "--json")
+    ran = run(*words, "--probability")
+    found = calibrate(load(model), "B", prevalence=0.05)
+    assert_allclose(ran.json["probabilities"], found.predict(new["X"]))
+    assert ran.json["calibration"]["prevalence"] == [0.05]
+    assert "--prevalence goes with --probability" in run(*words).err
+    refused = run("predict", model, "--instances", new["users"], "--probability", "--prevalence", 1)
+    assert "--prevalence must be a number between 0 and 1" in refused.err
+
+
 def test_probabilities_of_what_is_known(tables, model, calibrated, new, run, put, monkeypatch):
     """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is predicted."""
     X = np.concatenate([tables.X[:2], new["X"]])
@@ -516,12 +527,21 @@ def test_a_pair_of_training(model, run):
         )
     assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
-    assert (
-        f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:"
-        in seen.out
-    )
+    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}: " in seen.out
+    assert f"{found.share_of_mean:.4g} from the mean of all labels" in " ".join(seen.out.split())
+    assert ran.json["share_of_mean"] == pytest.approx(found.share_of_mean)
     assert "92 others" in seen.out
     assert "note: The weights assume a fixed regularisation" in seen.err
+
+
+def test_explained_by_weight(model, run):
+    words = ("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
+    ran = run(*words, "--sort", "weight")
+    found = explain(load(model), "u3", "i5", n=4, sort="weight")
+    listed = ran.json["pairs"]["listed"]
+    assert_allclose([row["weight"] for row in listed], found.pairs.weights)
+    assert "--sort must be" in run(*words, "--sort", "label").err
+    assert "--sort goes with --explain" in run("predict", model, "--sort", "weight").err
 
 
 def test_new_entities_of_files(model, few, run):

@@ -33,20 +33,16 @@ def commands() -> list[list[str]]:
 def test_the_commands_lead_from_smiles_and_sequences_to_a_report(tmp_path, monkeypatch, run, get):
     rng = np.random.default_rng(0)
     drugs = [f"{'C' * k}{end}" for k in range(1, 8) for end in ("O", "N", "Cl")]
-    proteins = {f"p{j}": "".join(rng.choice(list("ACDEFGHIKL"), 30)) for j in range(6)}
+    proteins = ["".join(rng.choice(list("ACDEFGHIKL"), 30)) for j in range(6)]
     monkeypatch.chdir(tmp_path)
-    for name, texts in (("drugs.csv", drugs), ("new_drugs.csv", ["CCCCCCCCO", "CCCCCCCCN"])):
-        rows = [f"{name[0]}{i},{text}" for i, text in enumerate(texts)]
-        Path(name).write_text("\n".join(["drug,smiles", *rows]) + "\n")
-    Path("proteins.fasta").write_text(
-        "".join(f">{name}\n{sequence}\n" for name, sequence in proteins.items())
-    )
-    pairs = [
-        f"d{i},{p},{i % 3 + i / 20 + len(p) + rng.normal() / 5:.2f}"
-        for i in range(21)
-        for p in proteins
-    ]
-    Path("affinities.csv").write_text("\n".join(["drug,protein,affinity", *pairs]) + "\n")
+    pairs = []
+    for i, drug in enumerate(drugs):
+        for j, protein in enumerate(proteins):
+            pairs.append(f"{drug},{protein},{i % 3 + i / 20 + j + rng.normal() / 5:.2f}")
+    headings = "drug_smiles,protein_sequence"
+    Path("affinities.csv").write_text("\n".join([f"{headings},y", *pairs]) + "\n")
+    wanted = [("CCCCCCCCO", proteins[0]), ("OCC", proteins[5]), ("CCCCCCCCN", "ACDEFGHIKL")]
+    Path("wanted.csv").write_text("\n".join([headings, *map(",".join, wanted)]) + "\n")
     assert [words[:2] for words in commands()] == [
         ["dyadlearn", name] for name in ("tune", "evaluate", "predict", "report")
     ]
@@ -54,8 +50,9 @@ def test_the_commands_lead_from_smiles_and_sequences_to_a_report(tmp_path, monke
         ran = run(*words[1:])
         assert ran.code == 0, ran.err
     lines = get(Path("predictions.csv"))
-    assert [line[0] for line in lines] == ["drug", "n0", "n1"]
-    assert lines[0][1:] == list(proteins)
-    assert np.isfinite(np.array([line[1:] for line in lines[1:]], dtype=float)).all()
+    names = ["drug_smiles", "protein_sequence", "setting", "prediction", "lower", "upper"]
+    assert lines[0] == [*names, "training_label"]
+    assert [line[2] for line in lines[1:]] == ["B", "A", "D"]
+    assert np.isfinite(np.array([line[3] for line in lines[1:]], dtype=float)).all()
     assert load("model.dyad").fitted_.labels.shape == (21, 6)
     assert "<html" in Path("report.html").read_text(encoding="utf-8")

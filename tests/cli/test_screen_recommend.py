@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, recommend, save, screen, top_pairs
+from dyadlearn import (
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    calibrate,
+    load,
+    recommend,
+    save,
+    screen,
+    top_pairs,
+)
 from dyadlearn._tables import Table, make_ids
 
 
@@ -43,6 +52,57 @@ def test_recommend_for_either_side(tables, model, run, subject, of):
     assert_allclose([entry["score"] for entry in ran.json["best"]], found.scores)
     seen = run("recommend", model, "--for", subject, "-n", 2)
     assert f"Best {of} for {subject} that are not observed" in seen.out
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--by", "upper", "--coverage", "0.8"], {"by": "upper", "coverage": 0.8}),
+        (["--observed", "--by", "lower"], {"observed": True, "by": "lower"}),
+        (["--per-instance", 1, "--per-task", 2], {"per_instance": 1, "per_task": 2}),
+        (["--observed", "--setting", "B"], {"observed": True, "setting": "B"}),
+    ],
+)
+def test_what_is_recommended(model, run, words, asked):
+    loaded = load(model)
+    for of, found in (
+        (["--pairs"], top_pairs(loaded, **asked)),
+        (["--for", "u3"], recommend(loaded, instance="u3", **asked)),
+    ):
+        ran = run("recommend", model, *of, *words, "--json")
+        columns = found.columns()
+        assert list(ran.json["best"][0]) == list(columns)
+        for name in set(columns) & {"score", "lower", "upper"}:
+            assert_allclose([entry[name] for entry in ran.json["best"]], columns[name])
+        assert [entry["task"] for entry in ran.json["best"]] == columns["task"]
+
+
+def test_recommended_with_probabilities(tables, model, run, put):
+    loaded = load(model)
+    X = np.random.default_rng(4).normal(size=(3, 3))
+    users = put(tables.folder / "new.csv", ["n0", "n1", "n2"], ["age", "height", "mood"], X)
+    for words, setting, more in (
+        (["--for", "u3"], "A", []),
+        (["--pairs", "--setting", "D"], "D", []),
+        (["--new", users], "B", ["--prevalence", "0.05"]),
+    ):
+        ran = run("recommend", model, *words, "--probability", *more, "--json")
+        prevalence = 0.05 if more else None
+        mapping = calibrate(loaded, setting, prevalence=prevalence)[setting].mapping
+        best = ran.json["best"]
+        scores = np.array([entry["score"] for entry in best])
+        assert_allclose([entry["probability"] for entry in best], mapping(scores))
+    for words, fault in (
+        (["--prevalence", "0.1"], "--prevalence goes with --probability"),
+        (["--coverage", "0.8"], "--coverage goes with --by lower or --by upper"),
+        (["--by", "bound"], "--by must be one of 'score', 'lower', 'upper'"),
+        (["--observed", "--zeros"], "--zeros has no effect beside --observed"),
+        (["--by", "upper", "--setting", "B"], "leave --setting and --cv out"),
+    ):
+        ran = run("recommend", model, "--for", "u3", *words)
+        assert (ran.code, fault in ran.err) == (2, True), ran.err
+    ran = run("recommend", model, "--new", users, "--observed")
+    assert "--observed has no effect beside --new" in ran.err
 
 
 def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):

@@ -18,6 +18,7 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
     OnlineTwoStepRidge,
+    PairKernelRidgeCV,
     TwoStepRegressor,
     TwoStepRidgeCV,
     load,
@@ -35,7 +36,7 @@ def names(folder):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
+@pytest.mark.parametrize("kind", ["two-step", "kronecker", "pair", "independent"])
 @pytest.mark.parametrize("setting", ["A", "B"])
 def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     path = tables.folder / "m.dyad"
@@ -56,6 +57,7 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     cls = {
         "two-step": TwoStepRidgeCV,
         "kronecker": KroneckerRidgeCV,
+        "pair": PairKernelRidgeCV,
         "independent": IndependentTaskRidgeCV,
     }[kind]
     grids = {"alphas": ALPHAS} | ({"task_alphas": ALPHAS} if kind == "two-step" else {})
@@ -74,6 +76,41 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert found.fitted_.form.column_ids.labels == tuple(tables.items)
     assert ran.json["output"] == str(path)
     assert ran.json["observed"] == 96
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_shares_are_searched_and_shown(tables, run):
+    """--model pair is the search of Python, with its shares in all output."""
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", "pair", "-o", path, "--setting", "A"]
+    words += ["--scoring", "neg_mean_squared_error", "--alphas", "1e-5:1e5:3"]
+    asked = ["--shares", "2,1,1", "--shares", "1,0,0"]
+    ran = run(*words, *asked, "--json")
+    assert ran.code == 0, ran.err
+    found = load(path)
+    assert type(found) is PairKernelRidgeCV
+    shares = [(2.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
+    alphas = [1e-5, 1.0, 1e5]
+    twin = PairKernelRidgeCV(alphas, shares=shares, setting="A").fit(tables.X, tables.Y, tables.T)
+    assert_allclose(found.best_score_, twin.best_score_)
+    assert ran.json["shares"] == list(found.shares_) == list(twin.shares_)
+    assert_allclose(found.predict(), twin.predict(), rtol=1e-9)
+    shown = run(*words, *asked, "--force").out
+    words_of_shares = ", ".join(f"{share:g}" for share in twin.shares_)
+    assert re.search(rf"^shares +{words_of_shares} *$", shown, re.MULTILINE)
+    assert run("inspect", path, "--json").json["shares"] == list(twin.shares_)
+    assert f"{twin.shares_[0]:g}" in run("inspect", path).out
+    assert run(*words, "--force").code == 0  # ten triples
+    for more, fault in (
+        (["--shares", "1,2"], "--shares takes three weights, such as 2,1,1"),
+        (["--shares", "1,x,2"], "found '1,x,2'"),
+    ):
+        ran = run(*words, *more, "--force")
+        assert (ran.code, fault in ran.err) == (2, True), ran.err
+    plain = ["tune", tables.labels, *tables.sides, "-o", path, "--force", "--shares", "1,1,1"]
+    assert (
+        "tune without --model has no option --shares: use it with --model pair" in run(*plain).err
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -349,7 +386,7 @@ def test_wrong_words_are_one_sentence(tables, run, words, message):
 def test_instances_are_asked_for(tables, run):
     ran = run("tune", tables.labels, "--tasks", tables.tasks, "-o", tables.folder / "m.dyad")
     assert (ran.code, ran.out) == (2, "")
-    assert "Missing option '--instances'" in ran.err
+    assert "Give the instances by --instances, or name columns of the table by --smiles" in ran.err
 
 
 def test_constant_labels_have_one_note(tables, run, put):

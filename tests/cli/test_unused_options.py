@@ -9,7 +9,7 @@ from dyadlearn._registry import names_where
 from sweeps import every, over
 
 MODELS = names_where()
-FIVE = {"two-step", "kronecker", "independent", "online", "learned"}
+SIX = {"two-step", "kronecker", "pair", "independent", "online", "learned"}
 GRIDS = names_where(has_alpha="alpha")
 WITH_TASKS = names_where(setting="C")
 NEEDING_TASKS = tuple(name for name in MODELS if _registry.MODELS[name].needs_tasks)
@@ -18,7 +18,8 @@ OPTIONS = {
     "--task-alphas": ("0.1,1", set(names_where(has_alpha="task_alpha"))),
     "--task-kernel": ("linear", set(WITH_TASKS)),
     "--task-groups": ("GROUPS", set(WITH_TASKS)),
-    "--constants": ("1", {"kronecker"}),
+    "--constants": ("1", {"kronecker", "pair"}),
+    "--shares": ("1,1,1", {"pair"}),
     "--keep-labels": (None, {"online"}),
     "--device": ("cpu", {*GRIDS, "learned"}),
     "--exhaustive": (None, set(GRIDS)),
@@ -56,7 +57,7 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
         asked = [option] if value is None else [option, given[1].get(value, value)]
         if model in having:
             # --cv does not go with groups, and a new model may need its intercept
-            if model in FIVE:
+            if model in SIX:
                 unasked = ("--device", "--cv")
             else:
                 unasked = ("--device", "--cv", "--no-intercept")
@@ -76,11 +77,11 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
 
 def test_the_table_of_models():
     """What the table says of these models; a new model may only be added."""
-    assert set(MODELS) >= FIVE
-    assert FIVE & set(GRIDS) == FIVE - {"learned"}
-    assert FIVE & set(WITH_TASKS) == FIVE - {"independent"}
-    assert FIVE & set(names_where(has_alpha="task_alpha")) == {"two-step", "online"}
-    assert FIVE & set(NEEDING_TASKS) == {"two-step", "kronecker"}
+    assert set(MODELS) >= SIX
+    assert SIX & set(GRIDS) == SIX - {"learned"}
+    assert SIX & set(WITH_TASKS) == SIX - {"independent"}
+    assert SIX & set(names_where(has_alpha="task_alpha")) == {"two-step", "online"}
+    assert SIX & set(NEEDING_TASKS) == {"two-step", "kronecker", "pair"}
 
 
 @over(every(model=list(NEEDING_TASKS)))
@@ -115,9 +116,10 @@ def test_options_of_tasks_without_tasks(run, given, option):
 UNUSED = {
     "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
     "evaluate MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
+    "report MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes "
     "with "
-    "--instances-smiles or --tasks-smiles: add one",
+    "--instances-smiles, --tasks-smiles or --smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
     "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "contains sequences, but "
     "--tasks-smiles names a "

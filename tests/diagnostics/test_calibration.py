@@ -20,6 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     calibrate,
 )
+from dyadlearn.diagnostics.mixed import predict_mixed
 from dyadlearn.diagnostics.monotone import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
 from problems import grid_baselines
@@ -205,6 +206,85 @@ def test_known_chances_come_back(method):
         assert found[setting].calibration_error < 0.03
 
 
+# --- another base rate ---------------------------------------------------------------------------
+
+
+@over(every(method=["sigmoid", "isotonic"]))
+def test_chances_come_back_from_labels_with_fewer_negatives(method):
+    """Most negative labels were never collected; with the true base rate, new pairs have their true chances."""
+    X, T, Y, chances = made(200, 40, shift=2.5)
+    hidden = (Y == 0) & (np.random.default_rng(3).random(Y.shape) < 0.8)
+    collected = np.where(hidden, np.nan, Y)
+    model = KroneckerRidge(1.0).fit(X[:120], collected[:120], tasks=T)
+    true = chances[:120].mean()
+    right = calibrate(model, "B", method=method, prevalence=true)
+    wrong = calibrate(model, "B", method=method)
+    p = right.predict(X[120:])
+    assert np.abs(p - chances[120:]).mean() < 0.05
+    assert abs(p.mean() - chances[120:].mean()) < 0.02
+    assert wrong.predict(X[120:]).mean() > p.mean() + 0.1
+    one = right["B"]
+    assert (one.prevalence, one.calibration_error < 0.03) == (pytest.approx(true), True)
+    # The quality is that of new rows, which have the base rate that was named.
+    assert_allclose(one.brier, np.mean((p - Y[120:]) ** 2), atol=0.01)
+    assert_allclose(one.baseline_brier, true * (1 - true), atol=0.005)
+
+
+@over(every(method=["sigmoid", "isotonic"], setting=["A", "D"], prevalence=[0.02, 0.5, 0.9]))
+def test_quality_at_another_base_rate(method, setting, prevalence):
+    """Scores of scikit-learn with importance weights, and Bayes' rule for the probabilities."""
+    X, T, Y, _ = made()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    usual = calibrate(model, setting, method=method)[setting]
+    one = calibrate(model, setting, method=method, prevalence=prevalence)[setting]
+    rate = Y.mean()
+    assert_allclose([usual.prevalence, one.prevalence], [rate, prevalence])
+    odds = prevalence / (1 - prevalence) * (1 - rate) / rate
+    before = usual.probabilities
+    expected = before * odds / (1 - before + before * odds)
+    assert_allclose(one.probabilities, expected, atol=1e-14)
+    y = Y.ravel()
+    p = expected.ravel()
+    weights = np.where(y == 1, prevalence / rate, (1 - prevalence) / (1 - rate))
+    assert_allclose(one.brier, brier_score_loss(y, p, sample_weight=weights))
+    assert_allclose(one.log_loss, log_loss(y, p, sample_weight=weights))
+    bins = np.clip(np.ceil(p * 10).astype(int), 1, 10)
+    error = 0.0
+    for number in np.unique(bins):
+        here = bins == number
+        gap = np.average(p[here] - y[here], weights=weights[here])
+        error += weights[here].sum() / weights.sum() * abs(gap)
+    assert_allclose(one.calibration_error, error)
+    assert (one.reliability.low <= one.reliability.fraction + 1e-12).all()
+    assert (one.reliability.fraction <= one.reliability.high + 1e-12).all()
+    scores = np.linspace(-1, 2, 7)
+    before = usual.mapping(scores)
+    after = before * odds / (1 - before + before * odds)
+    assert_allclose(one.mapping(scores), after)
+
+
+def test_one_table_at_another_base_rate():
+    X, T, Y, _ = made()
+    model = TwoStepRidge().fit(X[:17], Y[:17], tasks=T)
+    places = ([3, -1, -2], [2, 4, 5])
+    found = predict_mixed(model, places, (X[17:19], None), prevalence=0.05)
+    calibration = calibrate(model, "AB", prevalence=0.05)
+    expected = [calibration.predict()[3, 2], *calibration.predict(X[17:19])[[0, 1], [4, 5]]]
+    assert_allclose(found.probabilities, expected)
+    real = TwoStepRidge().fit(X, X @ np.ones((3, 2)) @ T.T, tasks=T)
+    with pytest.raises(ValueError, match="prevalence is for labels of two values"):
+        predict_mixed(real, places, (X[17:19], None), prevalence=0.05)
+
+
+def test_the_base_rate_of_the_labels_changes_nothing():
+    X, T, Y, _ = made()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    usual = calibrate(model, "B")
+    same = calibrate(model, "B", prevalence=float(Y.mean()))
+    assert_array_equal(same.predict(X), usual.predict(X))
+    assert same.columns() == usual.columns()
+
+
 def test_what_is_known_by_its_id():
     pd = pytest.importorskip("pandas")
     X, T, Y, _ = made(12, 9)
@@ -362,6 +442,11 @@ def test_few_positives(positives, method):
             {"method": "platt"},
             r"method must be one of 'sigmoid', 'isotonic', found 'platt'",
         ),
+        (
+            lambda Y, P: Y,
+            {"prevalence": 1.0},
+            r"prevalence must be a number between 0 and 1, found 1.0",
+        ),
         (lambda Y, P: Y, {"setting": "Q"}, r"Unknown setting 'Q'"),
         (lambda Y, P: Y, {"setting": []}, r"names no setting"),
     )
@@ -379,6 +464,10 @@ def test_models_that_are_refused():
         calibrate(OnlineTwoStepRidge().fit(X, Y, tasks=T))
     with pytest.raises(ValueError, match="setting D|Setting D"):
         calibrate(IndependentTaskRidge().fit(X, Y), "D")
+    signs = np.triu(2 * Y[:9, :9] - 1, 1)
+    winners = TwoStepRidge(symmetry="antisymmetric").fit(X[:9], signs - signs.T)
+    with pytest.raises(ValueError, match="base rate is one half: leave prevalence out"):
+        calibrate(winners, "A", prevalence=0.3)
     lone = np.full((15, 2), np.nan)
     lone[:, 0] = 0.0
     lone[4, 1] = 1.0

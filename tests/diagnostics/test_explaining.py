@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -139,6 +140,59 @@ def test_what_is_new(instance, task, setting, words):
     assert repr(found).startswith(
         f"Explanation({found.prediction:.4g} for {words}, largest contribution: pair ("
     )
+
+
+@over(every(kind=["full", "missing", "list", "network"], top=[1, 3, 1000]))
+def test_largest_weights_whatever_their_labels(kind, top):
+    """Zeros contribute nothing; sorted by weight, they are listed where they count most."""
+    X, Y, T = data(9, 9 if kind == "network" else 6, missing=0.3 * (kind in ("missing", "list")))
+    Y = np.where(np.isnan(Y), np.nan, Y > 0.5)
+    if kind == "network":
+        Y = np.maximum(Y, Y.T)
+        model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y)
+    elif kind == "list":
+        cells = np.nonzero(~np.isnan(Y))
+        observed = sparse.csr_array((Y[cells], cells), Y.shape)  # stores zeros
+        model = KroneckerRidge(0.5).fit(X, observed, tasks=T)
+    else:
+        model = KroneckerRidge(0.5).fit(X, Y, tasks=T)
+    found = explain(model, 2, 3, n=top, sort="weight")
+    usual = explain(model, 2, 3, n=top)
+    whole = found.weights.toarray() if sparse.issparse(found.weights) else found.weights
+    weights = dict(np.ndenumerate(whole))
+    if kind == "network":
+        twice = {(i, j): weights[i, j] * (1 + (i != j)) for i, j in weights if i <= j}
+        weights = twice
+    elif kind != "full":
+        weights = {cell: weights[cell] for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True)}
+    expected = sorted(np.abs(list(weights.values())))[::-1][:top]
+    assert_allclose(np.abs(found.pairs.weights), expected, rtol=1e-9)
+    assert_allclose([weights[cell] for cell in found.pairs.ids], found.pairs.weights)
+    sums = np.abs(whole.sum(axis=1))
+    assert_allclose(np.abs(found.instances.weights), np.sort(sums)[::-1][:top], rtol=1e-8)
+    for listed in (found.pairs, found.instances, found.tasks):
+        assert_allclose(listed.contributions.sum() + listed.rest, usual.prediction)
+    if (kind, top) == ("full", 3):
+        assert 0.0 in found.pairs.labels
+        assert 0.0 not in usual.pairs.labels
+    assert "largest weight: pair" in repr(found)
+
+
+@over(every(fit_intercept=[True, False], missing=[0.0, 0.3]))
+def test_the_share_of_the_mean(fit_intercept, missing):
+    """It is the prediction of the model refitted on labels that are all equal to their mean."""
+    X, Y, T = data(9, 6, missing=missing)
+    Y = Y + 3.0
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    found = explain(model, 2, 3)
+    mean = np.nanmean(Y)
+    flat = model.fit(X, np.where(np.isnan(Y), np.nan, mean), tasks=T).predict()[2, 3]
+    assert_allclose([found.mean, found.share_of_mean], [mean, flat])
+    assert_allclose(found.share_of_mean + found.share_of_deviations, found.prediction)
+    deviations = np.nansum(found.weights * (Y - mean))
+    assert_allclose(found.share_of_deviations, deviations)
+    if fit_intercept:
+        assert_allclose(found.share_of_mean, mean)
 
 
 def test_ids_sides_and_columns():
@@ -304,6 +358,8 @@ def test_hostile_input():
             explain(models[name], instance, task)
     with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
         explain(models["two-step"], 0, 0, n=0)
+    with pytest.raises(ValueError, match="sort must be"):
+        explain(models["two-step"], 0, 0, sort="label")
     with pytest.raises(ValueError, match="sides must be two words"):
         explain(models["two-step"], 0, 0, sides="host")
     with pytest.raises(TypeError, match="model must be"):

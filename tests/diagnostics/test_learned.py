@@ -48,7 +48,9 @@ def _data(binary=False, holes=True):
 @cache
 def _fitted(kind, **data):
     X, T, Y = _data(**data)
-    model = LearnedKernelRidge(n_steps=2, cv=2, stages=2 if kind.startswith("profiled") else 1)
+    model = LearnedKernelRidge(
+        setting="A", n_steps=2, cv=2, stages=2 if kind.startswith("profiled") else 1
+    )
     if kind == "no tasks":
         return model.set_params(setting="B").fit(X, Y)
     if kind == "described":
@@ -140,7 +142,7 @@ def test_kernels_are_learned_again_for_every_permutation(kind, asked):
 
 def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
     X, T, Y = _data()
-    model = LearnedKernelRidge(n_steps=2, cv=2, stages=1).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="A", n_steps=2, cv=2, stages=1).fit(X, Y, tasks=T)
     # As if the second stage had not been better.
     learning = replace(model.fitted_.learning, stages=2)
     fitted = replace(model.fitted_, learning=learning)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import tracemalloc
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -146,3 +147,33 @@ def test_a_score_counts_what_is_stored(models):
         assert_allclose(model.score(X, SPARSE, T), model.score(X, Y, T))
     with pytest.raises(ValueError, match="leave it out"):
         models[0].score(X, SPARSE, T, sample_weight=np.ones(len(X)))
+
+
+def test_no_grid_of_a_list_is_formed():
+    """The grid of 90,000 × 80,000 pairs, of which few have a label, would take 58 GB."""
+    rng = np.random.default_rng(0)
+    shape = (90_000, 80_000)
+    sides = [rng.normal(size=(n, 2)) for n in shape]
+    rows = rng.integers(0, 9, 60) * 1000
+    columns = rng.integers(0, 8, 60) * 900
+    rows, columns = np.unique(np.stack([rows, columns]), axis=1)
+    values = rng.normal(size=rows.size)
+    labels = sparse.coo_array((values, (rows, columns)), shape=shape)
+    model = KroneckerRidge(0.5).fit(sides[0], labels, tasks=sides[1])
+    tracemalloc.start()
+    for setting in "ABCD":
+        assert model.holdout(setting).nnz == values.size
+        # The eigenvalues of the kernel of all pairs are above 10⁹, those of the labels are not.
+        assert dyadlearn.evaluate(model, setting)["method"] == ["exact leave-one-out"]
+    assert len(dyadlearn.screen(model, n=5)) == 5
+    dyadlearn.explain(model, int(rows[0]), int(columns[0]))
+    dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0)
+    found = dyadlearn.recommend(model, instance=int(rows[0]), n=3)
+    assert not set(found.ids) & set(columns[rows == rows[0]])
+    predicted = model.predict(sides[0][rows[:1]])[0]
+    predicted[columns[rows == rows[0]]] = -np.inf
+    assert_array_equal(found.ids, np.argsort(-predicted)[:3])
+    assert len(dyadlearn.recommend(model, task=int(columns[0]), n=3).ids) == 3
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 1e8

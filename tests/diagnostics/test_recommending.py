@@ -22,7 +22,7 @@ from dyadlearn import (
     top_pairs,
 )
 from dyadlearn.diagnostics import best as ranking
-from dyadlearn.diagnostics import recommending, unobserved
+from dyadlearn.diagnostics import rankings, unobserved
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import reading as _training
 from dyadlearn.pairing import expansion
@@ -196,7 +196,8 @@ def best_of(F, k):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
-    monkeypatch.setattr(recommending, "_CELLS", 12)
+    monkeypatch.setattr(rankings, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(rankings, "_CELLS", 12)
     monkeypatch.setattr(expansion, "_YIELDED_BYTES", 96)
     monkeypatch.setattr(expansion, "_PANEL_BYTES", 200)
     monkeypatch.setattr(expansion, "_YIELDED_ROWS", 4)

@@ -213,6 +213,19 @@ def test_a_list_that_lacks_no_pair_has_the_means_of_its_grid(setting, weighted):
     check_list(Y, setting, Units(cells=rng.integers(3, size=Y.shape)), weights)
 
 
+def test_rows_without_labels_take_no_time(monkeypatch):
+    """The effects of a list are those of its rows and columns with labels, by one inverse of their order."""
+    monkeypatch.setattr("dyadlearn.holdout.baselines._fit_without_folds", None)
+    rng = np.random.default_rng(0)
+    rows, columns = np.divmod(np.sort(rng.choice(180, 90, replace=False)), 15)
+    values = rng.normal(size=90)
+    few = Labels((rows, columns), values, (12, 15))
+    many = Labels((rows * 2000 + 5, columns * 1000), values, (30_000, 20_000))
+    found, expected = (baselines(labels, "A", Units()) for labels in (many, few))
+    for name in BASELINES:
+        assert_allclose(found[name], expected[name], rtol=1e-9, err_msg=name)
+
+
 def test_a_sparse_list_forms_no_grid():
     """4,000 × 3,000 cells would take 96 MB as a grid."""
     rng = np.random.default_rng(0)

@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import coo_array, issparse
 
-from dyadlearn import PairKernelRidge, evaluate
+from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge, evaluate
 from dyadlearn.holdout import holdout
 from dyadlearn.spectrum import Spectrum
 from problems import posed
@@ -192,3 +193,75 @@ def test_predictions_without_any_kernel_to_the_other_labels_are_exactly_zero():
     model.fit(X, Y, tasks=T)
     assert_array_equal(model.holdout("D")[~np.isnan(Y)], 0.0)
     assert evaluate(model, "D", scoring="roc_auc")["roc_auc"] == [0.5]
+
+
+class Blocked:
+    """Labels of 10 × 8 of which the tasks 0 to 3 have a positive each, and share no function with the others."""
+
+    def __init__(self, share_missing, kind, seed):
+        rng = np.random.default_rng(seed)
+        self.kind = kind
+        self.X = rng.normal(size=(10, 3))
+        self.Y = rng.normal(size=(10, 8))
+        self.Y[:, :4] = 0.0
+        self.Y[rng.integers(10, size=4), np.arange(4)] = 1.0
+        self.Y[rng.random(self.Y.shape) < share_missing] = np.nan
+        self.observed = np.isfinite(self.Y)
+        self.weights = rng.uniform(0.5, 2.0, self.Y.shape) if kind == "weights" else None
+        self.features = rng.normal(size=(8, 3))
+        self.features[:4, 2] = 0.0
+        self.features[4:, :2] = 0.0
+
+    def held_out(self, model, setting):
+        """Return held-out predictions; NaN at pairs that have none."""
+        labels = self.Y
+        if self.kind == "list":
+            labels = coo_array(
+                (self.Y[self.observed], np.nonzero(self.observed)), shape=self.Y.shape
+            )
+        model.fit(self.X, labels, tasks=self.features, sample_weight=self.weights)
+        held_out = model.holdout(setting)
+        if issparse(held_out):
+            return np.where(self.observed, held_out.toarray(), np.nan)
+        return held_out
+
+    def without_positive(self, setting):
+        """Return the pairs whose model has no positive label of the tasks 0 to 3."""
+        is_zero = np.zeros(self.Y.shape, dtype=bool)
+        is_positive = self.Y == 1.0
+        for i, j in np.ndindex(10, 4):
+            left = np.zeros(self.Y.shape, dtype=bool)
+            if setting == "A":
+                left[i, j] = True
+            if setting in "BD":
+                left[i] = True
+            if setting in "CD":
+                left[:, j] = True
+            is_zero[i, j] = not (is_positive & ~left).any()
+        return is_zero
+
+
+ZEROS = every(
+    missing=[0.0, 0.02, 0.15, 0.5, 0.8], kind=["grid", "list", "weights"], kernel=["linear", "rbf"]
+)
+
+
+@over(ZEROS)
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e8])
+def test_predictions_that_are_zero_in_a_refit_are_exactly_zero(alpha, missing, kind, kernel):
+    """So they tie, with any regularisation: pairs without a label too."""
+    for seed in range(2):
+        case = Blocked(missing, kind, seed)
+        model = PairKernelRidge(
+            alpha, product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False, kernel=kernel
+        )
+        held_out = case.held_out(model, "D")
+        assert not np.nan_to_num(held_out).any()
+        for setting in "ABCD":
+            models = [KroneckerRidge(alpha, fit_intercept=False, kernel=kernel)]
+            if setting == "A":
+                models.append(TwoStepRidge(alpha, 0.1, fit_intercept=False, kernel=kernel))
+            for model in models:
+                held_out = case.held_out(model, setting)
+                asked = held_out[case.without_positive(setting)]
+                assert not np.nan_to_num(asked).any()

@@ -13,8 +13,15 @@ from sklearn.utils import estimator_checks
 from dyadlearn import TwoStepRidge
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels import minmax, tanimoto
-from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints, scaffolds
+from dyadlearn.kernels import gram, minmax, tanimoto
+from dyadlearn.kernels.chemistry import (
+    KINDS,
+    Fingerprints,
+    canonical_smiles,
+    fingerprints,
+    scaffolds,
+    usual_kernel,
+)
 from sweeps import every, lines, over
 
 pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not tested")
@@ -51,6 +58,96 @@ def test_equal_to_rdkits_own(radius, n_bits, counts):
     assert ids == NAMES
     if not counts:
         assert features.dtype == np.uint8
+
+
+def bits_by_rdkit(kind: str, n_bits: int):
+    """Return zeros and ones by functions of rdkit that the library does not call."""
+    from rdkit import Chem
+    from rdkit.Chem import MACCSkeys, rdFingerprintGenerator
+
+    plain = {"fpSize": n_bits, "countSimulation": False}
+    atoms = rdFingerprintGenerator.GetMorganFeatureAtomInvGen()
+    function = {
+        "morgan": rdFingerprintGenerator.GetMorganGenerator(2, **plain).GetFingerprint,
+        "feature_morgan": rdFingerprintGenerator.GetMorganGenerator(
+            2, atomInvariantsGenerator=atoms, **plain
+        ).GetFingerprint,
+        "atom_pairs": rdFingerprintGenerator.GetAtomPairGenerator(**plain).GetFingerprint,
+        "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator(**plain).GetFingerprint,
+        "paths": rdFingerprintGenerator.GetRDKitFPGenerator(**plain).GetFingerprint,
+        "maccs": MACCSkeys.GenMACCSKeys,
+    }[kind]
+    return np.array([function(Chem.MolFromSmiles(text)).ToList() for text in TEXTS])
+
+
+@over(every(kind=[kind for kind in KINDS if kind != "descriptors"], n_bits=[64, 2048]))
+def test_each_kind_is_equal_to_rdkits_own(kind, n_bits):
+    features, ids = fingerprints(SMILES, kind=kind, n_bits=n_bits)
+    assert_array_equal(features.toarray(), bits_by_rdkit(kind, n_bits))
+    assert ids == NAMES
+    names = Fingerprints(kind, n_bits=n_bits).get_feature_names_out()
+    assert len(names) == features.shape[1]
+
+
+@over(every(kind=["feature_morgan", "atom_pairs", "torsions", "paths"]))
+def test_counts_of_each_kind_are_positive_where_its_bits_are(kind):
+    counts, _ = fingerprints(SMILES, kind=kind, counts=True)
+    bits, _ = fingerprints(SMILES, kind=kind)
+    assert_array_equal(counts.toarray() > 0, bits.toarray() > 0)
+    assert counts.toarray().max() > 1
+
+
+def test_descriptors_are_rdkits_in_units_of_their_usual_spread():
+    from rdkit import Chem
+    from rdkit.Chem import Crippen, rdMolDescriptors
+
+    features, ids = fingerprints(SMILES, kind="descriptors")
+    names = Fingerprints("descriptors").get_feature_names_out().tolist()
+    molecules = [Chem.MolFromSmiles(text) for text in TEXTS]
+    for name, scale, function in (
+        ("MolWt", 75, rdMolDescriptors._CalcMolWt),
+        ("MolLogP", 1.25, Crippen.MolLogP),
+        ("TPSA", 25, rdMolDescriptors.CalcTPSA),
+        ("FractionCSP3", 0.15, rdMolDescriptors.CalcFractionCSP3),
+    ):
+        expected = [function(molecule) / scale for molecule in molecules]
+        assert_allclose(features[:, names.index(name)], expected, rtol=1e-12)
+    assert features.shape == (len(TEXTS), 20)
+    assert np.isfinite(features).all()
+    assert ids == NAMES
+
+
+@over(lines("kind counts expected", ("maccs", False, "tanimoto"), ("paths", True, "minmax")))
+def test_usual_kernels(kind, counts, expected):
+    assert usual_kernel(kind, counts) == expected
+
+
+def test_usual_kernels_are_kernels_of_all_kinds():
+    for kind in KINDS:
+        features, _ = fingerprints(SMILES, kind=kind)
+        assert np.linalg.eigvalsh(gram(features, kernel=usual_kernel(kind))).min() > -1e-12
+
+
+def test_wrong_kinds_are_refused():
+    with pytest.raises(
+        ValueError, match="kind must be one of 'morgan', 'feature_morgan', .*'ecfp'"
+    ):
+        fingerprints(["C"], kind="ecfp")
+    for kind in ("maccs", "descriptors"):
+        with pytest.raises(ValueError, match=f"the kind {kind} have no counts: leave counts out"):
+            fingerprints(["C"], kind=kind, counts=True)
+
+
+def test_canonical_smiles_are_equal_for_the_same_molecule():
+    texts, ids = canonical_smiles({"a": "OCC", "b": "C(O)C", "c": "[H]OCC", "d": "CCN"})
+    assert texts == ["CCO", "CCO", "CCO", "CCN"]
+    assert ids == ["a", "b", "c", "d"]
+    # Mirror images are different molecules.
+    both, _ = canonical_smiles(["C[C@H](N)O", "C[C@@H](N)O"])
+    assert both[0] != both[1]
+    with pytest.warns(UserWarning, match="Not valid: 1 of 2 molecules"):
+        kept = canonical_smiles(["CCO", "nonsense"], on_error="drop")
+    assert kept == (["CCO"], [0])
 
 
 @over(every(counts=[False, True]))
@@ -210,7 +307,7 @@ def test_bad_parameters_are_refused(parameter, value):
     with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):
         fingerprints(["C"], **{parameter: value})
     with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):
-        MorganFingerprints(**{parameter: value}).fit(["C"])
+        Fingerprints(**{parameter: value}).fit(["C"])
 
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
@@ -234,7 +331,7 @@ def test_without_rdkit_it_says_what_to_install(monkeypatch):
 )
 def test_scikit_learn_accepts_it(check):
     # Those of its checks that need no data: the others hand in numbers.
-    check("MorganFingerprints", MorganFingerprints())
+    check("Fingerprints", Fingerprints())
 
 
 def test_a_pipeline_takes_raw_smiles_for_new_molecules():
@@ -243,7 +340,7 @@ def test_a_pipeline_takes_raw_smiles_for_new_molecules():
     tasks = rng.random((3, 2))
     pipeline = Pipeline(
         [
-            ("fingerprint", MorganFingerprints(radius=1)),
+            ("fingerprint", Fingerprints(radius=1)),
             ("model", TwoStepRidge(kernel="tanimoto", alpha=0.1)),
         ]
     )
@@ -281,13 +378,13 @@ def test_frames_keep_their_ids(kind):
             return frames.DataFrame(columns, index=names)
         return frames.DataFrame({"drug": names} | columns)
 
-    features = MorganFingerprints(n_bits=128).fit_transform(molecules(NAMES))
+    features = Fingerprints(n_bits=128).fit_transform(molecules(NAMES))
     bits = features.to_numpy() if kind == "pandas" else features.drop("drug").to_numpy()
     assert_array_equal(bits, fingerprints(SMILES, n_bits=128)[0].toarray())
     assert list(features.columns)[-1] == "bit_127"
     assert (features.index if kind == "pandas" else features["drug"]).to_list() == NAMES
 
-    pipeline = make_pipeline(MorganFingerprints(), TwoStepRidge(kernel="tanimoto", alpha=0.1))
+    pipeline = make_pipeline(Fingerprints(), TwoStepRidge(kernel="tanimoto", alpha=0.1))
     expected = pipeline.fit(TEXTS[:4], Y).predict(TEXTS[4:])
     predicted = pipeline.fit(molecules(NAMES[:4]), labels(order)).predict(molecules(NAMES[4:]))
     assert (predicted.index if kind == "pandas" else predicted["drug"]).to_list() == NAMES[4:]
@@ -296,12 +393,12 @@ def test_frames_keep_their_ids(kind):
 
 def test_parameters_can_be_searched_and_cloned():
     rng = np.random.default_rng(2)
-    pipeline = make_pipeline(MorganFingerprints(), TwoStepRidge(kernel="tanimoto"))
-    search = GridSearchCV(pipeline, {"morganfingerprints__radius": [0, 1]}, cv=2)
+    pipeline = make_pipeline(Fingerprints(), TwoStepRidge(kernel="tanimoto"))
+    search = GridSearchCV(pipeline, {"fingerprints__radius": [0, 1]}, cv=2)
     search.fit(np.array(TEXTS), rng.random((6, 2)))
-    assert search.best_params_["morganfingerprints__radius"] in (0, 1)
-    assert clone(MorganFingerprints(n_bits=7)).n_bits == 7
-    assert MorganFingerprints(n_bits=3).get_feature_names_out().tolist() == [
+    assert search.best_params_["fingerprints__radius"] in (0, 1)
+    assert clone(Fingerprints(n_bits=7)).n_bits == 7
+    assert Fingerprints(n_bits=3).get_feature_names_out().tolist() == [
         "bit_0",
         "bit_1",
         "bit_2",

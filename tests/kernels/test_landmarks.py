@@ -23,7 +23,7 @@ from dyadlearn import KroneckerRidge, Landmarks, OnlineTwoStepRidge, load, save
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError
 from dyadlearn.kernels import Sum, gram, kernel_names, tanimoto
 from dyadlearn.kernels import landmarks as room
-from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints
+from dyadlearn.kernels.chemistry import Fingerprints, fingerprints
 from dyadlearn.kernels.landmarks import Source, pivoted
 from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
 from sweeps import covering, lines, over
@@ -409,7 +409,7 @@ def test_molecules_and_sequences():
     fingerprint = Landmarks(
         4, kernel=lambda A, B: tanimoto(fingerprints(A)[0], fingerprints(B)[0]), random_state=0
     )
-    chained = make_pipeline(MorganFingerprints(), Landmarks(4, kernel="tanimoto", random_state=0))
+    chained = make_pipeline(Fingerprints(), Landmarks(4, kernel="tanimoto", random_state=0))
     assert_allclose(fingerprint.fit_transform(smiles), chained.fit_transform(smiles), atol=1e-12)
     assert_allclose(fingerprint.transform(new), chained.transform(new), atol=1e-12)
     assert_allclose(fingerprint.residual(new) > 0, [True, True])

@@ -273,7 +273,7 @@ def test_searches_keep_what_they_chose():
 
 @pytest.mark.parametrize("labels", [Y[:M, :Q], MISSING])
 def test_learned_kernels_stay(labels):
-    model = LearnedKernelRidge(stages=1, n_steps=2, progress=False, tol=1e-14).fit(
+    model = LearnedKernelRidge(setting="A", stages=1, n_steps=2, progress=False, tol=1e-14).fit(
         {"one": X[:M, :2], "two": X[:M, 2:]}, labels, tasks=T[:Q]
     )
     K, G = (

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _memory, _svd, decomposing
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    TwoStepRidge,
+    _memory,
+    _svd,
+    decomposing,
+)
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.models import side
 from sweeps import every, lines, over
@@ -147,3 +156,19 @@ def test_estimates_are_at_least_the_peak_and_at_most_twice_it_at_each_place():
     ratios = {line[:54].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[1:-1]}
     assert len(ratios) == 10, done.stdout
     assert all(1.0 <= ratio <= 2.0 for ratio in ratios.values()), done.stdout
+
+
+def test_memory_of_a_fit_is_checked_before_a_list_becomes_a_grid(free):
+    """Training rows of a pair kernel have functions of their own, which take a grid; its labels are 800 MB."""
+    rng = np.random.default_rng(0)
+    shape = (10_000, 10_000)
+    sides = [rng.normal(size=(n, 2)) for n in shape]
+    labels = sparse.coo_array((rng.normal(size=3), ([0, 1, 2], [0, 1, 5])), shape=shape)
+    model = PairKernelRidge(product=0.5, per_task=0.25, per_instance=0.25)
+    free(8 * 1024 * MIB)
+    tracemalloc.start()
+    with pytest.raises(NotEnoughMemoryError, match="Fitting a grid"):
+        model.fit(sides[0], labels, tasks=sides[1])
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 1e8

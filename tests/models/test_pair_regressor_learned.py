@@ -63,7 +63,9 @@ def _table(n_known=11, share=0.8):
 
 def _model(form, **given):
     X, T, kernels = _sides(form)
-    model = LearnedKernelRidge(task_kernel=RBF, n_steps=1, cv=2, **{**kernels, **given})
+    model = LearnedKernelRidge(
+        task_kernel=RBF, n_steps=1, cv=2, **{"setting": "A", **kernels, **given}
+    )
     return PairRegressor(model, instances=X, tasks=T)
 
 
@@ -138,7 +140,9 @@ def test_all_forms_of_descriptions_are_one():
     assert_array_equal(_model("Descriptions", stages=1).fit(pairs, y).predict(pairs), wanted)
     kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
     model = PairRegressor(
-        LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels), instances=[U, K], tasks=T
+        LearnedKernelRidge(setting="A", n_steps=1, cv=2, stages=1, **kernels),
+        instances=[U, K],
+        tasks=T,
     )
     assert_allclose(model.fit(numbers, y).predict(numbers), wanted, atol=1e-3)
 

@@ -531,7 +531,7 @@ def test_text_is_told_apart():
     drugs = pd.DataFrame({"smiles": ["CCO"] * M}, index=ROWS)
     with pytest.raises(
         ValueError,
-        match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.MorganFingerprints",
+        match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.Fingerprints",
     ):
         TwoStepRidge().fit(drugs, Y)
     commas = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))

@@ -13,7 +13,10 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_validate
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, Tasks, TwoStepRidge
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import to_grid
 from sweeps import every, over
 
 M = 8
@@ -261,3 +264,76 @@ def test_as_many_labels_as_products_of_features_keep_their_digits():
         [P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))
     ]
     assert_allclose(found, expected, rtol=1e-12)
+
+
+# --- weights of tasks, and by id -------------------------------------------------------------------
+
+OF_TASKS = np.array([0.5, 2.0, 1.0, 3.0, 0.1, 1.5])
+
+
+@over(every(**every_model, **complete_or_not, form=["vector", "list", "row", "torch"]))
+def test_one_weight_for_each_task(Model, labels, form):
+    """It is the weight of each label of the task."""
+    weights = {"vector": OF_TASKS, "list": OF_TASKS.tolist(), "row": OF_TASKS[None, :]}.get(form)
+    if form == "torch":
+        torch = pytest.importorskip("torch")
+        weights = torch.asarray(OF_TASKS)
+    expected = make_model(Model).fit(X, labels, tasks=T, sample_weight=np.tile(OF_TASKS, (M, 1)))
+    found = make_model(Model).fit(X, labels, tasks=T, sample_weight=weights)
+    assert_array_equal(found.predict(X), expected.predict(X))
+    assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
+
+
+def test_ids_tell_tasks_from_instances():
+    square = pd.DataFrame(Y[:Q], index=ROWS[:Q], columns=TASKS)
+    tasks = pd.DataFrame(T, index=TASKS)
+    rows = pd.DataFrame(X[:Q], index=ROWS[:Q])
+    shuffled = np.array([3, 1, 5, 0, 2, 4])
+    grids = {
+        "instances": np.tile(OF_TASKS[:, None], (1, Q)),
+        "tasks": np.tile(OF_TASKS, (Q, 1)),
+    }
+    cases = [
+        (OF_TASKS, "instances"),  # without ids, as in scikit-learn
+        (OF_TASKS[:, None], "instances"),
+        (OF_TASKS[None, :], "tasks"),
+        (pd.Series(OF_TASKS[shuffled], index=np.array(ROWS)[shuffled]), "instances"),
+        (pd.Series(OF_TASKS[shuffled], index=np.array(TASKS)[shuffled]), "tasks"),
+        (pd.DataFrame(OF_TASKS[None, shuffled], columns=np.array(TASKS)[shuffled]), "tasks"),
+    ]
+    for weights, side in cases:
+        expected = make_model(KroneckerRidge).fit(
+            rows, square, tasks=tasks, sample_weight=grids[side]
+        )
+        found = make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=weights)
+        assert_array_equal(found.predict(rows), expected.predict(rows), err_msg=side)
+    unknown = pd.Series(OF_TASKS, index=list("abcdef"))
+    with pytest.raises(IdError, match="sample_weight"):
+        make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=unknown)
+    with pytest.raises(ValueError, match="each of 8 instances, 6 tasks or 8 × 6 cells"):
+        make_model(KroneckerRidge).fit(X, Y, tasks=T, sample_weight=np.ones(5))
+
+
+@over(every(side=[0, 1], form=["grid", "list"]))
+def test_weights_of_a_long_table_by_id(side, form):
+    pairs = [(ROWS[i], TASKS[j]) for i, j in np.argwhere(~np.isnan(HOLES))]
+    values = HOLES[~np.isnan(HOLES)]
+    ids = (ROWS, TASKS)[side]
+    by_id = dict(zip(ids, np.linspace(0.5, 3.0, len(ids)), strict=True))
+    by_id["nobody"] = 7.0
+    tables = {"instances": Table(X, Ids(tuple(ROWS))), "tasks": Table(T, Ids(tuple(TASKS)))}
+    model = PairRegressor(make_model(KroneckerRidge), **tables)
+    expected = model.fit(pairs, values, [by_id[pair[side]] for pair in pairs]).predict(pairs)
+    if form == "list":
+        assert_array_equal(model.fit(pairs, values, by_id).predict(pairs), expected)
+        gone = [*pairs, (None, TASKS[0]), (ROWS[0], None)]
+        found = model.fit(gone, [*values, 9.0, 9.0], by_id)
+        assert_array_equal(found.predict(pairs), expected)
+        assert found.n_dropped_ == 2
+    else:
+        grid = to_grid(pairs, values, weights=by_id)
+        of_rows = [by_id[pair[side]] for pair in pairs]
+        assert_array_equal(grid.weights, to_grid(pairs, values, weights=of_rows).weights)
+    del by_id[ids[2]]
+    with pytest.raises(IdError, match=f"must have a weight for each .* lacks .*'{ids[2]}'"):
+        to_grid(pairs, values, weights=by_id)

@@ -50,7 +50,7 @@ def models(real, binary, holes):
     yield KroneckerRidge(10.0).fit(X, 1e-7 * Y, tasks=T)
     yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, tasks=T)
     described = {"W" * 60: X[:, :2], "an unusually long name of a description": X[:, 2:], "x": X}
-    yield LearnedKernelRidge(stages=2, n_steps=3).fit(
+    yield LearnedKernelRidge(setting="A", stages=2, n_steps=3).fit(
         described, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T
     )
 

@@ -84,6 +84,7 @@ def test_a_page_is_whole(page):
         "Settings",
         "Landscape",
         "Held-out predictions",
+        "Similarity to training",
         "Contradicting labels",
         "Likeliest unobserved pairs",
         "Notes",
@@ -91,7 +92,7 @@ def test_a_page_is_whole(page):
     names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(set(names)) == len(names)
     targets = [attributes["href"][1:] for attributes, _ in found.all("a")]
-    assert len(targets) == 7
+    assert len(targets) == 8
     assert set(targets) <= set(names)
 
 
@@ -390,7 +391,8 @@ def test_hostile_ids_stay_text_everywhere(binary, each):
         assert set(shown) <= {*rows, *columns}
         assert len(set(shown)) > 12
         # A pair is in both lists, and five times in explanations of two or three kinds.
-        assert len(found.all("details")) == 5
+        opened = [attributes for attributes, _ in found.all("details")]
+        assert sum(each.get("class") != "more" for each in opened) == 5
         assert [tag for tag, _ in found.elements if tag in ("img", "b", "i")] == [
             "img",
             *("b" * len(found.all("b"))),

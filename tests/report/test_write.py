@@ -21,7 +21,8 @@ def test_a_report_is_a_file(model, tmp_path):
     assert path == tmp_path / "report.html"
     text = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in text
-    assert text.count("<bdi>") == 14
+    n_tasks = model.fitted_.labels.shape[1]
+    assert text.count("<bdi>") == 2 * 7 + n_tasks
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 

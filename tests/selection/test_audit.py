@@ -137,11 +137,11 @@ def test_what_is_shown():
         == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, n_repeated=1, n_leaks=1)"
     )
     assert str(report).splitlines()[1:] == [
-        "  setting  new                test pairs",
-        "  A        only the pair               2",
-        "  B        instance                    1",
-        "  C        task                        0",
-        "  D        instance and task           0",
+        "  setting  new                    test pairs",
+        "  A        only the pair                   2",
+        "  B        instance                        1",
+        "  C        task                            0",
+        "  D        instance and task               0",
         "  3 training pairs, 1 test pair among them",
     ]
 

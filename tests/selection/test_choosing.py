@@ -190,7 +190,7 @@ def test_what_cannot_be_compared():
             "give them the same scoring",
         ),
         ({"a": TwoStepRidge()}, TypeError, "'a' is TwoStepRidge: better_of compares searches"),
-        ({"a": LearnedKernelRidge()}, TypeError, "better_of compares searches"),
+        ({"a": LearnedKernelRidge(setting="A")}, TypeError, "better_of compares searches"),
         (
             {"a": IndependentTaskRidgeCV(alpha_per_task=True)},
             TypeError,

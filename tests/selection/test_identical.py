@@ -185,7 +185,7 @@ def test_errors():
     X, Y, T = data()
     with pytest.raises(
         ValueError,
-        match="groups must be one label per row, or 'identical' for features, found 'scaffold'",
+        match="groups must be one label per row, or 'identical' or 'similar:0.6' for features, found 'scaffold'",
     ):
         evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", groups="scaffold")
     alone = IndependentTaskRidge().fit(X, Y)

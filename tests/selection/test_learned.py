@@ -258,7 +258,7 @@ def test_profiles_of_known_sides_only():
 def profiled():
     """Give a model whose both sides are described by profiles, stored, so that each test has one of its own."""
     X, Y, T = _low_rank()
-    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="A", n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     return pickle.dumps(model)
 
@@ -322,7 +322,7 @@ def test_few_cells_are_learned_from_as_many_folds_as_have_enough_labels(few_cell
     n = int(np.sum(~np.isnan(Y)))
     for enough, told in ((n // 2, "; error of the first 2 folds"), (n, "")):
         monkeypatch.setattr(learning_kernels, "ENOUGH", enough)
-        model = LearnedKernelRidge(n_steps=1, cv=3, stages=1).fit(X, Y, tasks=T)
+        model = LearnedKernelRidge(setting="A", n_steps=1, cv=3, stages=1).fit(X, Y, tasks=T)
         assert model.holdout_method_ == "3 folds, not nested" + told
         assert model.fitted_.learned.is_whole == (not told)
 
@@ -338,7 +338,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
         "Progress",
         lambda *given, **more: shown.append(given[:2]) or Progress(*given, **more),
     )
-    model = LearnedKernelRidge(n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="A", n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
     assert model.n_stages_ == stages
     assert model.holdout_method_ == "3 folds, not nested; error of the first fold"
     assert [title for _, title in shown] == ["Learning"]
@@ -376,7 +376,7 @@ def test_the_most_stages(few, stages, monkeypatch, request):
     )
     if few:
         request.getfixturevalue("few_cells")
-    LearnedKernelRidge(cv=2, **FAST).fit(X, Y, tasks=T)
+    LearnedKernelRidge(setting="A", cv=2, **FAST).fit(X, Y, tasks=T)
     assert asked == [stages]
 
 
@@ -387,7 +387,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     X = pd.DataFrame(X, names, ["a", "b"])
     T = pd.DataFrame(T, task_names, ["c", "d"])
     Y = pd.DataFrame(Y, names, task_names)
-    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="A", n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
@@ -408,7 +408,9 @@ def test_noise_is_not_predicted():
     Y = rng.normal(size=(24, 18))
     errors = []
     for train, test in SettingKFold("A", 3, random_state=0).split_grid(*Y.shape):
-        model = LearnedKernelRidge(n_steps=15, stages=2).fit(X, np.where(train, Y, np.nan), tasks=T)
+        model = LearnedKernelRidge(setting="A", n_steps=15, stages=2).fit(
+            X, np.where(train, Y, np.nan), tasks=T
+        )
         errors.append(np.mean((model.predict() - Y)[test] ** 2))
         assert model.holdout_error_ > 0.95 * Y.var()
     assert np.mean(errors) > 0.97 * Y.var()
@@ -435,7 +437,9 @@ def test_given_random_state_everything_is_the_same():
     Y = _holes(Y)
     T = T[0]
     first, again, other, plain = (
-        LearnedKernelRidge(cv=cv, stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T)
+        LearnedKernelRidge(setting="A", cv=cv, stages=2, random_state=seed, **FAST).fit(
+            X, Y, tasks=T
+        )
         for cv, seed in ((2, 3), (np.int64(2), 3), (2, 4), (2, None))
     )
     assert_array_equal(first.predict(), again.predict())
@@ -474,12 +478,12 @@ def test_folds_may_be_given(setting, cv, groups, method):
 def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
     X, Y, T = _problem()
     cv = list(KFold(3).split(Y))
-    model = LearnedKernelRidge(cv=cv, **FAST).fit(X, Y)
+    model = LearnedKernelRidge(setting="A", cv=cv, **FAST).fit(X, Y)
     assert model.holdout_method_ == "3 folds, not nested"
     with pytest.raises(
         ValueError, match="A list of folds as cv is only supported in setting B, found setting A"
     ):
-        LearnedKernelRidge(cv=cv, **FAST).fit(X, Y, tasks=T)
+        LearnedKernelRidge(setting="A", cv=cv, **FAST).fit(X, Y, tasks=T)
 
 
 @over(
@@ -533,10 +537,10 @@ def test_two_labels_are_enough_and_one_is_not():
     X, Y, T = _problem()
     few = np.full(Y.shape, np.nan)
     few[0, :2] = Y[0, :2]
-    assert np.isfinite(LearnedKernelRidge(**FAST).fit(X, few, tasks=T).predict()).all()
+    assert np.isfinite(LearnedKernelRidge(setting="A", **FAST).fit(X, few, tasks=T).predict()).all()
     few[0, 1] = np.nan
     with pytest.raises(ValueError, match="there is only 1 sample and 1 task with a label"):
-        LearnedKernelRidge(**FAST).fit(X, few, tasks=T)
+        LearnedKernelRidge(setting="A", **FAST).fit(X, few, tasks=T)
 
 
 ONE = np.full((8, 6), np.nan)
@@ -622,7 +626,7 @@ def test_descriptions_that_tell_little(rows, kernel, normalize, alone, setting):
 @pytest.fixture(scope="module")
 def fitted():
     X, Y, T = _problem()
-    return LearnedKernelRidge(stages=1, **FAST).fit(X, Y, tasks=T)
+    return LearnedKernelRidge(setting="A", stages=1, **FAST).fit(X, Y, tasks=T)
 
 
 @over(
@@ -657,7 +661,7 @@ def test_what_is_refused_leaves_the_model_as_it_was(given, error, message, fitte
     assert str(raised.value).endswith(".")
     assert_array_equal(
         model.set_params(
-            **{name: getattr(LearnedKernelRidge(**FAST), name) for name in given}
+            **{name: getattr(LearnedKernelRidge(setting="A", **FAST), name) for name in given}
         ).predict(),
         before,
     )
@@ -674,7 +678,7 @@ def test_what_else_is_refused():
     with pytest.raises(
         ValueError, match="groups are groups of left-out instances, and setting A leaves none out"
     ):
-        LearnedKernelRidge().fit(X, Y, tasks=T, groups=np.arange(14))
+        LearnedKernelRidge(setting="A").fit(X, Y, tasks=T, groups=np.arange(14))
     model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
     with pytest.raises(
         TypeError, match="has learned its regularisation with its kernels: fit it again"
@@ -700,7 +704,7 @@ def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
         return slope(self, parameters)
 
     monkeypatch.setattr(FoldError, "slope", interrupted)
-    model = LearnedKernelRidge(stages=stages, n_steps=8)
+    model = LearnedKernelRidge(setting="A", stages=stages, n_steps=8)
     with pytest.warns(
         SearchStoppedWarning, match="Learning was interrupted: the best kernels so far are used"
     ):
@@ -737,7 +741,7 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(errors, "profiled_sides", watched)
-        LearnedKernelRidge(n_steps=2, stages=2).fit(X, Y, tasks=T)
+        LearnedKernelRidge(setting="A", n_steps=2, stages=2).fit(X, Y, tasks=T)
     assert len(seen) == 6  # five folds and the whole
     assert len({each.tobytes() for each in seen}) == 6
 
@@ -746,7 +750,7 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@conventions(LearnedKernelRidge(n_steps=1, cv=2, stages=1))
+@conventions(LearnedKernelRidge(setting="A", n_steps=1, cv=2, stages=1))
 def test_scikit_learn_conventions(estimator, checks, each):
     for check in each(checks):
         check(estimator)
@@ -940,15 +944,17 @@ def test_a_score_is_that_of_the_held_out_predictions(capsys):
         seen.append(-float(np.nanmean(np.abs(labels - predictions))))
         return seen[-1]
 
-    model = LearnedKernelRidge(cv=2, stages=2, scoring=score, progress=True, **FAST).fit(X, Y, T)
+    model = LearnedKernelRidge(
+        setting="A", cv=2, stages=2, scoring=score, progress=True, **FAST
+    ).fit(X, Y, T)
     assert model.holdout_score_ == max(seen)
     assert model.holdout_score_ == score(Y, model.holdout_)
     assert set(model.baselines_.values()) <= set(seen)  # baselines have the same score
     assert "(before: score -0." in capsys.readouterr().err
-    plain = LearnedKernelRidge(cv=2, stages=2, progress=True, **FAST).fit(X, Y, T)
+    plain = LearnedKernelRidge(setting="A", cv=2, stages=2, progress=True, **FAST).fit(X, Y, T)
     assert plain.holdout_score_ == -plain.holdout_error_
     assert "(before: concordance_index 0." in capsys.readouterr().err
-    LearnedKernelRidge(stages=1, n_steps=1, cv=2).fit(
+    LearnedKernelRidge(setting="A", stages=1, n_steps=1, cv=2).fit(
         X, np.ones((10, 7)), T
     )  # no rank of equal labels
 
@@ -964,13 +970,17 @@ def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
         "evaluate",
         lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given),
     )
-    expected = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(X, Y, T)
-    moved = LearnedKernelRidge(cv=2, stages=2, device="cpu", **FAST).fit(X, Y, T)
-    given = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    expected = LearnedKernelRidge(setting="A", cv=2, stages=2, **FAST).fit(X, Y, T)
+    moved = LearnedKernelRidge(setting="A", cv=2, stages=2, device="cpu", **FAST).fit(X, Y, T)
+    given = LearnedKernelRidge(setting="A", cv=2, stages=2, **FAST).fit(
+        *map(torch.asarray, (X, Y, T))
+    )
     assert kinds == {np.ndarray}
     assert moved.n_stages_ == expected.n_stages_ > 1
     monkeypatch.setattr("dyadlearn.selection.standardising._FOR_PROCESSORS", 0)
-    large = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    large = LearnedKernelRidge(setting="A", cv=2, stages=2, **FAST).fit(
+        *map(torch.asarray, (X, Y, T))
+    )
     assert kinds == {np.ndarray, torch.Tensor}
     assert isinstance(given.predict(), torch.Tensor)
     assert isinstance(moved.predict(), np.ndarray)
@@ -990,8 +1000,8 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     with pytest.raises(
         NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"
     ):
-        LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
-    LearnedKernelRidge(stages=1, n_steps=1).fit(X, _holes(Y), T)
+        LearnedKernelRidge(setting="A", n_steps=1).fit(X, _holes(Y), T)
+    LearnedKernelRidge(setting="A", stages=1, n_steps=1).fit(X, _holes(Y), T)
 
 
 @over(lines("few", False, True))
@@ -1002,7 +1012,7 @@ def test_the_memory_of_few_cells_is_that_of_the_first_fold(few, monkeypatch, req
     if few:
         request.getfixturevalue("few_cells")
     with nullcontext() if few else pytest.raises(NotEnoughMemoryError):
-        LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
+        LearnedKernelRidge(setting="A", n_steps=1).fit(X, _holes(Y), T)
 
 
 def test_the_repair_of_a_kernel_is_told_once():

@@ -32,7 +32,7 @@ def _data(setting="A", seed=0):
 
 
 def _model(**given):
-    return LearnedKernelRidge(**{"n_steps": 2, "cv": 2, "stages": 2, **given})
+    return LearnedKernelRidge(**{"setting": "A", "n_steps": 2, "cv": 2, "stages": 2, **given})
 
 
 def _profiled(setting="A"):

@@ -45,12 +45,13 @@ def scores_of(
     means=(0.1, 0.2, 0.4, 0.3),
     undefined=0,
     method="exact leave-one-out",
+    labels=None,
     **more,
 ):
     """Return made-up scores of setting C."""
     baselines = dict(zip(BASELINES, means, strict=True))
-    labels = np.zeros((5, 7))
-    figures = {"method": method, "null": null, "baselines": baselines, "labels": labels}
+    figures = {"method": method, "null": null, "baselines": baselines, "shape": (5, 7)}
+    figures["labels"] = np.zeros((5, 7)) if labels is None else labels
     return Scores(
         [SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more
     )
@@ -107,6 +108,8 @@ def test_notes_stand_below():
         "missing: they are "
         "excluded.",
     ]
+    of_list = scores_of(score=0.3, undefined=2, labels=np.zeros(9))
+    assert "is undefined for 2 of 7 tasks" in of_list.notes[-1]
     assert " ".join(repr(poor).split()).endswith(" ".join(poor.notes))
     assert all(note in poor._repr_html_() for note in poor.notes)
     assert "roc_auc 0.4, no better than the best baseline" in scores_of(score=0.4 - 1e-9).notes[0]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
-from dyadlearn.exceptions import LeverageError, NothingLeftError
+from dyadlearn.exceptions import LeverageError, NothingLeftError, PrecisionWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import operators_of
 from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
@@ -300,3 +300,45 @@ def test_features_of_all_labels_are_computed_once_and_not_for_each_set():
         theta = np.linalg.solve(rows[kept].T @ rows[kept] + np.eye(3), rows[kept].T @ values[kept])
         assert_allclose(found[left], rows[left] @ theta, rtol=1e-9, atol=1e-12)
     assert_allclose(inverse.leave_out(2 * values, units), 2 * found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("ridge", [1.0, 1e-6, 1e-14])
+def test_rounding_of_normal_equations_is_told(gap, ridge):
+    """Features that the labels hardly tell apart lose digits; features of different sizes lose none."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(14, 3))
+    features[:, 1] = features[:, 0] + gap * features[:, 1]
+    features[:, 2] *= 1e-9
+    labels = rng.normal(size=14)
+    inverse = FeatureInverse.of(
+        lambda at: features[at], 14, np.full(3, ridge), None, AssertionError
+    )
+    held_out = inverse.leave_out(labels[:, None])[:, 0]
+    error = 0.0
+    penalty = np.sqrt(ridge) * np.eye(3)
+    for place in range(14):
+        others = np.delete(np.arange(14), place)
+        rows = np.vstack([features[others], penalty])
+        # An orthogonal factorisation does not square the condition number.
+        theta = np.linalg.lstsq(rows, np.append(labels[others], np.zeros(3)), rcond=0.0)[0]
+        error = max(error, abs(held_out[place] - features[place] @ theta))
+    assert error <= 10.0 * inverse.rounding * abs(labels).max()
+    assert (inverse.rounding > 1e-5) == (gap == 1e-6 and ridge == 1e-14)
+
+
+def test_rounding_of_features_is_warned_about(monkeypatch):
+    """Rows without labels tell two features apart that are nearly the same in all others."""
+    for module in ("inverses", "incomplete"):
+        # As with more than 512 directions.
+        monkeypatch.setattr(f"dyadlearn.pairing.{module}.suit_directions", lambda *given: False)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    T = rng.normal(size=(9, 2))
+    X[:10, 1] = X[:10, 0] + 1e-8 * X[:10, 1]
+    Y = rng.normal(size=(12, 9))
+    Y[10:] = np.nan
+    Y[3, :4] = np.nan
+    model = KroneckerRidge(1e-14, fit_intercept=False).fit(X, Y, tasks=T)
+    with pytest.warns(PrecisionWarning, match="digits"):
+        model.holdout("A")

@@ -114,18 +114,18 @@ def test_foreign_files_are_told_so(each, refused):
 
 
 def test_a_newer_format_is_told_so(content, refused):
-    newer = content.replace(b'"version":"10"', b'"version":"11"', 1)
+    newer = content.replace(b'"version":"11"', b'"version":"12"', 1)
     assert refused(newer) == (
-        "file is in format 11 of a newer dyadlearn, and this one reads formats up to 10: upgrade "
+        "file is in format 12 of a newer dyadlearn, and this one reads formats up to 11: upgrade "
         "dyadlearn."
     )
-    assert "is in format 11" in refused(newer.replace(b'"checksum"', b'"changed!"'))
-    assert "is damaged" in refused(content.replace(b'"version":"10"', b'"version":"0"', 1))
+    assert "is in format 12" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"11"', b'"version":"0"', 1))
 
 
 def test_an_older_format_is_told_so(content, refused):
     for version in (1, 2, 3, 4, 5, 6, 7, 8, 9):
-        assert refused(content.replace(b'"version":"10"', b'"version":"%d"' % version, 1)) == (
+        assert refused(content.replace(b'"version":"11"', b'"version":"%d"' % version, 1)) == (
             f"file is in format {version} of an older dyadlearn, and this one reads formats from 10 "
             f"on: fit the model "
             "again."

@@ -129,7 +129,7 @@ def test_any_reader_of_safetensors_opens_the_arrays(tmp_path):
     np.testing.assert_array_equal(arrays["fitted_.choice.landscape"], model.landscape_)
     with safetensors.safe_open(tmp_path / "model.dyad", framework="np") as file:
         metadata = file.metadata()
-    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "10")
+    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "11")
     header = json.loads(metadata["header"])
     assert header["versions"]["numpy"] == np.__version__
     described = header["model"]["$TwoStepRidgeCV"]

@@ -56,7 +56,10 @@ CASES = {
     "kronecker holes": (KroneckerRidge(1e-6, tol=1e-6), (X, HOLES, {"tasks": T})),
     "pair kernel": (PairKernelRidge(0.5), (X, Y, {"tasks": T})),
     "pair kernel holes": (PairKernelRidge(1e-6), (X, HOLES, {"tasks": T})),
-    "learned": (LearnedKernelRidge(n_steps=1, stages=1, cv=2), (DESCRIBED, Y, {"tasks": T})),
+    "learned": (
+        LearnedKernelRidge(setting="A", n_steps=1, stages=1, cv=2),
+        (DESCRIBED, Y, {"tasks": T}),
+    ),
     "search independent": (IndependentTaskRidgeCV(**FEW), (X, Y, {})),
     "search two-step": (
         TwoStepRidgeCV([1e-8, 1.0], [1e-3, 1.0], kernel="rbf"),

@@ -12,7 +12,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, written_options
 
 _COLUMN = "[NAME=]COLUMN"
-_GROUPS = "a table of id, group; identical; or scaffold, of SMILES."
+_GROUPS = "a table of id, group; identical; similar:0.6; or scaffold, of SMILES."
 
 
 class Demo(options.Options, module="demo"):
@@ -62,7 +62,7 @@ class Datasets(options.Options, module="demo"):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.LabelFile, options.Sides, module="tune"):
+class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -72,6 +72,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best
     model so far, with exit code 130.
 
+    --model pair adds a function for each known instance and task, and chooses their weights.
     --model learned learns the weight of each file that describes a side. If a side has several
     files, give each a name; files of new instances and tasks need the same names.
 
@@ -94,14 +95,23 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
 
         dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --instances
         sim=kernel.csv -o model.dyad
+
+    One table may hold everything: --smiles, --sequence and --label name its columns. The first
+    column is that of the instances, the second that of the tasks; SMILES come before sequences.
+    Equal structures are one instance or task.
+
+        dyadlearn tune table.csv --smiles drug_smiles --sequence target_seq --label y -o model.dyad
     """
 
     labels: Annotated[
         Path,
         Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs."),
     ]
-    instances: Annotated[list[str], options.INSTANCES]
+    instances: options.Instances = None
     tasks: options.Tasks = None
+    label: Annotated[
+        str | None, Option(metavar="COLUMN", help="One table: its column of labels.")
+    ] = None
     output: Annotated[
         Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")
     ]
@@ -112,9 +122,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     tasks_smiles: Annotated[
         options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")
     ] = None
-    fingerprint: Annotated[
-        str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")
-    ] = None
+    fingerprint: options.Fingerprint = None
     drop_invalid: Annotated[
         bool, Option(help="Leave out SMILES and sequences that cannot be read.")
     ] = False
@@ -151,8 +159,16 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     constants: Annotated[
         str | None,
         Option(
-            help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of "
-            "main effects."
+            help="--model kronecker or pair: constants to add to both kernels, as 0.1,1,10: "
+            "weights of main effects."
+        ),
+    ] = None
+    shares: Annotated[
+        list[str] | None,
+        Option(
+            metavar="A,B,C",
+            help="--model pair: weights of the product kernel, of a function for each task and of "
+            "one for each instance, such as 2,1,1; repeatable; default ten triples.",
         ),
     ] = None
     cv: options.Folds = None
@@ -181,17 +197,22 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     normalize: Annotated[
         bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")
     ] = True
-    seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
+    seed: Annotated[
+        int | None, Option(min=0, help="--model learned: seed of the folds to learn from.")
+    ] = None
 
     needs: ClassVar[Rules] = dict.fromkeys(
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
     )
+    needs |= {"instances_smiles": ("instances",)}
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models to try: by default those that have all given options."""
         if self.model is not None:
             return (self.model,)
+        if self.id_column:
+            return ("independent",)
         models: tuple[str, ...] = options.COMPARED
         for name in ("task_alphas", "constants"):
             if getattr(self, name) is not None:
@@ -201,6 +222,7 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
+        self._check_structures()
         name = self.model
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
@@ -211,15 +233,47 @@ class Tune(options.LabelFile, options.Sides, module="tune"):
             )
         self._check_tasks()
         self._check_options_of_models()
-        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
+        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles or self.smiles):
             raise ValueError(
-                "--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave "
-                "it out."
+                "--fingerprint goes with --instances-smiles, --tasks-smiles or --smiles: add one, "
+                "or leave it out."
             )
+
+    def has(self, name: str) -> bool:
+        """Return whether an option is given; tasks may be described in one table too."""
+        is_in_table = name == "tasks" and [kind for kind, _ in self.structures[1:]] not in (
+            [],
+            ["ids"],
+        )
+        return is_in_table or super().has(name)
+
+    def _check_structures(self) -> None:
+        """Raise unless the instances are described, by files or by columns of one table."""
+        columns = self.structures
+        if not columns and self.label is None:
+            if not self.instances:
+                raise ValueError(
+                    "Give the instances by --instances, or name columns of the table by --smiles, "
+                    "--sequence and --label."
+                )
+            return
+        in_files = ("instances", "tasks", "columns", "format", "transpose")
+        for option in written_options(*in_files):
+            raise ValueError(
+                f"{option} is for labels and sides in several files: leave it out beside "
+                f"--smiles, --sequence, --id and --label."
+            )
+        if len(columns) != 2 or columns[0][0] == "ids":
+            raise ValueError(
+                "Name the columns of both sides of the table: two of --smiles and --sequence, or "
+                "one of them and --id."
+            )
+        if self.label is None:
+            raise ValueError("Name the column of the labels by --label.")
 
     def _check_tasks(self) -> None:
         """Raise if the model needs tasks and has none."""
-        if self.tasks or not _registry.MODELS[self.models[0]].needs_tasks:
+        if self.has("tasks") or not _registry.MODELS[self.models[0]].needs_tasks:
             return
         if self.model:
             which = f"The {self.model} model learns"
@@ -285,9 +339,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     number: Annotated[
         int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")
     ] = 20
-    nested: Annotated[
-        bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
-    ] = True
+    nested: options.Nested = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -299,6 +351,116 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
         """Raise if the method is unknown, or if an option has no effect."""
         super().check()
         options.check_method(self.method)
+
+
+class Audit(options.Structures, options.TableOutput, module="audit"):
+    """Check which setting a split is, and what leaks.
+
+    Give the tables of a split in the order of their use, such as training, validation and test; or
+    one table and --split, its column of the names of the parts. Each part is compared with every
+    earlier one. Pairs are in the first two columns, or in those of --columns; or they are
+    structures, in the columns of --smiles and --sequence, as for tune.
+
+    With structures, or descriptions by --instances and --tasks, new entities that are copies of one
+    in training are named. A histogram shows the largest similarity of test entities to training: the
+    normalised kernel. --label and --prediction add the score of each band of similarity.
+
+    For a model file that ends in .dyad, the same is shown for its hold-out.
+
+    For example:
+
+        dyadlearn audit train.csv test.csv --setting D
+
+        dyadlearn audit table.csv --split fold --smiles drug_smiles --sequence target_seq --setting D
+
+        dyadlearn audit train.csv test.csv --columns user,item --time date -o pairs.csv
+
+        dyadlearn audit model.dyad --setting BD
+    """
+
+    sources: Annotated[
+        list[Path], Argument(metavar="TABLE", help="Parts of a split, or a model file.")
+    ]
+    split: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of the name of each row's part.")
+    ] = None
+    columns: Annotated[
+        str | None, Option(help="Columns of the pairs, such as user,item or 1,2; default 1,2.")
+    ] = None
+    setting: Annotated[
+        str | None,
+        Option(
+            help="The setting that the split should be; for a model those of hold-outs to show."
+        ),
+    ] = None
+    time: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of dates: are test pairs later?")
+    ] = None
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels.")] = None
+    prediction: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of predictions, to score by similarity.")
+    ] = None
+    scoring: Annotated[
+        str | None,
+        Option(
+            metavar="SCORE", help=f"Score; by default roc_auc or squared error. One of {SCORES}."
+        ),
+    ] = None
+    instances: options.Instances = None
+    tasks: options.Tasks = None
+    instances_smiles: Annotated[
+        options.Files, Option(metavar="COLUMN", help="SMILES column of --instances.")
+    ] = None
+    tasks_smiles: Annotated[
+        options.Files, Option(metavar="COLUMN", help="SMILES column of --tasks.")
+    ] = None
+    fingerprint: options.Fingerprint = None
+    kernel: options.Kernel = None
+    task_kernel: Annotated[options.Files, Option(metavar="KERNEL", help="Kernel of the tasks.")] = (
+        None
+    )
+
+    needs: ClassVar[Rules] = {
+        "prediction": ("label",),
+        "instances_smiles": ("instances",),
+        "tasks_smiles": ("tasks",),
+    }
+    # What tune has besides, for the functions that read descriptions.
+    model: ClassVar[str | None] = None
+    device: ClassVar[str | None] = None
+    drop_invalid: ClassVar[bool] = False
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the hold-out of a model is asked for, and not a split."""
+        return self.sources[0].suffix == ".dyad"
+
+    def check(self) -> None:
+        """Raise if there are not two parts, or if options exclude each other."""
+        super().check()
+        if self.is_of_model:
+            mine = ("sources", "setting", "scoring", "output", "force", "sides", "json", "quiet")
+            others = [name for name in vars(self) if name not in mine]
+            for option in written_options(*others):
+                raise ValueError(
+                    f"{option} is for a split in tables: leave it out for a model file."
+                )
+            if len(self.sources) > 1:
+                raise ValueError("Give one model file, or the tables of a split.")
+            return
+        if self.split is None and len(self.sources) < 2:
+            raise ValueError(
+                "Give two tables or more, training first, or name the parts by --split."
+            )
+        if self.split is not None and len(self.sources) > 1:
+            raise ValueError("--split is for one table that holds all parts: give one table.")
+        if self.structures:
+            for option in written_options("columns", "instances", "tasks"):
+                raise ValueError(f"{option} has no effect beside --smiles, --sequence and --id.")
+            if len(self.structures) != 2:
+                raise ValueError(
+                    "Name the columns of both sides: two of --smiles, --sequence and --id."
+                )
 
 
 class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):
@@ -314,7 +476,12 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     predictions for the others.
 
     --explain lists the training labels that one prediction comes from: by pair, by instance and by
-    task. Each list sums to the prediction.
+    task. Each list sums to the prediction. --sort weight also lists labels of zero, which explain a
+    low prediction.
+
+    --table takes a table with the columns of structures that the model was tuned on. Its rows may
+    mix known and new structures. Each row gets its setting, its prediction and an interval, by
+    default of coverage 0.9, or a probability if the labels have two values.
 
     For example:
 
@@ -336,6 +503,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
         dyadlearn predict model.dyad --instances new_targets.csv --labels few.csv -o predictions.csv
 
+        dyadlearn predict model.dyad --table wanted.csv -o predictions.csv
+
         dyadlearn predict model.dyad --explain --instance hsa2099 --task D00348
 
         dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task
@@ -347,6 +516,10 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = (
         None
     )
+    table: Annotated[
+        Path | None,
+        Option(help="One table of known and new structures, for a model that was tuned on one."),
+    ] = None
     labels: Annotated[
         Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")
     ] = None
@@ -354,6 +527,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     probability: Annotated[
         bool, Option(help="Predict the probability of the larger of two labels.")
     ] = False
+    prevalence: options.Prevalence = None
     interval: Annotated[
         float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")
     ] = None
@@ -373,10 +547,16 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = (
         "pair"
     )
+    sort: Annotated[
+        str, Option(help="What --explain lists first: the largest contribution, or weight.")
+    ] = "contribution"
     number: options.Number = 10
 
-    needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
-    needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
+    needs: ClassVar[Rules] = {
+        "by": ("explain", "output"),
+        "baseline": ("pairs",),
+    }
+    needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
     excludes: ClassVar[Rules] = {
         "explain": ("pairs", "long", "probability", "interval", "labels", "clip")
@@ -384,7 +564,26 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     excludes |= {
         "probability": ("interval", "labels", "clip", "baseline"),
         "interval": ("labels", "baseline"),
+        "table": (
+            "instances",
+            "tasks",
+            "pairs",
+            "labels",
+            "long",
+            "probability",
+            "baseline",
+            "clip",
+        ),
     }
+
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if not (self.probability or self.table):
+            for option in written_options("prevalence"):
+                raise ValueError(
+                    f"{option} goes with --probability: add it, or leave {option} out."
+                )
 
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):
@@ -402,6 +601,8 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn recommend model.dyad --new new_targets.csv -o wanted.csv
 
         dyadlearn recommend model.dyad --pairs -n 100
+
+        dyadlearn recommend model.dyad --pairs --per-instance 2 --by upper --probability
     """
 
     subject: Annotated[
@@ -421,10 +622,38 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     zeros: Annotated[
         bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")
     ] = None
+    observed: Annotated[
+        bool, Option(help="List observed pairs too, predicted without their labels.")
+    ] = False
+    by: Annotated[
+        str, Option(help="Rank by score, or by the upper or lower bound of the interval.")
+    ] = "score"
+    coverage: Annotated[float, Option(help="Coverage of the intervals of --by.")] = 0.9
+    probability: Annotated[
+        bool, Option(help="Add the probability of the larger of two labels.")
+    ] = False
+    prevalence: options.Prevalence = None
+    per_instance: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of an instance.")
+    ] = None
+    per_task: Annotated[
+        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of a task.")
+    ] = None
     clip: options.Clip = None
     cv: options.Folds = None
 
-    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}
+    needs: ClassVar[Rules] = {"prevalence": ("probability",)}
+    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "observed", "cv")}
+    excludes |= {"observed": ("zeros",)}
+
+    def check(self) -> None:
+        """Raise if an option has no effect."""
+        super().check()
+        if self.by == "score":
+            for option in options.written_options("coverage"):
+                raise ValueError(
+                    f"{option} goes with --by lower or --by upper: add it, or leave {option} out."
+                )
 
 
 class Screen(options.OfModel, options.TableOutput, module="predict"):
@@ -520,6 +749,7 @@ class Report(options.OfModel, module="evaluate"):
     permutations: Annotated[
         int, Option(min=0, help="Number of permutations of the labels for a null score.")
     ] = 0
+    nested: options.Nested = True
     force: options.Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES

@@ -27,19 +27,23 @@ from dyadlearn._files.tables import (
 )
 from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
 from dyadlearn._text import quoted
-from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.entities import (
     Entities,
     Files,
     Recipes,
     Source,
+    naming,
+    of_texts,
     open_source,
     read_mapping,
     training_side,
 )
+from dyadlearn.cli.one_table import Structures, long_table, read_structures
 from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.kernels.similarity import threshold_of
 from dyadlearn.labels import Labels, averaged_pairs
 from dyadlearn.models.reading import is_large
 from dyadlearn.sides import SideNames, side_names
@@ -134,16 +138,10 @@ def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
     terminal : Terminal
         Prints notes about rows that were left out, dropped or averaged.
     """
-    several = options.model == "learned"
-    files = Files.of(options.instances, "--instances", several=several)
-    task_files = Files.of(options.tasks or (), "--tasks", several=several)
-    sides = (
-        _opened(files, options.kernel, "--kernel", options.instances_smiles),
-        _opened(task_files, options.task_kernel, "--task-kernel", options.tasks_smiles),
-    )
-    known = sides[0].ids if options.transpose else sides[1].ids
-    grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
-    _check_not_transposed(path, grid, sides, options)
+    if options.structures:
+        grid, sides = _read_one_table(path, options, terminal)
+    else:
+        grid, sides = _read_files(path, options, terminal)
     names = names_of(options.sides)
     row_axis = Axis(names.instances, "rows", grid.row_ids)
     column_axis = Axis(names.tasks, "columns", grid.column_ids)
@@ -156,9 +154,97 @@ def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
     row_ids = grid.row_ids or instances.row_ids
     column_ids = grid.column_ids or (None if tasks is None else tasks.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
-    words = (files.words, task_files.words or None)
+    words = (sides[0].files.words, sides[1].files.words or None)
     smiles = [side.smiles for side in sides]
     return Dyads(labels, instances, tasks, (recipes, task_recipes), words, smiles)
+
+
+def _read_files(path: Path, options: Tune, terminal: Terminal) -> tuple[Table, tuple[_Side, _Side]]:
+    """Return the labels and both opened sides, each from its own files."""
+    sides = opened_sides(options)
+    known = sides[0].ids if options.transpose else sides[1].ids
+    grid = read_labels(path, options, terminal, known=known, may_list=options.model != "online")
+    _check_not_transposed(path, grid, sides, options)
+    return grid, sides
+
+
+def opened_sides(options: Tune | Audit) -> tuple[_Side, _Side]:
+    """Open the files of both sides."""
+    several = options.model == "learned"
+    files = Files.of(options.instances or (), "--instances", several=several)
+    task_files = Files.of(options.tasks or (), "--tasks", several=several)
+    fingerprints = _of_sides((files, task_files), options.fingerprint)
+    return (
+        _opened(files, options.kernel, "--kernel", options.instances_smiles, fingerprints[0]),
+        _opened(
+            task_files, options.task_kernel, "--task-kernel", options.tasks_smiles, fingerprints[1]
+        ),
+    )
+
+
+def _of_sides(files: tuple[Files, Files], texts: list[str] | None) -> list[list[str]]:
+    """Return the texts of --fingerprint for each side: those that name none of the other side's files."""
+    kept = []
+    for others in reversed(files):
+        names = set(others.paths) - {""}
+        mine = [text for text in texts or () if text.partition("=")[0].strip() not in names]
+        kept.append(mine)
+    return kept
+
+
+def _read_one_table(
+    path: Path, options: Tune, terminal: Terminal
+) -> tuple[Table, tuple[_Side, _Side]]:
+    """Return the labels and both sides of one table, whose columns hold structures."""
+    cells = read_cells(path)
+    on_error = "drop" if options.drop_invalid else "raise"
+    columns = []
+    for kind, name in options.structures:
+        with naming(path):
+            columns.append(read_structures(cells, kind, name, on_error))
+    table = long_table(cells, columns, str(options.label))
+    if len(table.lines) < len(cells.lines):
+        n_left = len(cells.lines) - len(table.lines)
+        terminal.note(
+            f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped."
+        )
+    grid = _from_long(table, options, terminal, options.model != "online")
+    kernels = (options.kernel, options.task_kernel)
+    sides = [side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
+    names = names_of(options.sides)
+    m, q = grid.values.shape
+    terminal.note(
+        f"{len(table.lines):,} rows of {path} have {m:,} different {names.instances} and {q:,} "
+        f"different {names.tasks}; equal structures are one."
+    )
+    return grid, (sides[0], sides[1])
+
+
+def side_of_column(
+    path: Path, column: Structures, kernels: list[str] | None, options: Tune | Audit
+) -> _Side:
+    """Return the side that a column of one table describes, with a description for each kind of fingerprints."""
+    option = "--smiles" if column.kind == "smiles" else "--sequence"
+    if column.kind == "ids":
+        return _Side(Files({}, "--id"), {})
+    fingerprints = options.fingerprint or [] if column.kind == "smiles" else []
+    if len(fingerprints) > 1 and options.model != "learned":
+        raise ValueError(
+            f"--fingerprint is given {len(fingerprints)} times: only --model learned combines "
+            f"several."
+        )
+    by_name = {"": next(iter(fingerprints), None)}
+    if len(fingerprints) > 1:
+        by_name = {text.partition(":")[0]: text for text in fingerprints}
+    files = Files(dict.fromkeys(by_name, path), option)
+    of_kernel = files.of_each(kernels, "--kernel", common=True)
+    ids = make_ids(list(column.texts), None, str(path))
+    texts = list(column.texts.values())
+    sources = {}
+    for name, fingerprint in by_name.items():
+        more = (of_kernel.get(name), column.name, fingerprint)
+        sources[name] = of_texts(column.kind, path, texts, ids, *more)
+    return _Side(files, sources)
 
 
 @dataclass(frozen=True)
@@ -199,16 +285,23 @@ def _check_not_transposed(
 
 
 def _opened(
-    files: Files, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None
+    files: Files,
+    kernels: list[str] | None,
+    kernel_option: str,
+    smiles: list[str] | None,
+    fingerprints: list[str],
 ) -> _Side:
     """Open the files of one side."""
     sources: dict[str, Source] = {}
     option = f"{files.option}-smiles"
     of_kernel = files.of_each(kernels, kernel_option, common=True)
     columns = files.of_each(smiles, option)
+    of_column = Files(dict.fromkeys(columns, Path()), option)
+    fingerprint = of_column.of_each(fingerprints if columns else (), "--fingerprint", common=True)
     for name, path in files.paths.items():
+        of_file = (columns.get(name), of_kernel.get(name), option, fingerprint.get(name))
         try:
-            sources[name] = open_source(path, columns.get(name), of_kernel.get(name), option)
+            sources[name] = open_source(path, *of_file)
         except TextColumnError as error:
             column = shlex.quote(f"{name}={error.column}" if name else error.column)
             raise DataFileError(
@@ -427,13 +520,18 @@ def places_in(
     return file.ids.positions(wanted.labels, str(file.path))
 
 
-def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[Any, str]) -> Any:
+def read_groups(
+    path: Path | None, wanted: Ids | None, side: str, smiles: dict[Any, str], name: str = "groups"
+) -> Any:
     """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file.
 
-    The word "identical" is returned as it is; "scaffold" stands for the scaffolds of `smiles`.
+    The words "identical" and "similar:0.6" are returned as they are; "scaffold" stands for the
+    scaffolds of `smiles`.
     """
-    if path is None or str(path) == "identical":
-        return None if path is None else "identical"
+    if path is None:
+        return None
+    if str(path) == "identical" or threshold_of(str(path), name) is not None:
+        return str(path)
     if str(path) == "scaffold":
         if wanted is None or not smiles:
             raise ValueError(

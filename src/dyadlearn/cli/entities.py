@@ -23,7 +23,7 @@ from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._messages import Message, message_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
-from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.options import file_options, is_named
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
@@ -33,7 +33,7 @@ from dyadlearn.kernels.gram import check_kernel
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 # Parameters of fingerprints and kernels that are no options of the command line.
-_NOT_OPTIONS = ("smiles", "sequences", "ids", "on_error", "n_jobs", "progress")
+_NOT_OPTIONS = ("smiles", "sequences", "ids", "kind", "on_error", "n_jobs", "progress")
 
 # Positions in a file; None takes all in their order.
 Places = np.ndarray | None
@@ -215,7 +215,9 @@ class Recipe(Stored):
         """The kind of data and the kernel, for people."""
         if self.kind == "kernel":
             return "a precomputed kernel"
-        kind = "SMILES" if self.kind == "smiles" else self.kind
+        kind = self.kind
+        if kind == "smiles":
+            kind = f"SMILES, {self.fingerprint.get('kind', 'morgan')} fingerprints"
         if not self.params:
             return f"{kind}, {self.kernel} kernel"
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
@@ -265,18 +267,24 @@ class Source(NamedTuple):
         "table", "smiles" or "sequences".
     file : FeatureFile
         Numbers or texts, with ids if the file has them.
-    kernel, column : str or None
-        The kernel with its options, and the name of the column that holds SMILES; None by default.
+    kernel, column, fingerprint : str or None
+        The kernel with its options, the name of the column that holds SMILES, and the kind of
+        fingerprints with its options; None by default.
     """
 
     kind: str
     file: FeatureFile
     kernel: str | None = None
     column: str | None = None
+    fingerprint: str | None = None
 
 
 def open_source(
-    path: Path, smiles: str | None = None, kernel: str | None = None, option: str = ""
+    path: Path,
+    smiles: str | None = None,
+    kernel: str | None = None,
+    option: str = "",
+    fingerprint: str | None = None,
 ) -> Source:
     """Open a file of instances or tasks; `smiles` is the column of molecules, and `option` the option that names it."""
     path, options = file_options(path)
@@ -294,10 +302,11 @@ def open_source(
 
         texts = read_fasta(path)
         ids = make_ids(list(texts), None, str(path))
-        return _of_texts("sequences", path, list(texts.values()), ids, kernel)
+        return of_texts("sequences", path, list(texts.values()), ids, kernel)
     if smiles is not None:
         cells = read_cells(path)
-        return _of_texts("smiles", path, cells.column(smiles), cells.ids(), kernel, smiles)
+        columns = (kernel, smiles, fingerprint)
+        return of_texts("smiles", path, cells.column(smiles), cells.ids(), *columns)
     wanted = options.pop("ids", None)
     file = open_features(path, **options)
     if file.ids is not None:
@@ -326,9 +335,19 @@ def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
     return dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
 
 
-def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
+def of_texts(
+    kind: str,
+    path: Path,
+    texts: list[Any],
+    ids: Ids,
+    kernel: str | None = None,
+    column: str | None = None,
+    fingerprint: str | None = None,
+) -> Source:
+    """Return texts with ids as an opened file."""
+    parse_fingerprint(fingerprint)  # raises before anything is computed
     table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
-    return Source(kind, FeatureFile.of_table(path, table), *more)
+    return Source(kind, FeatureFile.of_table(path, table), kernel, column, fingerprint)
 
 
 # In training ---------------------------------------------------------------------------------------
@@ -337,7 +356,7 @@ def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | No
 def training_side(
     sources: Mapping[str, Source],
     places: Mapping[str, np.ndarray | None],
-    options: Tune,
+    options: Tune | Audit,
     terminal: Terminal,
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, limited to the entities that all its files describe.
@@ -385,14 +404,14 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
 
 
 def _numbers_of_texts(
-    source: Source, places: Places, options: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune | Audit, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
-    recipe = _recipe_of_texts(source, options)
     path = source.file.path
     table = source.file.take(places)
+    recipe = _recipe_of_texts(source, table, terminal)
     on_error = "drop" if options.drop_invalid else "raise"
-    with _naming(path):
+    with naming(path):
         values, left = _features(table, recipe, on_error, terminal)
     if options.device is not None and is_sparse(values):
         values = values.toarray()  # devices compute with dense arrays
@@ -403,27 +422,50 @@ def _numbers_of_texts(
     return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
-def _recipe_of_texts(source: Source, options: Tune) -> Recipe:
-    """Return how a file of molecules or sequences is read; raise if its kernel is not for them."""
+def _recipe_of_texts(source: Source, texts: Table, terminal: Terminal) -> Recipe:
+    """Return how molecules or sequences are read; raise if their kernel is not for them."""
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
         if kernel not in (None, *_SEQUENCE_KERNELS):
             raise KernelError(
                 f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}."
             )
-        return Recipe("sequences", kernel or "smith-waterman", params)
+        if kernel is None:
+            from dyadlearn.kernels.sequences import usual_sequence_kernel
+
+            kernel, reason = usual_sequence_kernel(list(texts.values))
+            if reason:
+                terminal.note(
+                    f"{reason} To align them, add --kernel or --task-kernel smith-waterman."
+                )
+        return Recipe("sequences", kernel, params, source.column)
     if kernel == "precomputed":
         raise KernelError(
             f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use tanimoto."
         )
-    kernel = kernel or "tanimoto"
+    fingerprint = parse_fingerprint(source.fingerprint)
+    if kernel is None:
+        from dyadlearn.kernels.chemistry import usual_kernel
+
+        kernel = usual_kernel(fingerprint["kind"], fingerprint.get("counts") is True)
     check_kernel(kernel, params)
-    fingerprint = parse_values(options.fingerprint) if options.fingerprint else {}
     return Recipe("smiles", kernel, params, source.column, fingerprint)
 
 
+def parse_fingerprint(text: str | None) -> dict[str, Any]:
+    """Return the kind and the options of fingerprints, from ``kind:option=value,option=value``."""
+    from dyadlearn.kernels.chemistry import KINDS
+
+    kind, options = parse_kernel(text)
+    kind = kind or KINDS[0]
+    if kind not in KINDS:
+        such = f", such as {KINDS[0]}:{kind}" if "=" in kind else ""
+        raise ValueError(f"--fingerprint is one of {', '.join(KINDS)}{such}, found {kind!r}.")
+    return {"kind": kind, **options}
+
+
 def _of_numbers(
-    source: Source, places: Places, options: Tune, terminal: Terminal
+    source: Source, places: Places, options: Tune | Audit, terminal: Terminal
 ) -> tuple[Table, Recipe, Any]:
     """Return a table of features or a precomputed kernel, its recipe, and the positions of its rows."""
     file = source.file
@@ -497,7 +539,7 @@ def _features(
         progress = {"progress": terminal.progress}
     known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
     for name in options:
-        if name not in known:
+        if name not in known and name != "kind":
             raise ValueError(f"{owner} has no option {name!r}: its options are {', '.join(known)}.")
     values = list(texts.values)
     ids = list(texts.row_ids.labels)
@@ -505,7 +547,7 @@ def _features(
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Add the name of the file to errors about its texts."""
     try:
         yield
@@ -613,8 +655,11 @@ def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
 
 
 def open_new(path: Path, recipe: Recipe) -> Source:
-    """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
+    """Open a file of new instances or tasks; structures are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
+        if recipe.column is not None:
+            cells = read_cells(path)
+            return of_texts("sequences", path, cells.column(recipe.column), cells.ids())
         raise ValueError(
             f"The model was trained on sequences: expected a FASTA file, found {path}."
         )
@@ -644,7 +689,7 @@ def new_entities(
     path = source.file.path
     table = source.file.take(places)
     if source.kind in ("smiles", "sequences"):
-        with _naming(path):
+        with naming(path):
             return replace(table, values=_new_features(table, recipe, terminal))
     is_kernel = recipe.kind == "kernel"
     if is_kernel:

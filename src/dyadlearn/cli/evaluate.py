@@ -46,14 +46,19 @@ def evaluate(options: Evaluate, terminal: Terminal) -> None:
     if options.against:
         _compare(options, loaded, model, settings, terminal)
         return
-    if not options.nested and not model.learns_kernels:
-        raise ValueError(
-            "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
-        )
+    _check_nested(options.nested, model)
     if options.permutations:
         _test(options, loaded, model, settings, terminal)
     else:
         _score(options, loaded, model, settings, terminal)
+
+
+def _check_nested(nested: bool, model: Any) -> None:
+    """Raise if kernels are to be kept that are not learned."""
+    if not nested and not model.learns_kernels:
+        raise ValueError(
+            "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
+        )
 
 
 def _score(
@@ -288,7 +293,8 @@ def inspect(options: Inspect, terminal: Terminal) -> None:
         words[f"{side}_ids"] = f"{word} ids"
     rows = []
     for name, value in figures.items():
-        if value not in (None, {}) and name not in _IN_WORDS:
+        is_shown = name not in _IN_WORDS or (name == "shares" and weights is None)
+        if value not in (None, {}) and is_shown:
             rows.append((words.get(name, name.replace("_", " ")), _line(value, words)))
     if weights is not None:
         rows += weights.lines(names)
@@ -312,6 +318,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "alpha": _parameter(model, "alpha"),
         "task_alpha": _parameter(model, "task_alpha"),
         **_constants(model),
+        **_shares(model),
         "fit_intercept": has_constant,
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
@@ -364,6 +371,14 @@ def _constants(model: Any) -> dict[str, Any]:
     return {"constants": [side.spec.level for side in model.fitted_.sides]}
 
 
+def _shares(model: Any) -> dict[str, Any]:
+    """Return the shares of the product kernel, per task and per instance, if they are parameters of the model."""
+    is_pair = hasattr(model, "per_task") or hasattr(model, "shares")
+    if not is_pair or len(model.fitted_.sides) != 2:
+        return {}
+    return {"shares": list(model.fitted_.pairing.shares)}
+
+
 def _line(value: Any, words: dict[str, str]) -> str:
     """Return a figure as text."""
     if isinstance(value, dict):
@@ -376,6 +391,7 @@ def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
     settings = None if options.setting is None else settings_of(options.setting)
     loaded = load(options)
+    _check_nested(options.nested, fitted_of(loaded.model))
     names: dict[Hashable, str] = {}
     for path in options.names or ():
         names |= read_names(path)
@@ -385,6 +401,7 @@ def report(options: Report, terminal: Terminal) -> None:
         "sides": loaded.sides,
         "scoring": options.scoring,
         "names": names,
+        "nested": options.nested,
         "n_permutations": options.permutations,
     }
     write_page(loaded.model, options.output, terminal, **params)

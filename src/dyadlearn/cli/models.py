@@ -173,6 +173,11 @@ def load_model(path: Path) -> Loaded:
     model, header = read_model(path)
     if isinstance(model, dyadlearn.PairRegressor):
         model = model.model_
+    if isinstance(model, dyadlearn.MultiwayRidge):
+        raise ModelFileError(
+            f"{path} holds a MultiwayRidge, whose labels belong to cells and not to pairs: use it "
+            f"in Python."
+        )
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path} holds a feature map, not a model: it cannot predict.")
     try:

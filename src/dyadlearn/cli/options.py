@@ -35,7 +35,8 @@ COMPARED = ("two-step", "kronecker")
 OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
-    "constants": ("kronecker",),
+    "constants": ("kronecker", "pair"),
+    "shares": ("pair",),
     "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
@@ -71,8 +72,21 @@ Method = Annotated[
     str | None,
     Option(help="exact or folds: hold out by a formula whatever it costs, or refit folds."),
 ]
+FINGERPRINT = Option(
+    metavar="[NAME=]KIND",
+    help="Fingerprints of SMILES: morgan:radius=3,n_bits=4096, feature_morgan, atom_pairs, torsions, "
+    "paths, maccs, descriptors; default morgan.",
+)
+Fingerprint = Annotated[Files, FINGERPRINT]
 Clip = Annotated[
     str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
+]
+Nested = Annotated[
+    bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
+]
+Prevalence = Annotated[
+    float | None,
+    Option(help="Fraction of positive pairs among those to predict; default that of the labels."),
 ]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
@@ -124,10 +138,14 @@ class Options:
                 f"known."
             )
 
+    def has(self, name: str) -> bool:
+        """Return whether an option is given."""
+        return bool(getattr(self, name))
+
     def _check_needs(self) -> None:
         """Raise if an option is given without one that it needs."""
         for name, needed in self.needs.items():
-            lacking = [other for other in needed if not getattr(self, other)]
+            lacking = [other for other in needed if not self.has(other)]
             for option in written_options(name) if lacking else ():
                 with_other = f"--{lacking[0].replace('_', '-')}"
                 raise ValueError(f"{option} goes with {with_other}: add it, or leave {option} out.")
@@ -192,6 +210,29 @@ class TableOutput(Sides):
     force: Force = False
 
     endings: ClassVar[tuple[str, ...]] = TABLES
+
+
+class Structures(Options):
+    """Options for one table, whose columns hold the structures of both sides."""
+
+    smiles: Annotated[
+        Files, Option(metavar="COLUMN", help="One table: its column of SMILES; repeatable.")
+    ] = None
+    sequence: Annotated[
+        Files, Option(metavar="COLUMN", help="One table: its column of sequences; repeatable.")
+    ] = None
+    id_column: Annotated[
+        str | None,
+        Option("--id", metavar="COLUMN", help="One table: ids of tasks that have no structure."),
+    ] = None
+
+    @property
+    def structures(self) -> list[tuple[str, str]]:
+        """The kind and the name of each column of one table that describes a side, in their order."""
+        columns = [("smiles", name) for name in self.smiles or ()]
+        columns += [("sequences", name) for name in self.sequence or ()]
+        columns += [("ids", self.id_column)] if self.id_column else []
+        return columns
 
 
 class LabelFile(Options):

@@ -20,6 +20,7 @@ from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
+from dyadlearn.cli.predict_table import predict_table
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
@@ -154,6 +155,10 @@ def predict(options: Predict, terminal: Terminal) -> None:
     if options.explain:
         _explain(options, loaded, terminal)
         return
+    if options.table is not None:
+        _check_coverage(options)
+        predict_table(options, options.table, loaded, terminal)
+        return
     _check_asked(options, loaded)
     request = _request(options, loaded, terminal)
     predictor = _predictor(request, terminal)
@@ -171,13 +176,18 @@ def predict(options: Predict, terminal: Terminal) -> None:
 
 
 def _check_asked(options: Predict, loaded: Loaded) -> None:
-    """Raise if nothing is asked for, or if the coverage of intervals is impossible."""
+    """Raise if nothing is asked for, or if intervals are impossible."""
     has_known_pairs = options.pairs is not None and not loaded.model.grows
     if not options.instances and not options.tasks and not has_known_pairs:
         raise ValueError(
             "Give --instances or --tasks, or --pairs of training ids, which online models do not "
             "know."
         )
+    _check_coverage(options)
+
+
+def _check_coverage(options: Predict) -> None:
+    """Raise if the coverage of intervals is impossible."""
     coverage = options.interval
     if coverage is not None and not 0 < coverage < 1:
         raise ValueError(
@@ -204,7 +214,9 @@ def _predictor(request: Request, terminal: Terminal) -> Predictor:
         function = partial(function, labels=_few_labels(request, options.labels, terminal))
     if options.probability:
         with terminal.working("Calibration"):
-            calibration = dyadlearn.calibrate(model, request.settings)
+            calibration = dyadlearn.calibrate(
+                model, request.settings, prevalence=options.prevalence
+            )
         for result in calibration.settings.values():
             base_rate = f"(base rate: {result.baseline_brier:.4f})"
             brier = f"a held-out Brier score of {result.brier:.4f} {base_rate}"
@@ -452,7 +464,9 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     by = loaded.role(options.by, "--by", ("instance", "task"), "pair") or "pair"
     asked = [_asked(options, loaded, axis, terminal) for axis in (0, 1)]
     with terminal.working("Label weights"):
-        explanation = dyadlearn.explain(loaded.model, *asked, n=options.number, sides=loaded.sides)
+        explanation = dyadlearn.explain(
+            loaded.model, *asked, n=options.number, sort=options.sort, sides=loaded.sides
+        )
     terminal.note(*explanation.notes)
     figures = {
         "instance": explanation.instance,
@@ -460,6 +474,9 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
         "setting": explanation.setting,
         "prediction": explanation.prediction,
         "label": explanation.label,
+        "mean": explanation.mean,
+        "share_of_mean": explanation.share_of_mean,
+        "share_of_deviations": explanation.share_of_deviations,
     }
     kinds = ["pair", "instance"]
     if not explanation.is_network:
@@ -467,7 +484,11 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     if options.output is None:
         figures |= {f"{kind}s": _figures_by(explanation, kind) for kind in kinds}
     prediction = number(explanation.prediction)
-    title = f"The prediction for {explanation.subject} is {prediction}, the sum of:"
+    shares = [number(explanation.share_of_mean), number(explanation.share_of_deviations)]
+    title = (
+        f"The prediction for {explanation.subject} is {prediction}: {shares[0]} from the mean of "
+        f"all labels, and {shares[1]} from the deviations of labels from it. It is the sum of:"
+    )
     tables = [_table_by(explanation, kind) for kind in kinds]
     terminal.table(figures, [title, *tables], explanation.columns(by), options.output)
 
@@ -545,7 +566,8 @@ def recommend(options: Recommend, terminal: Terminal) -> None:
     result = _recommended(options, loaded, terminal)
     of = "pairs" if options.pairs else getattr(loaded.names, result.of)
     columns = result.columns()
-    columns["score"] = np.asarray(columns["score"]).clip(*_scale(options.clip)).tolist()
+    for name in {"score", "lower", "upper"} & columns.keys():
+        columns[name] = np.asarray(columns[name]).clip(*_scale(options.clip)).tolist()
     figures: dict[str, Any] = {"recommended": of}
     if not options.pairs:
         figures["for"] = options.subject or " ".join(options.new or ())
@@ -565,25 +587,41 @@ def _title(options: Recommend, names: SideNames, result: Any, of: str) -> str:
         others = names.instances if result.of == "tasks" else names.tasks
         return f"Best {of} for each of {len(result)} new {others}"
     subject = "" if options.subject is None else f" for {options.subject}"
-    return f"Best {of}{subject} that are not observed"
+    which = ", observed ones too" if options.observed else " that are not observed"
+    return f"Best {of}{subject}{which}"
 
 
 def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     """Return the recommendations."""
     role = loaded.role(options.side, "--side", ("instance", "task"))
     model = loaded.model
+    setting = one_setting(options.setting)
     params: dict[str, Any] = {
-        "zeros": options.zeros,
-        "cv": options.cv,
+        "by": options.by,
+        "coverage": options.coverage,
+        "per_instance": options.per_instance,
+        "per_task": options.per_task,
         "sides": loaded.sides,
-        "setting": one_setting(options.setting),
+    }
+    if options.probability:
+        of_new = "C" if role == "task" else "B"
+        asked = of_new if options.new else setting
+        how: dict[str, Any] = {"prevalence": options.prevalence, "cv": options.cv}
+        with terminal.working("Calibration"):
+            params["probability"] = dyadlearn.calibrate(model, asked, **how)
+    held_out = {
+        "zeros": options.zeros,
+        "observed": options.observed,
+        "cv": options.cv,
+        "setting": setting,
     }
     with terminal.working("Predictions" if options.new else "Hold-out"):
         if options.new:
             axis = int(role == "task")
             entities = loaded.new(options.new, axis, "--new", terminal)
             new: dict[str, Any] = {("X", "tasks")[axis]: entities}
-            return dyadlearn.recommend(model, **new, n=options.number or 10, sides=loaded.sides)
+            return dyadlearn.recommend(model, **new, n=options.number or 10, **params)
+        params |= held_out
         if options.pairs:
             _ = loaded.ids  # raises if two ids are equal as text
             return dyadlearn.top_pairs(model, n=options.number or 20, **params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -20,6 +20,7 @@ from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.dyads import Dyads, names_of, read_dyads, read_groups
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, one_setting, save_model
+from dyadlearn.cli.one_table import names_of_columns
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.choosing import Better, better_of
@@ -30,7 +31,7 @@ from dyadlearn.sides import SideNames
 from dyadlearn.views.weights import weights_of_model
 
 # Figures that are stored in the model file.
-_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "score")
+_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "shares", "score")
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ class Tuned:
 
 def tune(options: Tune, terminal: Terminal) -> None:
     """Fit a model, write its file, and print its score beside those of baselines."""
+    if options.structures and options.sides is None:
+        options = replace(options, sides=names_of_columns(options.structures))
     with keeping_best(terminal.progress) as interrupts:
         _tune(options, terminal, interrupts)
     if interrupts.heard is not None:
@@ -211,7 +214,9 @@ def _fit(options: Tune, data: Dyads, params: dict[str, Any], names: SideNames) -
     column_ids = data.labels.column_ids
     groups = {
         "groups": read_groups(options.groups, row_ids, names.instances, data.smiles[0]),
-        "task_groups": read_groups(options.task_groups, column_ids, names.tasks, data.smiles[1]),
+        "task_groups": read_groups(
+            options.task_groups, column_ids, names.tasks, data.smiles[1], "task_groups"
+        ),
     }
     tried = _models_to_try(options)
     if len(tried) == 1:
@@ -228,7 +233,7 @@ def _models_to_try(options: Tune) -> tuple[str, ...]:
     if options.model != "online":
         return options.models
     # The regularisation of an online model is chosen by the search of the equivalent model.
-    return ("two-step",) if options.tasks else ("independent",)
+    return ("two-step",) if options.has("tasks") else ("independent",)
 
 
 def _common_figures(fit: Fit) -> dict[str, Any]:
@@ -275,6 +280,9 @@ def _outcome_of_search(fit: Fit, options: Tune, scoring: str, data: Dyads) -> Ou
     if getattr(search, "constants", None) is not None and search.constants_ is not None:
         figures["constants"] = list(search.constants_)
         rows.append(("constants", " and ".join(map(number, search.constants_))))
+    if fit.kind == "pair":
+        figures["shares"] = list(search.shares_)
+        rows.append(("shares", ", ".join(map(number, search.shares_))))
     model = search
     if options.model == "online":
         params = {
@@ -313,6 +321,8 @@ def _loaded(tuned: Tuned, options: Tune) -> Loaded:
     origin: dict[str, Any] = {
         "files": dict(zip(names, (options.labels.name, *data.files), strict=True))
     }
+    if options.structures:
+        origin["columns"] = list(map(list, options.structures))
     origin |= {name: figures[name] for name in _ORIGIN if name in figures}
     # The header of a file is strict JSON, which has no NaN.
     origin["baselines"] = {
@@ -445,10 +455,30 @@ def _params_of_search(options: Tune) -> dict[str, Any]:
         "alphas": alphas,
         "task_alphas": task_alphas,
         "constants": constants,
+        "shares": _shares(options.shares),
         "cv": options.cv,
         "method": options.method,
         "exhaustive": options.exhaustive,
     }
+
+
+def _shares(texts: list[str] | None) -> list[tuple[float, ...]] | None:
+    """Read triples of shares; None without any."""
+    if texts is None:
+        return None
+    triples: list[tuple[float, ...]] = []
+    for text in texts:
+        try:
+            shares = tuple(float(parse_number(part)) for part in text.split(","))
+        except ValueError:
+            shares = ()
+        if len(shares) != 3:
+            raise ValueError(
+                f"--shares takes three weights, such as 2,1,1: of the product kernel, per task and "
+                f"per instance; found {text!r}."
+            )
+        triples.append(shares)
+    return triples
 
 
 def _alphas(text: str | None, name: str) -> list[float] | None:

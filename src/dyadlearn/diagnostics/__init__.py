@@ -5,6 +5,7 @@ from dyadlearn.diagnostics import (
     calibration,
     comparing,
     explaining,
+    mixed,
     permutation,
     ranked_lists,
     recommending,
@@ -14,6 +15,7 @@ from dyadlearn.diagnostics import (
 from dyadlearn.diagnostics.calibration import *
 from dyadlearn.diagnostics.comparing import *
 from dyadlearn.diagnostics.explaining import *
+from dyadlearn.diagnostics.mixed import *
 from dyadlearn.diagnostics.permutation import *
 from dyadlearn.diagnostics.ranked_lists import *
 from dyadlearn.diagnostics.recommending import *
@@ -24,6 +26,7 @@ __all__: list[str] = []
 __all__ += calibration.__all__
 __all__ += comparing.__all__
 __all__ += explaining.__all__
+__all__ += mixed.__all__
 __all__ += permutation.__all__
 __all__ += ranked_lists.__all__
 __all__ += recommending.__all__

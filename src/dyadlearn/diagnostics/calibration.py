@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyadlearn._array import as_array_of, to_numpy
-from dyadlearn._checks import check_choice
+from dyadlearn._checks import check_choice, check_share
 from dyadlearn._codes import id_columns
 from dyadlearn._messages import Message
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
-from dyadlearn.diagnostics.monotone import MAPS, Map
+from dyadlearn.diagnostics.monotone import MAPS, BaseRate, Map, Shifted
 from dyadlearn.diagnostics.reliability import Reliability, reliability
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import folds_of
@@ -58,6 +58,9 @@ class SettingCalibration:
     n_cells, n_positive : int
         Number of labels, and number of positive labels. A pair of a symmetric network counts once
         in A and D.
+    prevalence : float
+        Fraction of positive pairs that the probabilities and their quality measures are for: that
+        of the labels, or the parameter of `calibrate`.
     holdout_method : str
         Hold-out method, as in the column ``method`` of `dyadlearn.evaluate`.
     """
@@ -72,6 +75,7 @@ class SettingCalibration:
     reliability: Reliability
     n_cells: int
     n_positive: int
+    prevalence: float
     holdout_method: str
 
     def __repr__(self) -> str:
@@ -79,7 +83,7 @@ class SettingCalibration:
 
     @property
     def baseline_brier(self) -> float:
-        """Brier score of the base rate, which is the fraction of positives among the training labels."""
+        """Brier score of the base rate: the fraction of positives among the training labels, or the prevalence."""
         return self.baselines["grand_mean"]
 
     @property
@@ -134,7 +138,7 @@ class Calibration(Tabled):
             columns[name] = [getattr(of_setting, name) for of_setting in settings]
         for name in ("instance_means", "task_means"):
             columns[f"{name}_brier"] = [of_setting.baselines[name] for of_setting in settings]
-        for name in ("n_cells", "n_positive", "holdout_method"):
+        for name in ("n_cells", "n_positive", "prevalence", "holdout_method"):
             columns[name] = [getattr(of_setting, name) for of_setting in settings]
         return columns
 
@@ -242,6 +246,7 @@ def calibrate(
     setting: str | Iterable[str] | None = None,
     *,
     method: str = "sigmoid",
+    prevalence: float | None = None,
     cv: int | None = None,
 ) -> Calibration:
     r"""Calibrate the scores of a model of two-valued labels, with one map from scores to probabilities per setting.
@@ -264,6 +269,11 @@ def calibrate(
     method : {"sigmoid", "isotonic"}, default="sigmoid"
         Platt's sigmoid, :math:`p = 1/(1 + e^{-(af+b)})`, which needs about ten positive labels; or
         any non-decreasing map, which needs hundreds.
+    prevalence : float, default=None
+        Fraction of positive pairs among those to predict, if it differs from that of the labels,
+        such as 0.01 where positive pairs were collected and negative ones drawn. Probabilities, and
+        the quality measures, are those of pairs with this base rate. None means the fraction among
+        the labels.
     cv : int, default=None
         Number of folds. None means one unit at a time where a formula is affordable, else five
         folds. Complete labels of a model with a formula are left out one unit at a time in any
@@ -277,12 +287,25 @@ def calibrate(
     ------
     ValueError
         If the labels do not have exactly two values, if only one value has predictions, or if the
-        model does not store its labels.
+        model does not store its labels. With a `prevalence` also if the labels are antisymmetric,
+        because half of these are positive.
 
     Notes
     -----
     One label of each value is enough to fit a map. With so few labels, Platt's targets keep the
     sigmoid close to the base rate, and the quality measures are no better than chance.
+
+    A `prevalence` :math:`\pi'` in place of the fraction :math:`\pi` of positive labels changes a
+    probability p to
+
+    .. math:: p' = \frac{p\,\pi'/\pi}{p\,\pi'/\pi + (1 - p)(1 - \pi')/(1 - \pi)}
+
+    (Saerens, Latinne and Decaestecker, "Adjusting the outputs of a classifier to new a priori
+    probabilities", *Neural Computation* 14, 2002, eq. 2.4; Elkan, "The foundations of
+    cost-sensitive learning", *IJCAI* 2001). This assumes that positive pairs have the scores of
+    positive labels, and negative pairs those of negative labels: only their shares differ. In
+    quality measures, positive labels have the weight :math:`\pi'/\pi` and negative ones the weight
+    :math:`(1 - \pi')/(1 - \pi)`.
 
     Examples
     --------
@@ -302,12 +325,15 @@ def calibrate(
     fitted = fitted_of(model)
     values = distinct_labels(_labels(fitted))
     _check_two(values)
+    if prevalence is not None:
+        _check_prevalence(fitted, prevalence)
+    maps = _Maps(method, prevalence)
     wanted = known_settings(fitted) if setting is None else as_settings(setting)
     calibrated = {}
     refused = []
     for one in wanted:
         try:
-            calibrated[one.value] = _calibrated(fitted, one, values, method, cv)
+            calibrated[one.value] = _calibrated(fitted, one, values, maps, cv)
         except ValueError as error:
             if setting is not None:
                 raise
@@ -331,6 +357,18 @@ def _check_two(values: np.ndarray) -> None:
         f"Probabilities need labels of two values, found only {values[0]:g}: give some labels of "
         f"another value."
     )
+
+
+def _check_prevalence(fitted: Fitted, prevalence: float) -> None:
+    """Raise unless a base rate is between 0 and 1, and has a meaning for the labels."""
+    check_share(prevalence, "prevalence")
+    if fitted.symmetry < 0:
+        raise ValueError(
+            Message(
+                "Antisymmetric labels are positive in one direction of each pair, so their base "
+                "rate is one half: leave <prevalence> out."
+            )
+        )
 
 
 def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
@@ -368,8 +406,20 @@ def _labels(fitted: Fitted) -> np.ndarray:
     return np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
 
+class _Maps(NamedTuple):
+    """The parameters `method` and `prevalence` of `calibrate`."""
+
+    method: str
+    prevalence: float | None
+
+    def base_rate(self, sample: _Sample) -> BaseRate:
+        """Return the base rate of a sample, and the one that is asked for."""
+        before = sample.n_positive / np.count_nonzero(sample.used)
+        return BaseRate(before, before if self.prevalence is None else self.prevalence)
+
+
 def _calibrated(
-    fitted: Fitted, setting: Setting, values: np.ndarray, method: str, cv: int | None
+    fitted: Fitted, setting: Setting, values: np.ndarray, maps: _Maps, cv: int | None
 ) -> SettingCalibration:
     """Fit the map of a setting, and score it on cells that were not used to fit it."""
     fitted.check(setting)
@@ -377,10 +427,14 @@ def _calibrated(
     # Warn about labels without a prediction.
     scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     sample = _sample(fitted, setting, values, held_out.predictions)
-    fit = MAPS[method]
+    fit = MAPS[maps.method]
     mapping = fit(sample.scores[sample.used], sample.positive[sample.used])
     probabilities = _cross_validated(fitted, setting, sample, held_out.units, fit)
-    quality = _quality(fitted, setting, sample, probabilities, held_out.units)
+    base_rate = maps.base_rate(sample)
+    if maps.prevalence is not None:
+        mapping = Shifted(mapping, base_rate)
+        probabilities = base_rate(probabilities)
+    quality = _quality(fitted, setting, (sample, base_rate), probabilities, held_out.units)
     labels = fitted.labels
     scores = labels.spread(sample.scores)
     if setting is Setting.A:
@@ -397,7 +451,8 @@ def _calibrated(
         baselines=quality.baselines,
         reliability=quality.reliability,
         n_cells=int(np.count_nonzero(sample.used)),
-        n_positive=int(np.count_nonzero(sample.positive & sample.used)),
+        n_positive=sample.n_positive,
+        prevalence=base_rate.after,
         holdout_method=held_out.method,
     )
 
@@ -424,6 +479,11 @@ class _Sample(NamedTuple):
     low: float
     high: float
 
+    @property
+    def n_positive(self) -> int:
+        """Number of positive labels that count."""
+        return int(np.count_nonzero(self.positive & self.used))
+
 
 def _sample(fitted: Fitted, setting: Setting, values: np.ndarray, predictions: Any) -> _Sample:
     """Return the held-out scores and their labels; raise if all labels are alike."""
@@ -433,14 +493,14 @@ def _sample(fitted: Fitted, setting: Setting, values: np.ndarray, predictions: A
     used = ~(np.isnan(labels) | np.isnan(scores))
     if fitted.symmetry > 0 and setting in (Setting.A, Setting.D):
         used &= np.triu(np.ones(used.shape, dtype=bool))  # both directions are one number
-    n_positive = int(np.count_nonzero(positive & used))
-    if n_positive in (0, int(np.count_nonzero(used))):
-        only = values[1] if n_positive else values[0]
+    sample = _Sample(scores, positive, used, *values)
+    if sample.n_positive in (0, int(np.count_nonzero(used))):
+        only = values[1] if sample.n_positive else values[0]
         raise ValueError(
             f"In setting {setting.value} all labels that have a held-out prediction are {only:g}: "
             f"give more labels of the other value."
         )
-    return _Sample(scores, positive, used, *values)
+    return sample
 
 
 def _cross_validated(
@@ -482,11 +542,16 @@ class _Quality(NamedTuple):
 
 
 def _quality(
-    fitted: Fitted, setting: Setting, sample: _Sample, probabilities: np.ndarray, units: Units
+    fitted: Fitted,
+    setting: Setting,
+    asked: tuple[_Sample, BaseRate],
+    probabilities: np.ndarray,
+    units: Units,
 ) -> _Quality:
-    """Return the quality of cross-validated probabilities, and that of the baselines."""
+    """Return the quality of cross-validated probabilities for a base rate, and that of the baselines."""
     from sklearn.metrics import log_loss
 
+    sample, base_rate = asked
     labels = fitted.labels
     m, q = labels.shape
     judged = sample.used & ~np.isnan(probabilities)
@@ -496,19 +561,23 @@ def _quality(
     # The nodes of a network have the same numbers on both sides.
     first = 0 if fitted.is_network else m
     columns = labels.at(np.arange(first, first + q), 1)[judged]
+    weights = base_rate.weights(y)
+
+    def brier(p: np.ndarray) -> float:
+        return float(np.average((p - y) ** 2, weights=weights))
 
     def minus_brier(F: Any) -> float:
         share = (to_numpy(F)[judged] - sample.low) / (sample.high - sample.low)
-        return -float(np.mean((np.clip(share, 0.0, 1.0) - y) ** 2))
+        return -brier(base_rate(np.clip(share, 0.0, 1.0)))
 
     # All labels have the same weight here, whatever their weight in the loss of the model.
     unweighted = replace(labels, weights=None)
     baselines = baseline_scores(unweighted, setting, units, minus_brier, symmetry=fitted.symmetry)
     return _Quality(
-        brier=float(np.mean((p - y) ** 2)),
-        log_loss=float(log_loss(y, p, labels=[False, True])),
+        brier=brier(p),
+        log_loss=float(log_loss(y, p, labels=[False, True], sample_weight=weights)),
         baselines={name: -score for name, score in baselines.items()},
-        reliability=reliability(p, y, rows, columns),
+        reliability=reliability(p, y, rows, columns, base_rate=base_rate),
     )
 
 

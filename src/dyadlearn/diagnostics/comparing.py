@@ -14,17 +14,27 @@ coverage: the intervals are simultaneous for all pairs of models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._messages import Message, message_of
 from dyadlearn._tables import Ids, Table
-from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
+from dyadlearn._text import joined
+from dyadlearn.diagnostics.fitted import (
+    Tabled,
+    cells_of,
+    fitted_of,
+    ids_at,
+    labels_of,
+    setting_or_new,
+)
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -149,7 +159,9 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        return " ".join(each.sentence(self.scoring, self.coverage) for each in self.to_best)
+        return " ".join(
+            difference.sentence(self.scoring, self.coverage) for difference in self.to_best
+        )
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -165,12 +177,13 @@ class Comparison(Tabled):
 
 def compare(
     models: Mapping[str, Any],
-    setting: str | Setting,
+    setting: str | Setting | None = None,
     *,
+    new: Any = None,
     scoring: str | Callable[[Any, Any], float] | None = None,
     n_resamples: int = 1000,
     coverage: float = 0.95,
-    random_state: Any = None,
+    random_state: Any = 0,
     sides: Any = None,
 ) -> Comparison:
     """Compare models on the same held-out labels, with intervals for the differences of their scores.
@@ -192,6 +205,9 @@ def compare(
         grid in this setting.
     setting : {"A", "B", "C", "D"} or an alias
         One setting, that of the held-out predictions.
+    new : str or sequence of str, default=None
+        For models of cells (`MultiwayRidge`), the sides that are new, instead of a setting. Levels
+        of all sides that the models share are drawn.
     scoring : str or callable, default=None
         See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models
         share, or else the default for the labels, as in `dyadlearn.evaluate`.
@@ -199,7 +215,7 @@ def compare(
         Number of draws.
     coverage : float, default=0.95
         Joint coverage of the intervals.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the resamples.
     sides : (str, str), default=None
         Names of an instance and of a task, for messages and tables.
@@ -233,9 +249,14 @@ def compare(
     >>> print(comparison)
     two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
     """
-    chosen = as_setting(setting)
     coverage = check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
+    setting_or_new(setting, new)
+    if new is not None:
+        compared = _compared_cells(models, new, scoring, n_resamples, random_state)
+        return _ranked(compared, coverage)
+    assert setting is not None
+    chosen = as_setting(setting)
     fitted = _fitted_models(models)
     is_network = _are_networks(fitted)
     names = side_names(sides, network=is_network)
@@ -254,24 +275,100 @@ def compare(
         average=average,
         over=over,
     )
-    draws = _defined(draws, judge.name)
-    ranks = np.argsort(-scores, kind="stable")
-    scores = scores[ranks]
-    draws = draws[:, ranks]
-    ranked = [list(models)[place] for place in ranks]
-    return Comparison(
+    compared = _Compared(
         setting=chosen.value,
         scoring=judge.name,
+        scores=scores,
+        draws=draws,
+        methods={name: held_out.methods[name] for name in models},
+        n_cells=int(np.count_nonzero(~np.isnan(Y))),
+        resampled=resampled,
+        notes=(*_notes(held_out.methods, fitted), *_notes_on_labels(held_out.labels, Y)),
+    )
+    return _ranked(compared, coverage)
+
+
+class _Compared(NamedTuple):
+    """Scores (s,) of models in their order, those of resamples (n, s), and words of the result."""
+
+    setting: str
+    scoring: str
+    scores: np.ndarray
+    draws: np.ndarray
+    methods: dict[str, str]
+    n_cells: int
+    resampled: str
+    notes: tuple[str, ...] = ()
+
+
+def _ranked(compared: _Compared, coverage: float) -> Comparison:
+    """Return the comparison of models, the best first."""
+    draws = _defined(compared.draws, compared.scoring)
+    ranks = np.argsort(-compared.scores, kind="stable")
+    scores = compared.scores[ranks]
+    draws = draws[:, ranks]
+    ranked = [list(compared.methods)[place] for place in ranks]
+    return Comparison(
+        setting=compared.setting,
+        scoring=compared.scoring,
         scores=dict(zip(ranked, scores.tolist(), strict=True)),
         differences=_differences(ranked, scores, draws, coverage),
         best_fractions=dict(zip(ranked, _best_fractions(draws).tolist(), strict=True)),
-        methods={name: held_out.methods[name] for name in ranked},
+        methods={name: compared.methods[name] for name in ranked},
         coverage=coverage,
-        n_cells=int(np.count_nonzero(~np.isnan(Y))),
+        n_cells=compared.n_cells,
         n_resamples=len(draws),
-        n_undefined=n_resamples - len(draws),
-        resampled=resampled,
-        notes=(*_notes(held_out.methods, fitted), *_notes_on_labels(held_out.labels, Y)),
+        n_undefined=len(compared.draws) - len(draws),
+        resampled=compared.resampled,
+        notes=compared.notes,
+    )
+
+
+def _compared_cells(
+    models: Mapping[str, Any], new: Any, scoring: Any, n_resamples: int, random_state: Any
+) -> _Compared:
+    """Return the scores of models of cells; arguments as in `compare`."""
+    _check_names(models)
+    fitted = {name: _naming(name, cells_of, model) for name, model in models.items()}
+    first, *_ = fitted.values()
+    for name, model in fitted.items():
+        same = np.array_equal(model.rows, first.rows) and np.array_equal(model.values, first.values)
+        if not same:
+            raise ValueError(
+                f"{name!r} was fitted on other labels than {next(iter(models))!r}: fit all models "
+                f"on the same table."
+            )
+    sides = [
+        name
+        for name in first.side_names
+        if all(name in each.side_names for each in fitted.values())
+    ]
+    if not sides:
+        raise ValueError("The models share no side whose levels can be drawn.")
+    judge = scorer(usual_scoring(first.values) if scoring is None else scoring)
+    units = {name: model.units(_naming(name, model.setting, new)) for name, model in fitted.items()}
+    F = np.stack([model.held_out(units[name]) for name, model in fitted.items()])[:, :, None]
+    Y = first.values[:, None]
+    micro: dict[str, Any] = {"average": "micro", "tie_tolerance": None}
+    random = check_random_state(random_state)
+    draws = np.full((n_resamples, len(fitted)), np.nan)
+    for resample in range(n_resamples):
+        counts = np.ones(len(Y), dtype=np.intp)
+        for name in sides:
+            at = first.places[first.side_names.index(name)]
+            size = int(at.max()) + 1
+            counts *= np.bincount(random.randint(size, size=size), minlength=size)[at]
+        at = np.repeat(np.arange(len(Y)), counts)
+        with suppress(ValueError):  # the score stays NaN if it is undefined
+            draws[resample] = judge(Y[at], F[:, at], **micro)
+    return _Compared(
+        setting=first.setting(new).value,
+        scoring=judge.name,
+        scores=np.asarray(judge(Y, F, **micro), dtype=np.float64),
+        draws=draws,
+        methods=dict.fromkeys(fitted, "exact leave-one-out"),
+        n_cells=len(Y),
+        resampled=f"levels of {joined(sides)}",
     )
 
 

@@ -32,6 +32,8 @@ _LEARNED = "The weights assume fixed kernels; other kernels might be learned if 
 # Number of arrays of the shape of the labels in memory: positions, weights, contributions, masks
 # and orders.
 _ARRAYS = 10.0
+# Values of the parameter `sort`.
+_SORTS = ("contribution", "weight")
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
 
 
@@ -58,14 +60,15 @@ class Contribution(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """The largest contributions to a prediction, and the sum of all others.
+    """The largest contributions to a prediction, or those with the largest weights, and the sum of all others.
 
     Attributes
     ----------
     ids : tuple of length k
         Ids, or positions if the labels have no ids; tuples of both for pairs.
     weights, labels, contributions : arrays of shape (k,)
-        Values as in `Contribution`, sorted by the absolute contribution, largest first.
+        Values as in `Contribution`, sorted by the absolute contribution or, with
+        ``sort="weight"``, by the absolute weight; largest first.
     rest, rest_weight : float
         Contribution and weight of all labels that are not listed. `contributions` and `rest` sum to
         the prediction.
@@ -118,6 +121,10 @@ class Explanation(Tabled):
     weights : array of shape (m, q)
         Weight of every training label; zero for missing labels. A sparse array if the model was
         fitted on a list of observed pairs.
+    mean : float
+        Mean of the training labels.
+    sort : {"contribution", "weight"}
+        What the lists are sorted by.
     sides : SideNames
         Names of an instance and of a task.
     notes : tuple of str
@@ -133,15 +140,31 @@ class Explanation(Tabled):
     tasks: Contributions
     pairs: Contributions
     weights: np.ndarray | sparse.csr_array
+    mean: float
+    sort: str = "contribution"
     sides: SideNames = field(default_factory=SideNames)
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         if len(self.pairs):
-            first = f", largest contribution: pair {self.pairs.ids[0]!r}"
+            first = f", largest {self.sort}: pair {self.pairs.ids[0]!r}"
         else:
             first = ""
         return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
+
+    @property
+    def share_of_mean(self) -> float:
+        r"""Share of the mean in the prediction: :math:`\bar Y \sum_{ij} w_{ij}`.
+
+        The model would predict it if all labels were equal to their mean. With an intercept the
+        weights sum to one, so that it is the mean itself.
+        """
+        return self.mean * float(self.weights.sum(dtype=np.float64))
+
+    @property
+    def share_of_deviations(self) -> float:
+        r"""Share of the deviations of labels from their mean: :math:`\sum_{ij} w_{ij} (Y_{ij} - \bar Y)`."""
+        return self.prediction - self.share_of_mean
 
     @property
     def is_network(self) -> bool:
@@ -208,7 +231,15 @@ class Explanation(Tabled):
         return write_rows(self.columns(by), None)
 
 
-def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = None) -> Any:
+def explain(
+    model: Any,
+    instance: Any,
+    task: Any,
+    *,
+    n: int = 10,
+    sort: str = "contribution",
+    sides: Any = None,
+) -> Any:
     r"""Return the contribution of each training label to one prediction, or to several.
 
     All kernel ridge models are linear in their labels, so a prediction is
@@ -220,6 +251,9 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     Y_{ij}` are summed by training instance, by training task and by pair; each of the three sums to
     the prediction. They explain the prediction of the model, not the causes of the labels.
 
+    The prediction is also the sum of two shares: that of the mean of all labels, and that of the
+    deviations of the labels from it (`share_of_mean` and `share_of_deviations`).
+
     Parameters
     ----------
     model : fitted estimator
@@ -230,6 +264,10 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
         pair; one list is combined with one id or row.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
+    sort : {"contribution", "weight"}, default="contribution"
+        Whether to list the largest contributions, or the labels, instances and tasks with the
+        largest weights, whatever their labels. A label of zero contributes nothing, but its weight
+        explains a low prediction.
     sides : (str, str), default=None
         Names of an instance and of a task, such as ``("host", "parasite")``.
 
@@ -265,6 +303,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     [-3.832, 0.499]
     """
     check_whole(n, "n")
+    check_choice(sort, "sort", _SORTS)
     fitted = closed_form_of(model, _REMEDY)
     names = side_names(sides, network=fitted.is_network)
     instances = _as_list(instance)
@@ -279,9 +318,10 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     columns = [_read_row(fitted, value, 1) for value in tasks] * (count // len(tasks))
     weigher = _weigher(fitted, count)
     listed = _ListedLabels.of(fitted)
+    lists = _Lists(n, sort, names)
     explanations = []
     for row, column in zip(rows, columns, strict=True):
-        explanations.append(_explanation(fitted, listed, row, column, weigher, n=n, names=names))
+        explanations.append(_explanation(fitted, listed, (row, column), weigher, lists))
     are_several = instances is instance or tasks is task
     return explanations if are_several else explanations[0]
 
@@ -360,29 +400,24 @@ class _Row(NamedTuple):
         return not isinstance(self.value, int)
 
 
+class _Lists(NamedTuple):
+    """What is listed: the parameters `n` and `sort` of `explain`, and the names of the sides."""
+
+    n: int
+    sort: str
+    names: SideNames
+
+
 def _explanation(
     fitted: FittedRidge,
     labels: _ListedLabels,
-    row: _Row,
-    column: _Row,
+    pair: tuple[_Row, _Row],
     weigher: Weigher,
-    *,
-    n: int,
-    names: SideNames,
+    lists: _Lists,
 ) -> Explanation:
-    """Return the explanation of one pair; its seven arguments are those of `explain`, after reading.
-
-    Parameters
-    ----------
-    fitted : FittedRidge
-    labels : _ListedLabels
-    row, column : _Row
-        The instance and the task.
-    weigher : Weigher
-    n : int
-        Number of contributions to list.
-    names : SideNames
-    """
+    """Return the explanation of one pair, an instance and a task."""
+    row, column = pair
+    names = lists.names
     has_label = column.is_new or (labels.columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
@@ -414,10 +449,12 @@ def _explanation(
         task=column.id,
         label=label,
         setting=Setting.of(axis for axis in (0, 1) if is_new[axis]).value,
-        instances=_of_side(fitted.instance_ids, labels.rows, m, figures, n),
-        tasks=_of_side(fitted.task_ids, labels.columns, q, figures, n),
-        pairs=_of_pairs(fitted, labels, listed, parts, n),
+        instances=_of_side(fitted.instance_ids, labels.rows, m, figures, lists),
+        tasks=_of_side(fitted.task_ids, labels.columns, q, figures, lists),
+        pairs=_of_pairs(fitted, labels, figures, lists),
         weights=fitted.labels.restored(weights),
+        mean=float(labels.values.mean(dtype=np.float64)),
+        sort=lists.sort,
         sides=names,
         notes=_notes(fitted),
     )
@@ -431,9 +468,9 @@ def _notes(fitted: FittedRidge) -> tuple[str, ...]:
 
 
 def _of_side(
-    ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], n: int
+    ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], lists: _Lists
 ) -> Contributions:
-    """Return the largest contributions of instances or tasks.
+    """Return the contributions of instances or tasks to list.
 
     Parameters
     ----------
@@ -445,38 +482,49 @@ def _of_side(
         Number of rows or columns.
     figures : three arrays of shape (n,)
         Weights, labels and their products.
-    n : int
-        Number of contributions to list.
+    lists : _Lists
     """
     counts = np.bincount(places, minlength=size)
     weights, totals, parts = (np.bincount(places, values, minlength=size) for values in figures)
     means = totals / np.maximum(counts, 1)
-    positions, listed = _largest(weights, means, parts, counts > 0, n)
+    positions, listed = _largest((weights, means, parts), counts > 0, lists)
     return Contributions(ids_at(ids, positions), *listed)
 
 
 def _of_pairs(
-    fitted: FittedRidge, labels: _ListedLabels, weights: np.ndarray, parts: np.ndarray, n: int
+    fitted: FittedRidge, labels: _ListedLabels, figures: Sequence[np.ndarray], lists: _Lists
 ) -> Contributions:
-    """Return the largest contributions of single labels; each edge of a network is listed once."""
+    """Return the contributions of single labels to list; each edge of a network is listed once."""
+    weights, values, parts = figures
     listed = np.ones(labels.rows.size, dtype=bool)
     if fitted.is_network:
         both = np.where(labels.rows == labels.columns, 1.0, 2.0)
         weights = weights * both
         parts = parts * both
         listed = labels.rows <= labels.columns
-    positions, figures = _largest(weights, labels.values, parts, listed, n)
+    positions, chosen = _largest((weights, values, parts), listed, lists)
     rows = ids_at(fitted.instance_ids, labels.rows[positions])
     columns = ids_at(fitted.task_ids, labels.columns[positions])
-    return Contributions(tuple(zip(rows, columns, strict=True)), *figures)
+    return Contributions(tuple(zip(rows, columns, strict=True)), *chosen)
 
 
 def _largest(
-    weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, n: int
+    figures: Sequence[np.ndarray], listed: np.ndarray, lists: _Lists
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return the positions of the n largest contributions, and the values of `Contributions`."""
+    """Return the positions of the largest contributions or weights, and the values of `Contributions`.
+
+    Parameters
+    ----------
+    figures : three arrays of shape (n,)
+        Weights, labels and contributions.
+    listed : boolean array of shape (n,)
+        Which of them may be listed.
+    lists : _Lists
+    """
+    weights, labels, parts = figures
+    keys = weights if lists.sort == "weight" else parts
     candidates = np.flatnonzero(listed)
-    (best,), _ = best_in_rows(np.abs(parts[candidates])[None, :], n)
+    (best,), _ = best_in_rows(np.abs(keys[candidates])[None, :], lists.n)
     places = candidates[best]
     others = listed.copy()
     others[places] = False

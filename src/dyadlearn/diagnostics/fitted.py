@@ -17,6 +17,7 @@ from dyadlearn._registry import listed
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.settings import Setting, as_setting, as_settings
 
 # Maximum number of rows that a notebook shows.
@@ -84,10 +85,31 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     fitted = getattr(model, "fitted_", None)
     if isinstance(fitted, Fitted):
         return fitted
+    if isinstance(fitted, FittedMultiway):
+        return fitted.problem  # type: ignore[no-any-return]  # raises
     raise TypeError(
         f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a "
         f"PairRegressor of one, found {name}: {remedy}."
     )
+
+
+def cells_of(model: Any) -> FittedMultiway:
+    """Return `fitted_` of a `MultiwayRidge`; raise TypeError for another model."""
+    check_is_fitted(model)
+    if not isinstance(model.fitted_, FittedMultiway):
+        raise TypeError(
+            f"new= names sides of a MultiwayRidge, found {type(model).__name__}: give a setting."
+        )
+    return model.fitted_
+
+
+def setting_or_new(setting: Any, new: Any) -> None:
+    """Raise if a setting and the new sides of cells are both given, or neither."""
+    if (setting is None) == (new is None):
+        raise ValueError(
+            "Give a setting for models of pairs, or new=, the names of the new sides, for a "
+            "MultiwayRidge, and not both."
+        )
 
 
 def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:

@@ -1,4 +1,4 @@
-r"""Non-decreasing maps from scores to probabilities: Platt's sigmoid and isotonic regression.
+r"""Non-decreasing maps from scores to probabilities: Platt's sigmoid, isotonic regression, other base rates.
 
 A map never decreases, even if the held-out scores do: the held-out predictions of a model that has
 learned nothing are the means of the other labels, which are perfectly anticorrelated with the
@@ -114,6 +114,62 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
     fitted = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True)
     fitted.fit(np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=np.float64))
     return partial(np.interp, xp=fitted.X_thresholds_, fp=fitted.y_thresholds_)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class BaseRate:
+    r"""Probabilities for another base rate of positive labels than that of the labels they were learned from.
+
+    Scores of positive and of negative pairs keep their distributions, and only the fraction of
+    positive pairs changes from :math:`\pi` to :math:`\pi'`. Then (Saerens, Latinne and Decaestecker,
+    *Neural Computation* 14, 2002, eq. 2.4; Elkan, *IJCAI* 2001, theorem 2)
+
+    .. math:: p' = \frac{p\,\pi'/\pi}{p\,\pi'/\pi + (1 - p)(1 - \pi')/(1 - \pi)} ,
+
+    which adds :math:`\operatorname{logit}\pi' - \operatorname{logit}\pi` to the log odds. A mean over
+    pairs with the new base rate is a weighted mean over the labels, with the weights
+    :math:`\pi'/\pi` of positive and :math:`(1 - \pi')/(1 - \pi)` of negative ones.
+
+    Attributes
+    ----------
+    before, after : float
+        π and π′, between 0 and 1.
+    """
+
+    before: float
+    after: float
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the probabilities for the new base rate."""
+        if self.after == self.before:
+            return probabilities
+        positive = probabilities * (self.after / self.before)
+        negative = (1.0 - probabilities) * ((1.0 - self.after) / (1.0 - self.before))
+        return np.asarray(positive / (positive + negative))
+
+    def weights(self, positive: np.ndarray) -> np.ndarray:
+        """Return the weight of each label in means over pairs with the new base rate."""
+        weights = (1.0 - self.after) / (1.0 - self.before), self.after / self.before
+        return np.where(positive, weights[1], weights[0])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A map from scores to probabilities for another base rate.
+
+    Attributes
+    ----------
+    mapping : callable
+        Map for the base rate of the labels it was fitted on.
+    base_rate : BaseRate
+    """
+
+    mapping: Map
+    base_rate: BaseRate
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each score, NaN for NaN."""
+        return self.base_rate(self.mapping(scores))
 
 
 #: Functions that fit a map, by name.

@@ -16,13 +16,14 @@ from dyadlearn._array import Array, epsilon, largest, namespace
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._messages import Message
 from dyadlearn._progress import Progress
-from dyadlearn.diagnostics.fitted import Tabled, fitted_of
+from dyadlearn.diagnostics.fitted import Tabled, cells_of, fitted_of, setting_or_new
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.scorers import Scorer, prepared_score
+from dyadlearn.metrics.scorers import Scorer, prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.selection.evaluate import (
     Permutation,
     drawn,
@@ -109,12 +110,13 @@ class PermutationTest(Tabled):
 
 def permutation_test(
     model: Any,
-    setting: str | Setting,
+    setting: str | Setting | None = None,
     *,
+    new: Any = None,
     permute: str | None = None,
     n_permutations: int = 999,
     scoring: str | Callable[[Any, Any], float] | None = None,
-    random_state: Any = None,
+    random_state: Any = 0,
     progress: bool | None = None,
 ) -> PermutationTest:
     r"""Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
@@ -147,6 +149,10 @@ def permutation_test(
     setting : {"A", "B", "C", "D"} or an alias
         One setting, that of the held-out predictions. A search that was fitted for another setting
         chooses in that setting, and the chosen model is scored in this one.
+    new : str or sequence of str, default=None
+        For a `MultiwayRidge`, the sides that are new, instead of a setting. The descriptions of the
+        levels of these sides are permuted, or those of all sides for a new cell; variances that
+        were estimated are estimated again.
     permute : {"instances", "tasks", "both"} or None, default=None
         Side to permute. None means what is new: instances in B, tasks in C, and both in A and D;
         instances only for a model without tasks. The nodes of a network are always permuted on both
@@ -156,7 +162,7 @@ def permutation_test(
     scoring : str or callable, default=None
         Metric, as in `dyadlearn.evaluate`. None means the `scoring` of a search, or else the
         default for the labels.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the permutations.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
@@ -184,6 +190,10 @@ def permutation_test(
     True
     """
     check_whole(n_permutations, "n_permutations")
+    setting_or_new(setting, new)
+    if new is not None:
+        return _of_cells(cells_of(model), new, n_permutations, scoring, random_state, progress)
+    assert setting is not None
     fitted = fitted_of(model, _REMEDY)
     chosen = as_setting(setting)
     fitted.check(chosen)
@@ -196,17 +206,66 @@ def permutation_test(
     is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
-    null_scores: list[float] = []
-    with Progress(n_permutations, "Permutations", progress, of=1) as bar:
-        for batch in null:
-            null_scores += batch
-            bar.advance(len(batch))
-    values = np.array(null_scores)
+    values = _collected(null, n_permutations, progress)
     slack = _rounding_of_scores(values, score, labels.values)
     slack = max(slack, _score_of_rounding(labels, chosen, judge))
-    n_as_good = int(np.count_nonzero(~(values < score - slack)))  # NaN counts against the model
-    p_value = (1 + n_as_good) / (1 + n_permutations)
+    p_value = _p_value(values, score, slack)
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
+
+
+def _collected(
+    null: Iterator[list[float]], n_permutations: int, progress: bool | None
+) -> np.ndarray:
+    """Return the scores of all permutations, with a progress bar."""
+    scores: list[float] = []
+    with Progress(n_permutations, "Permutations", progress, of=1) as bar:
+        for batch in null:
+            scores += batch
+            bar.advance(len(batch))
+    return np.array(scores)
+
+
+def _p_value(null: np.ndarray, score: float, slack: float) -> float:
+    """Return the p-value of a score; scores that are equal up to a slack count as greater."""
+    n_as_good = int(np.count_nonzero(~(null < score - slack)))  # NaN counts against the model
+    return (1 + n_as_good) / (1 + len(null))
+
+
+def _of_cells(
+    fitted: FittedMultiway,
+    new: Any,
+    n_permutations: int,
+    scoring: Any,
+    random_state: Any,
+    progress: bool | None,
+) -> PermutationTest:
+    """Return the test of a model of cells, as `permutation_test` does."""
+    setting = fitted.setting(new)
+    described = [side.name for side in fitted.sides if side.spec is not None]
+    permuted = [name for name in described if not setting.names or name in setting.names]
+    if not permuted:
+        raise ValueError(
+            f"No new side has a description, so that permuting changes nothing: the described "
+            f"sides are {described}."
+        )
+    units = fitted.units(setting)
+    judge = scorer(usual_scoring(fitted.values) if scoring is None else scoring)
+    prepared = judge.prepare(fitted.values[:, None], average="micro", tie_tolerance=None)
+    permutation = check_random_state(random_state).permutation
+    score = float(prepared(fitted.held_out(units)[:, None]))
+
+    def null() -> Iterator[list[float]]:
+        for _ in range(n_permutations):
+            other = fitted.permuted(permuted, permutation).estimated()
+            yield [float(prepared(other.held_out(units)[:, None]))]
+
+    values = _collected(null(), n_permutations, progress)
+    p_value = _p_value(values, score, _rounding_of_scores(values, score, fitted.values))
+    method = "exact leave-one-out"
+    if fitted.estimation != "given":
+        method += ", variances estimated again"
+    words = ", ".join(permuted)
+    return PermutationTest(score, values, p_value, setting.value, words, judge.name, method)
 
 
 def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:

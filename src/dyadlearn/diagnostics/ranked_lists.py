@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ class RankedList(Tabled):
     setting: str
     method: str
     sides: SideNames
+    lower: np.ndarray | None = field(default=None, kw_only=True)
+    upper: np.ndarray | None = field(default=None, kw_only=True)
+    probabilities: np.ndarray | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -32,6 +35,10 @@ class RankedList(Tabled):
         """Return all lists as named columns, for a data frame or a file."""
         listed = ~np.isnan(self.scores)
         figures: dict[str, list[Any]] = {"score": self.scores[listed].tolist()}
+        others = {"lower": self.lower, "upper": self.upper, "probability": self.probabilities}
+        for name, values in others.items():
+            if values is not None:
+                figures[name] = values[listed].tolist()
         if self.labels is not None:
             labels = self.labels[listed].tolist()
             figures["label"] = [None if np.isnan(label) else label for label in labels]
@@ -62,7 +69,11 @@ class Recommendations(RankedList):
     ids : tuple of length k
         Recommended ids, best first, or positions if the labels have no ids.
     scores, labels : arrays of shape (k,)
-        Held-out predictions, and labels: NaN if missing, otherwise 0.
+        Held-out predictions, and labels: NaN if missing.
+    lower, upper : arrays of the same shape, or None
+        Bounds of the prediction intervals, if pairs are ranked by a bound.
+    probabilities : array of the same shape, or None
+        Probabilities of the positive label, if they are asked for.
     setting : str
         Setting of the held-out predictions.
     method : str
@@ -105,7 +116,11 @@ class RecommendationLists(RankedList):
     scores : array of shape (a, k)
         Predictions; shorter lists are padded with NaN.
     labels : array of shape (a, k) or None
-        Labels: NaN if missing, otherwise 0. None if the subjects are new.
+        Labels: NaN if missing. None if the subjects are new.
+    lower, upper : arrays of the same shape, or None
+        Bounds of the prediction intervals, if pairs are ranked by a bound.
+    probabilities : array of the same shape, or None
+        Probabilities of the positive label, if they are asked for.
     setting : str
         What is new about the pairs, or was left out for each prediction.
     method : str
@@ -144,7 +159,11 @@ class TopPairs(RankedList):
     instances, tasks : tuple of length k
         Ids of the pairs, best first, or positions if the labels have no ids.
     scores, labels : arrays of shape (k,)
-        Predictions, and labels: NaN if missing, otherwise 0.
+        Predictions, and labels: NaN if missing.
+    lower, upper : arrays of the same shape, or None
+        Bounds of the prediction intervals, if pairs are ranked by a bound.
+    probabilities : array of the same shape, or None
+        Probabilities of the positive label, if they are asked for.
     setting : str
         Setting of the held-out predictions.
     method : str

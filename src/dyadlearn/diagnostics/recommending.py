@@ -9,22 +9,30 @@ computed in blocks, and only the best of each block are stored (`dyadlearn.diagn
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy import sparse
 
-from dyadlearn._array import as_array_of, is_sparse, row_blocks, to_numpy
-from dyadlearn._checks import check_whole
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_columns, best_in_rows
-from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at
+from dyadlearn.diagnostics.calibration import Calibration
+from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at, labels_of
 from dyadlearn.diagnostics.known_pairs import read_known
+from dyadlearn.diagnostics.limits import Limits, best_of_grids, best_within
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations, TopPairs
+from dyadlearn.diagnostics.rankings import (
+    Options,
+    Query,
+    bounds_of,
+    observed_pairs,
+    ranking_of_ids,
+    ranking_of_list,
+    ranking_of_new,
+    ranks_list,
+    setting_of_new,
+    subjects_of,
+)
 from dyadlearn.diagnostics.unobserved import (
     FROM_ALL,
     NO_CONSTANT,
@@ -35,18 +43,14 @@ from dyadlearn.diagnostics.unobserved import (
     unused_predictions,
     zeros_are_unobserved,
 )
-from dyadlearn.exceptions import IdError
-from dyadlearn.models.fitted import Fitted, predicting
-from dyadlearn.models.reading import among, positions
-from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.pair_kernel import knows_rows
+from dyadlearn.models.fitted import Asked, Fitted, FittedRidge
+from dyadlearn.models.reading import positions
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["recommend", "top_pairs"]
 
-# Number of stored labels of an online model that are read at once.
-_CELLS = 2**22
+_KNOWN = Asked(None, None, None)
 
 
 def recommend(
@@ -60,6 +64,12 @@ def recommend(
     n: int = 10,
     setting: str | Setting = "A",
     zeros: bool | None = None,
+    observed: bool = False,
+    by: str = "score",
+    coverage: float = 0.9,
+    probability: bool | Calibration = False,
+    per_instance: int | None = None,
+    per_task: int | None = None,
     cv: int | None = None,
     sides: Sequence[str] | None = None,
 ) -> Recommendations | RecommendationLists:
@@ -101,6 +111,23 @@ def recommend(
         Whether a zero label means "not observed". None means True if every pair has a label and all
         labels are zeros and ones. If some pairs have no label, zeros are labels of tested pairs,
         which are not recommended. This applies to labels in `known` too.
+    observed : bool, default=False
+        Whether to rank the observed pairs of known instances and tasks too, by predictions without
+        their labels.
+    by : {"score", "lower", "upper"}, default="score"
+        What pairs are ranked by: the prediction, or the lower or upper bound of its prediction
+        interval (see `predict_interval`). The upper bound prefers uncertain pairs that may be very
+        good, the lower bound pairs that are good with certainty. Known pairs need setting A without
+        `cv`.
+    coverage : float, default=0.9
+        Coverage of the intervals if pairs are ranked by a bound.
+    probability : bool or Calibration, default=False
+        Whether to add the probability of the positive label, for labels of two values. True means
+        that of `dyadlearn.calibrate` for the setting of the pairs; a `Calibration` may have another
+        method or prevalence.
+    per_instance, per_task : int, default=None
+        Maximum number of lists that may contain an instance, or a task. Pairs with higher scores
+        come first. A limit of the side to recommend for is one of the lengths of lists, as `n` is.
     cv : int, default=None
         Number of folds. None means one unit at a time where a formula is affordable, else five
         folds. Complete labels of a model with a formula are left out one unit at a time in any
@@ -135,10 +162,23 @@ def recommend(
     ((0, 1), (3, 2))
     >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], n=2, known=[(0, 1), (1, 3)]).ids
     ((0, 2), (2, 1))
+    >>> recommend(model, X=[[1.0, 0.0], [0.8, 0.1]], n=2, per_task=1).ids
+    ((0, 1), (2, 3))
     """
-    check_whole(n, "n")
     _check_sources(instance=instance, task=task, X=X, tasks=tasks)
-    options = _Options(known, n, setting, zeros, cv, sides)
+    options = Options(
+        known=known,
+        n=n,
+        setting=setting,
+        zeros=zeros,
+        cv=cv,
+        sides=sides,
+        observed=observed,
+        by=by,
+        coverage=coverage,
+        probability=probability,
+        limits=(per_instance, per_task),
+    )
     if instance is not None:
         return _for_ids(model, instance, 0, options)
     if task is not None:
@@ -151,6 +191,12 @@ def top_pairs(
     *,
     n: int = 20,
     zeros: bool | None = None,
+    observed: bool = False,
+    by: str = "score",
+    coverage: float = 0.9,
+    probability: bool | Calibration = False,
+    per_instance: int | None = None,
+    per_task: int | None = None,
     setting: str = "A",
     cv: int | None = None,
     sides: Any = None,
@@ -158,8 +204,8 @@ def top_pairs(
     """Return the unobserved pairs of the whole grid with the highest predictions.
 
     Zeros that count as not observed are ranked by held-out predictions, missing labels by the
-    predictions of the model. The grid is computed in blocks of rows. Ties are resolved by the order
-    of rows.
+    predictions of the model. If the labels are a list of pairs, the grid is computed in blocks of
+    rows, unless there are limits or bounds. Ties are resolved by the order of rows.
 
     In a network each pair is listed once; for antisymmetric labels, in the direction with a
     positive prediction. Pairs of a node with itself are left out, unless such a pair is observed.
@@ -169,7 +215,10 @@ def top_pairs(
     model : fitted estimator
     n : int, default=20
         Maximum number of pairs.
-    zeros, setting, cv, sides
+    per_instance, per_task : int, default=None
+        Maximum number of pairs of each instance, and of each task. Pairs are chosen one after the
+        other, the best first. In a network the smaller one limits the pairs of each node.
+    zeros, observed, by, coverage, probability, setting, cv, sides
         Parameters as in `recommend`.
 
     Returns
@@ -191,57 +240,162 @@ def top_pairs(
     >>> top_pairs(model, n=2, sides=("user", "film")).columns()["film"]
     [2, 1]
     """
-    fitted, labels, chosen = asked_of(model, setting, n)
-    symmetry = fitted.symmetry
-    names = side_names(sides, network=symmetry != 0)
+    options = Options(
+        n=n,
+        setting=setting,
+        zeros=zeros,
+        cv=cv,
+        sides=sides,
+        observed=observed,
+        by=by,
+        coverage=coverage,
+        probability=probability,
+        limits=(per_instance, per_task),
+    )
+    return _top_pairs(model, options)
+
+
+def _top_pairs(model: Any, options: Options) -> TopPairs:
+    """Return the best pairs of the whole grid."""
+    options.check_known()
+    fitted = fitted_of(model)
+    setting = as_setting(options.setting)
+    is_network = fitted.symmetry != 0
+    names = side_names(options.sides, network=is_network)
+    # Limits need the candidates of all rows in one order.
+    if options.limits == (None, None) and ranks_list(fitted, options):
+        return _top_of_list(model, cast(FittedRidge, fitted), options, names)
+    labels = labels_of(fitted)
     Y = labels.values
-    zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), zeros)
-    has_zeros = zeros and bool((Y == 0).any())
-    F, method = unused_predictions(fitted, Y, chosen, cv, has_zeros=has_zeros)
-    wanted = unobserved(Y, zeros)
-    if symmetry:  # both directions are one pair
-        wanted = np.triu(wanted, 0 if has_selves(Y, zeros) else 1)
-    ranks = np.abs(F) if symmetry < 0 else F
-    ranks = np.where(wanted, ranks, np.nan).ravel()
-    places, values = best_in_rows(ranks[None, :], n)
-    rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
-    if not rows.size:
-        if wanted.any():
-            raise ValueError(
-                Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
-            )
+    q = Y.shape[1]
+    zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
+    wanted = np.ones(Y.shape, dtype=bool) if options.observed else unobserved(Y, zeros)
+    if is_network:  # both directions are one pair
+        wanted = np.triu(wanted, 0 if has_selves(Y, zeros and not options.observed) else 1)
+    has_labels = bool((wanted & ~np.isnan(Y)).any())
+    grids = _grids(fitted, Y, setting, options, has_labels=has_labels)
+    figures = grids.figures
+    is_reversed = (figures["scores"] < 0) & (fitted.symmetry < 0)
+    if is_reversed.any():
+        figures = _reversed(figures, is_reversed)
+    ranks = np.where(wanted, figures[options.ranked_by], np.nan)
+    flat = {name: grid.reshape(1, -1) for name, grid in figures.items()}
+    limits = _limits_of_pairs(Y.shape, options.limits, is_network=is_network)
+    best = best_within(best_of_grids(ranks.reshape(1, -1), flat), options.n, limits)
+    listed = ~np.isnan(best.ranks[0])
+    if not listed.any():
+        raise ValueError(_no_pairs(wanted, zeros))
+    places = best.places[0, listed]
+    rows = places // q
+    columns = places % q
+    turned = is_reversed[rows, columns]
+    first = np.where(turned, columns, rows)
+    second = np.where(turned, rows, columns)
+    chosen = {name: values[0, listed] for name, values in best.figures.items()}
+    probabilities = options.probabilities(model, [setting], chosen["scores"][None, :])
+    if probabilities is not None:
+        chosen["probabilities"] = probabilities[0]
+    return TopPairs(
+        **chosen,
+        setting=setting.value,
+        method=grids.method,
+        sides=names,
+        instances=ids_at(labels.row_ids, first),
+        tasks=ids_at(labels.column_ids, second),
+    )
+
+
+def _top_of_list(model: Any, fitted: FittedRidge, options: Options, names: SideNames) -> TopPairs:
+    """Return the best pairs that are not in a list of labels, by the predictions of the model itself."""
+    m = fitted.labels.shape[0]
+    observed = observed_pairs(fitted, np.arange(m), 0, m)
+    expansion, rows = fitted.expansion.by_training_rows()
+    columns, scores = best_columns(expansion, rows, None, options.n, observed)
+    (places,), (values,) = best_in_rows(scores.reshape(1, -1), options.n)
+    places = places[~np.isnan(values)]
+    if not places.size:
         raise ValueError(
-            Message(
-                "All pairs are observed: there is none to recommend{advice}.",
-                advice=advice_on_zeros(zeros),
-            )
+            Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
         )
-    scores = F[rows, columns]
-    if symmetry < 0:
-        is_reversed = scores < 0
-        scores = np.abs(scores)
-        first = np.where(is_reversed, columns, rows)
-        columns = np.where(is_reversed, rows, columns)
-        rows = first
-    ids = (ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns))
-    return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
+    best_rows = places // scores.shape[1]
+    best = columns.reshape(-1)[places]
+    of_pairs = scores.reshape(-1)[places]
+    probabilities = options.probabilities(model, [Setting.A], of_pairs[None, :])
+    return TopPairs(
+        scores=of_pairs,
+        labels=np.full(places.size, np.nan),
+        probabilities=None if probabilities is None else probabilities[0],
+        setting=Setting.A.value,
+        method=FROM_ALL,
+        sides=names,
+        instances=ids_at(fitted.instance_ids, best_rows),
+        tasks=ids_at(fitted.task_ids, best),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Options:
-    """The options of `recommend`, which it documents."""
+def _no_pairs(wanted: np.ndarray, zeros: bool) -> str:
+    """Return why there are no pairs to list."""
+    if wanted.any():
+        return Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
+    return Message(
+        "All pairs are observed: there is none to recommend{advice}.",
+        advice=advice_on_zeros(zeros),
+    )
 
-    known: Any
-    n: int
-    setting: str | Setting
-    zeros: bool | None
-    cv: int | None
-    sides: Sequence[str] | None
 
-    @property
-    def hold_out(self) -> bool:
-        """Whether they ask for predictions of another setting or by folds."""
-        return self.cv is not None or as_setting(self.setting) is not Setting.A
+def _reversed(figures: dict[str, np.ndarray], is_reversed: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the figures of antisymmetric pairs in the direction with a positive prediction."""
+    turned = dict(figures)
+    for name, other in (("scores", "scores"), ("lower", "upper"), ("upper", "lower")):
+        if name in figures:
+            turned[name] = np.where(is_reversed, -figures[other], figures[name])
+    return turned
+
+
+def _limits_of_pairs(
+    shape: tuple[int, int], limits: tuple[int | None, int | None], *, is_network: bool
+) -> Limits | None:
+    """Return how often each instance and task of a grid of pairs may be chosen; None without limits."""
+    if limits == (None, None):
+        return None
+    m, q = shape
+    most = [m * q if limit is None else limit for limit in limits]
+    if is_network:  # both ends of a pair are nodes
+        return Limits(lambda _, places: np.divmod(places, q), np.full(m, min(most)))
+
+    def ends(_: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows, columns = np.divmod(places, q)
+        return rows, m + columns
+
+    return Limits(ends, np.repeat(most, [m, q]))
+
+
+class _Grids(NamedTuple):
+    """What pairs of a grid are ranked by.
+
+    Attributes
+    ----------
+    figures : dict of str to array of shape (m, q)
+        Predictions that did not use the labels of their pairs ("scores"), labels and, to rank by
+        them, bounds.
+    method : str
+        Hold-out method.
+    """
+
+    figures: dict[str, np.ndarray]
+    method: str
+
+
+def _grids(
+    fitted: Fitted, Y: np.ndarray, setting: Setting, options: Options, *, has_labels: bool
+) -> _Grids:
+    """Return the figures of all pairs of a grid; `has_labels` tells whether pairs with a label are ranked."""
+    F, method = unused_predictions(fitted, Y, setting, options.cv, has_labels=has_labels)
+    figures = {"scores": F, "labels": Y}
+    if options.by != "score":
+        bounds = bounds_of(fitted, (_KNOWN, _KNOWN), options.coverage)
+        figures["lower"], figures["upper"] = bounds
+    return _Grids(figures, method)
 
 
 def _check_sources(**sources: Any) -> None:
@@ -256,99 +410,17 @@ def _check_sources(**sources: Any) -> None:
     )
 
 
-def _subjects(ids: Any, side: str) -> tuple[list[Any], bool]:
-    """Return the ids to recommend for as a list, and whether they were passed as a list."""
-    several = isinstance(ids, list) or getattr(ids, "ndim", 0) == 1
-    subjects = list(ids) if several else [ids]
-    if not subjects:
-        raise ValueError(f"The list of {side} to recommend for is empty: give at least one.")
-    return subjects, several
-
-
-class _Query(NamedTuple):
-    """The instances or tasks to recommend for.
-
-    Attributes
-    ----------
-    subjects : tuple
-        Ids of instances (axis 0) or of tasks (axis 1).
-    several : bool
-        Whether they were given as a list.
-    axis : int
-    ids : Ids or None
-        Ids of the candidates on the other side.
-    setting : Setting
-    names : SideNames
-    """
-
-    subjects: tuple[Any, ...]
-    several: bool
-    axis: int
-    ids: Ids | None
-    setting: Setting
-    names: SideNames
-
-    @property
-    def in_words(self) -> str:
-        """Description of the subjects in messages."""
-        if self.several:
-            return f"these {self.names.both[self.axis]}"
-        return repr(self.subjects[0])
-
-    def with_known(
-        self,
-        observed: sparse.csr_array,
-        known: Any,
-        trained: Sequence[Hashable],
-        sizes: tuple[int, int],
-    ) -> sparse.csr_array:
-        """Return which pairs of the subjects are observed or known; `trained` has the ids of their side in training."""
-        all_ids = Ids(tuple(dict.fromkeys((*trained, *self.subjects))))
-        ids = (self.ids, all_ids) if self.axis else (all_ids, self.ids)
-        pairs = read_known(known, ids, sizes, self.names, self.axis)
-        if pairs is None:
-            return observed
-        known_pairs: sparse.csr_array = pairs[among(self.subjects, all_ids.labels)]
-        return sparse.csr_array(observed + known_pairs)
-
-    def lists(
-        self, places: np.ndarray, scores: np.ndarray, labels: np.ndarray | None, method: str
-    ) -> Recommendations | RecommendationLists:
-        """Return a list for each subject, without candidates that have no prediction; or a single list.
-
-        Parameters
-        ----------
-        places : integer array of shape (a, k)
-            Positions of the candidates, best first.
-        scores : array of shape (a, k)
-            Their predictions; NaN if there is none.
-        labels : array of shape (a, k) or None
-        method : str
-        """
-        lengths = np.count_nonzero(~np.isnan(scores), axis=1)
-        longest = int(lengths.max())
-        scores = scores[:, :longest]
-        if labels is not None:
-            labels = labels[:, :longest]
-        ids = []
-        for row, length in zip(places, lengths, strict=True):
-            ids.append(ids_at(self.ids, row[:length]))
-        of = "instances" if self.axis else "tasks"
-        words = (self.setting.value, method, self.names, of)
-        if self.several or labels is None:
-            return RecommendationLists(scores, labels, *words, self.subjects, tuple(ids))
-        return Recommendations(scores[0], labels[0], *words, self.subjects[0], ids[0])
-
-
-# Predictions that never used their labels -----------------------------------------------------------
-
-
 def _for_ids(
-    model: Any, ids: Any, axis: int, options: _Options
+    model: Any, ids: Any, axis: int, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for known rows (axis 0) or columns (axis 1)."""
-    ranking = _ranking_of_ids(model, ids, axis, options)
+    if not getattr(model, "grows", False):
+        fitted = fitted_of(model)
+        if ranks_list(fitted, options):
+            return ranking_of_list(cast(FittedRidge, fitted), ids, axis, options).best(model)
+    ranking = ranking_of_ids(model, ids, axis, options)
     if ranking is None:
+        options.check_known()
         return _held_out_lists(model, ids, axis, options)
     if options.zeros or options.hold_out:
         raise ValueError(
@@ -357,326 +429,72 @@ def _for_ids(
                 "leave <setting=>, <zeros=> and <cv=> out."
             )
         )
-    return ranking.best(options.n)
+    return ranking.best(model)
 
 
 def _held_out_lists(
-    model: Any, ids: Any, axis: int, options: _Options
+    model: Any, ids: Any, axis: int, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for rows or columns of a grid of labels, by predictions that were computed without their cells."""
     fitted, labels, setting = asked_of(model, options.setting, options.n)
     names = side_names(options.sides, network=fitted.is_network)
     side = names.both[axis]
-    subjects, several = _subjects(ids, side)
+    subjects, several = subjects_of(ids, side)
     side_ids = (labels.row_ids, labels.column_ids)
     shape = labels.values.shape
     argument = "task" if axis else "instance"
     places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
-    query = _Query(
-        ids_at(side_ids[axis], places), several, axis, side_ids[1 - axis], setting, names
+    candidates = side_ids[1 - axis]
+    query = Query(
+        ids_at(side_ids[axis], places), several, axis, candidates, setting, names, options
     )
     known = read_known(options.known, side_ids, shape, names, axis, options.zeros)
     Y = labels.values.T if axis else labels.values
     zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
     rows = Y[places]
-    F, method = unused_predictions(
-        fitted, labels.values, setting, options.cv, has_zeros=zeros and bool((rows == 0).any())
-    )
-    predictions = (F.T if axis else F)[places]
-    wanted = unobserved(rows, zeros)
+    wanted = np.ones(rows.shape, dtype=bool) if options.observed else unobserved(rows, zeros)
     if known is not None:
         wanted &= ~known[places].toarray()
-    if fitted.is_network and not has_selves(Y, zeros):
+    if fitted.is_network and not has_selves(Y, zeros and not options.observed):
         wanted[np.arange(len(places)), places] = False
-    best, scores = best_in_rows(np.where(wanted, predictions, np.nan), options.n)
-    if np.isnan(scores).all():
-        if wanted.any():
-            raise ValueError(
-                Message(
-                    "Nothing is predicted for {subjects}: {reason}",
-                    subjects=query.in_words,
-                    reason=NO_CONSTANT,
-                )
-            )
-        raise ValueError(
-            Message(
-                "Every label of {subjects} is observed, so there is nothing to recommend{advice}.",
-                subjects=query.in_words,
-                advice=advice_on_zeros(zeros),
-            )
+    has_labels = bool((wanted & ~np.isnan(rows)).any())
+    grids = _grids(fitted, labels.values, setting, options, has_labels=has_labels)
+    figures = {}
+    for name, grid in grids.figures.items():
+        figures[name] = (grid.T if axis else grid)[places]
+    ranks = np.where(wanted, figures[options.ranked_by], np.nan)
+    if np.isnan(ranks).all():
+        raise ValueError(_nothing(query, wanted, zeros))
+    return query.lists(best_of_grids(ranks, figures), rows.shape[1], model, grids.method)
+
+
+def _nothing(query: Query, wanted: np.ndarray, zeros: bool) -> str:
+    """Return why there is nothing to recommend among the pairs to rank."""
+    if wanted.any():
+        return Message(
+            "Nothing is predicted for {subjects}: {reason}",
+            subjects=query.in_words,
+            reason=NO_CONSTANT,
         )
-    best_labels = np.take_along_axis(rows, best, 1)
-    best_labels = np.where(np.isnan(scores), np.nan, best_labels)
-    return query.lists(best, scores, best_labels, method)
-
-
-# Predictions of the model itself --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranking:
-    """Subjects and candidates as rows of a model, whose predictions rank the candidates.
-
-    Attributes
-    ----------
-    query : _Query
-    expansion : Expansion
-        The model, with the side of the subjects first.
-    rows : NewRows
-        The a subjects.
-    candidates : NewRows or None
-        The n candidates; None means those of training.
-    known : sparse array of shape (a, n) or None
-        Observed and known pairs, which are not recommended.
-    """
-
-    query: _Query
-    expansion: Expansion
-    rows: NewRows
-    candidates: NewRows | None
-    known: Any
-
-    def best(self, n: int, *, has_labels: bool = True) -> Recommendations | RecommendationLists:
-        """Return the n best candidates of each subject that are not known.
-
-        Parameters
-        ----------
-        n : int
-        has_labels : bool, default=True
-            Whether the lists have a column of labels; lists of new rows have none.
-        """
-        places, scores = best_columns(self.expansion, self.rows, self.candidates, n, self.known)
-        if np.isnan(scores).all():
-            raise ValueError(self._nothing)
-        labels = np.full_like(scores, np.nan) if has_labels else None
-        return self.query.lists(places, scores, labels, FROM_ALL)
-
-    @property
-    def _nothing(self) -> str:
-        """Why there is nothing to recommend."""
-        if self.known is None or not self.known.nnz:
-            return Message(
-                "Nothing is predicted for any of the {tasks}: {reason}",
-                tasks=self.query.names.tasks,
-                reason=NO_CONSTANT,
-            )
-        return f"Everything is known of {self.query.in_words}, so there is nothing to recommend."
-
-
-def _ranking_of_ids(model: Any, ids: Any, axis: int, options: _Options) -> _Ranking | None:
-    """Return the ranking of known rows by the predictions of the model itself, or None to hold them out.
-
-    It is used for models without a grid of labels, and for subjects that only the tables of a
-    `PairRegressor` describe.
-    """
-    if getattr(model, "grows", False):
-        if _all_batches_have_zeros(model, options.zeros):
-            return None
-        return _ranking_of_stored(model, ids, axis, options)
-    fitted: Any = fitted_of(model)
-    names = side_names(options.sides, network=fitted.is_network)
-    subjects, several = _subjects(ids, names.both[axis])
-    side_ids = (fitted.instance_ids, fitted.task_ids)
-    trained = side_ids[axis]
-    if fitted.tables is None or trained is None:
-        return None
-    places = among(subjects, trained.labels)
-    is_trained = places >= 0
-    labels = fitted.labels
-    if labels.grid is not None and is_trained.any():
-        # Labels of a grid may have to be held out, and the model may know more about training rows
-        # than features.
-        if is_trained.all():
-            return None
-        grid_labels = labels_of_pairs(to_numpy(labels.grid), fitted)
-        if knows_rows(fitted.pairing) or zeros_are_unobserved(grid_labels, options.zeros):
-            new = [label for label, place in zip(subjects, places, strict=True) if place < 0]
-            raise ValueError(
-                f"Known and new {names.both[axis]} are ranked differently: use one call for the "
-                f"known ones and one for the new ones, {shown(new)}."
-            )
-    read_rows = fitted.columns if axis else fitted.rows
-    _, rows = read_rows(fitted.describe(subjects, axis))
-    observed = _observed_pairs(fitted, places, axis, len(trained))
-    if is_trained.any():
-        setting = Setting.A
-    else:
-        setting = Setting.C if axis else Setting.B
-    query = _Query(tuple(subjects), several, axis, side_ids[1 - axis], setting, names)
-    known = query.with_known(observed, options.known, trained.labels, labels.shape)
-    expansion = fitted.expansion.transposed if axis else fitted.expansion
-    return _Ranking(query, expansion, rows, None, known)
-
-
-def _observed_pairs(
-    fitted: Fitted, places: np.ndarray, axis: int, n_trained: int
-) -> sparse.csr_array:
-    """Return which pairs of training rows or columns have a label; the position -1 is an empty row."""
-    labels = fitted.labels
-    listed = labels.listed()
-    cells = listed.places[::-1] if axis else listed.places
-    # One more row, the last, is that of the position -1.
-    shape = (n_trained + 1, labels.shape[1 - axis])
-    is_observed = np.ones(labels.size, dtype=bool)
-    grid = sparse.csr_array((is_observed, cells), shape)
-    observed: sparse.csr_array = grid[places]
-    return observed
-
-
-def _all_batches_have_zeros(model: Any, zeros: bool | None) -> bool:
-    """Return whether zeros count as not observed in all batches of labels that an online model stores."""
-    if not model.keep_labels:
-        return False
-    fitted: Any = predicting(model)
-    batches = fitted.knowledge.kept.batches
-    return bool(batches) and all(_zeros_of_batch(batch, zeros) for batch in batches)
-
-
-def _zeros_of_batch(batch: Any, zeros: bool | None) -> bool:
-    """Return whether zero labels of a batch of an online model count as not observed."""
-    labels = batch.labels
-    if not is_sparse(labels):
-        return zeros_are_unobserved(to_numpy(labels), zeros)
-    has_missing = batch.is_thin and labels.nnz < math.prod(labels.shape)
-    if zeros is None and has_missing:
-        return False
-    # Zeros that a sparse matrix does not store cannot change the answer.
-    return zeros_are_unobserved(labels.data, zeros)
-
-
-def _ranking_of_stored(model: Any, ids: Any, axis: int, options: _Options) -> _Ranking:
-    """Return the ranking for, or of, the instances that an online model stores with labels."""
-    fitted: Any = predicting(model)
-    knowledge = fitted.knowledge
-    names = side_names(options.sides)
-    if not knowledge.keeps_labels:
-        raise ValueError(
-            Message(
-                "{model} keeps statistics only, not the labels: [fit|tune] it with "
-                "<keep_labels=True>[, or give instances by X= and their known pairs by known=|].",
-                model=type(model).__name__,
-            )
-        )
-    subjects, several = _subjects(ids, names.both[axis])
-    stored = knowledge.kept
-    sizes = (len(stored), model.n_tasks_)
-    side_ids = (stored.ids, knowledge.task_ids)
-    places: Any = range(sizes[0])
-    columns = np.arange(sizes[1])
-    if axis:
-        columns = positions(subjects, side_ids[1], sizes[1], f"the {names.tasks}", "task")
-    else:
-        places = _stored_places(stored, subjects, names)
-    observed = _observed_of_stored(knowledge, places, columns, sizes[1])
-    query = _Query(tuple(subjects), several, axis, side_ids[1 - axis], Setting.A, names)
-    subject_ids = side_ids[axis]
-    trained = range(sizes[axis]) if subject_ids is None else subject_ids.labels
-    if axis:
-        observed = sparse.csr_array(observed.T)
-    known = query.with_known(observed, options.known, trained, sizes)
-    rows = fitted.kept_rows(places)
-    _, tasks = fitted.columns(None)
-    expansion = fitted.expansion
-    if axis == 0:
-        return _Ranking(query, expansion, rows, tasks, known)
-    if tasks is None:
-        units = as_array_of(np.eye(sizes[1])[columns], expansion.values)
-        tasks = NewRows(units, lambda part: part, 0)
-    else:
-        tasks = tasks.take(columns)
-    return _Ranking(query, expansion.transposed, tasks, rows, known)
-
-
-def _stored_places(stored: Any, subjects: list[Any], names: SideNames) -> Any:
-    """Return the positions of ids among the instances that an online model stores."""
-    places = stored.places(subjects)
-    unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
-    if unknown:
-        raise IdError(
-            Message(
-                "The model has kept no {instances} with the ids {unknown}: pass their features by "
-                "<X=>.",
-                instances=names.instances,
-                unknown=shown(unknown),
-            )
-        )
-    return places
-
-
-def _observed_of_stored(
-    knowledge: Any, places: Any, columns: np.ndarray, n_tasks: int
-) -> sparse.csr_array:
-    """Return which labels an online model stores for some instances and tasks."""
-    parts = []
-    for block in row_blocks(len(places), n_tasks, _CELLS):
-        labels = to_numpy(knowledge.labels_at(places[block]))[:, columns]
-        parts.append(sparse.csr_array(~np.isnan(labels)))
-    return sparse.csr_array(sparse.vstack(parts))
+    return Message(
+        "Every label of {subjects} is observed, so there is nothing to recommend{advice}.",
+        subjects=query.in_words,
+        advice=advice_on_zeros(zeros),
+    )
 
 
 def _for_new(
-    model: Any, X: Any, tasks: Any, options: _Options
+    model: Any, X: Any, tasks: Any, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for new instances or tasks, by the predictions of the model."""
-    setting = _setting_of_new(X, tasks)
+    setting = setting_of_new(X, tasks)
     needs_labels = options.zeros is not None and options.known is None
     is_other = as_setting(options.setting) not in (Setting.A, setting)
-    if needs_labels or options.cv is not None or is_other:
+    if needs_labels or options.cv is not None or is_other or options.observed:
         raise ValueError(
             Message(
-                "New instances and tasks have no labels to hold out: leave <setting=> and <cv=> "
-                "out, and <zeros=>[ unless known= is given|]."
+                "New instances and tasks have no labels to hold out: leave <setting=>, <observed=> "
+                "and <cv=> out, and <zeros=>[ unless known= is given|]."
             )
         )
-    return _ranking_of_new(model, X, tasks, setting, options).best(options.n, has_labels=False)
-
-
-def _setting_of_new(X: Any, tasks: Any) -> Setting:
-    """Return the setting of pairs of new instances, new tasks, or both."""
-    if X is None:
-        return Setting.C
-    return Setting.B if tasks is None else Setting.D
-
-
-def _ranking_of_new(
-    model: Any, X: Any, tasks: Any, setting: Setting, options: _Options
-) -> _Ranking:
-    """Return the ranking for new instances, or for new tasks if `X` is None."""
-    is_online = bool(getattr(model, "grows", False))
-    # An online model needs no labels here.
-    fitted = predicting(model) if is_online else fitted_of(model)
-    is_network = isinstance(fitted, Fitted) and fitted.is_network
-    names = side_names(options.sides, network=is_network)
-    if X is None and is_online:
-        raise ValueError(
-            Message(
-                "{model} lists no known instances for new tasks: [pass X=, or |]fit TwoStepRidge "
-                "on the labels.",
-                model=type(model).__name__,
-            )
-        )
-    X = fitted.given(X, 0)
-    tasks = fitted.given(tasks, 1)
-    expansion = fitted.expansion
-    task_table, candidates = fitted.columns(tasks)
-    n_tasks = expansion.n_tasks if candidates is None else candidates.size
-    if X is None:
-        axis = 1
-        instance_table = None
-        rows = candidates
-        n_instances = expansion.n_instances
-    else:
-        axis = 0
-        instance_table, rows = fitted.rows(X)
-        n_instances = rows.size
-    ids = [
-        fitted.instance_ids if instance_table is None else instance_table.row_ids,
-        fitted.task_ids if task_table is None else task_table.row_ids,
-    ]
-    sizes = (n_instances, n_tasks)
-    known = read_known(options.known, ids, sizes, names, axis, options.zeros)
-    subjects = ids_at(ids[axis], np.arange(rows.size))
-    query = _Query(subjects, True, axis, ids[1 - axis], setting, names)
-    if axis:
-        return _Ranking(query, expansion.transposed, rows, None, known)
-    return _Ranking(query, expansion, rows, candidates, known)
+    return ranking_of_new(model, X, tasks, setting, options).best(model, has_labels=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.diagnostics.fitted import Tabled
+from dyadlearn.diagnostics.monotone import BaseRate
 
 __all__ = ["Reliability"]
 
@@ -24,6 +25,8 @@ class Reliability(Tabled):
         Mean probability and fraction of positive labels in each bin.
     count : integer array of shape (n,)
         Number of cells in each bin.
+    share : array of shape (n,)
+        Fraction of all pairs in each bin: of the cells, or of pairs with another base rate.
     low, high : arrays of shape (n,)
         Wilson's 95 % interval of the fraction, for the effective number of independent cells.
         Labels of the same instance or task are correlated, so their deviations are summed per
@@ -46,6 +49,7 @@ class Reliability(Tabled):
     probability: np.ndarray
     fraction: np.ndarray
     count: np.ndarray
+    share: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -57,8 +61,8 @@ class Reliability(Tabled):
 
     @property
     def error(self) -> float:
-        """Expected calibration error: mean absolute difference of probability and positive fraction over all cells."""
-        return float(self.count @ np.abs(self.probability - self.fraction) / self.count.sum())
+        """Expected calibration error: mean absolute difference of probability and positive fraction over all pairs."""
+        return float(self.share @ np.abs(self.probability - self.fraction))
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the bins as named columns, for a data frame or a file."""
@@ -75,8 +79,12 @@ def reliability(
     columns: np.ndarray,
     *,
     n_bins: int = 10,
+    base_rate: BaseRate | None = None,
 ) -> Reliability:
     """Compare probabilities of cells with their labels.
+
+    With another base rate, fractions and means are those of pairs with this base rate, and the ends
+    of the intervals are converted as probabilities are.
 
     Parameters
     ----------
@@ -85,6 +93,8 @@ def reliability(
     rows, columns : integer arrays of shape (n,)
         Instance and task of each cell. A node of a network has the same number on both sides.
     n_bins : int, default=10
+    base_rate : BaseRate or None
+        Base rate that the probabilities are for; None means that of the labels.
 
     Returns
     -------
@@ -107,13 +117,18 @@ def reliability(
     count = np.bincount(bins, minlength=n_bins)
     filled = np.flatnonzero(count)
     n = count[filled]
-    mean = np.bincount(bins, probabilities, n_bins)[filled] / n
+    if base_rate is None:
+        base_rate = BaseRate(0.5, 0.5)
+    weights = base_rate.weights(positive)
+    totals = np.bincount(bins, weights, n_bins)[filled]
+    mean = np.bincount(bins, weights * probabilities, n_bins)[filled] / totals
     fraction = np.bincount(bins, positive, n_bins)[filled] / n
     bins = np.searchsorted(filled, bins)  # without empty bins
     deviations = positive - fraction[bins]
     n_independent = n * _independent(deviations, bins, rows, columns, len(filled))
-    low, high = _wilson(fraction, n_independent)
-    return Reliability(edges, mean, fraction, n, low, high)
+    ends = _wilson(fraction, n_independent)
+    fraction, low, high = (base_rate(part) for part in (fraction, *ends))
+    return Reliability(edges, mean, fraction, n, totals / totals.sum(), low, high)
 
 
 def _independent(

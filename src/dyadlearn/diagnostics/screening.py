@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._tables import Table
-from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at
+from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_whole
+from dyadlearn._tables import Ids, Table
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at
 from dyadlearn.labels import distinct_labels
-from dyadlearn.settings import Setting
+from dyadlearn.models.fitted import Fitted
+from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["Screening", "screen"]
@@ -128,28 +131,26 @@ def screen(
     >>> screen(TwoStepRidge().fit(X, Y, tasks=T), n=5)
     Screening(5 cells in setting A, worst (4, 7))
     """
-    fitted, labels, chosen = asked_of(model, setting, n)
-    predictions, method = held_out(fitted, chosen, cv)
+    if n is not None:
+        check_whole(n, "n")
+    fitted = fitted_of(model)
+    chosen = as_setting(setting)
+    result = fitted.hold_out(chosen, cv=cv, exact=True)
+    pairs = _LabelledPairs.of(fitted, result.predictions)
     once = fitted.is_network
-    screening = screened(
-        labels, predictions, method, chosen.value, side_names(sides, network=once), once, label
+    screening = pairs.screened(
+        result.method, chosen.value, side_names(sides, network=once), once=once, label=label
     )
     if not len(screening):
-        some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
+        some = ", ".join(f"{value:g}" for value in distinct_labels(pairs.labels)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
     return screening.first(n)
 
 
 def screened(
-    labels: Table,
-    F: np.ndarray,
-    method: str,
-    setting: str,
-    names: SideNames,
-    once: bool,
-    label: float | None = None,
+    labels: Table, F: np.ndarray, method: str, setting: str, names: SideNames, once: bool
 ) -> Screening:
-    """Return all cells that have a label and a prediction, sorted by decreasing contradiction.
+    """Return all cells of a grid that have a label and a prediction, sorted by decreasing contradiction.
 
     Parameters
     ----------
@@ -164,8 +165,6 @@ def screened(
         Names of the sides.
     once : bool
         Whether the labels are a network, whose edges are in the grid twice and are listed once.
-    label : float, default=None
-        Return only cells with this label.
 
     Returns
     -------
@@ -173,17 +172,67 @@ def screened(
         Cells with equal contradictions are sorted by decreasing absolute error.
     """
     Y = labels.values
-    contradiction = contradictions(Y, F)
-    wanted = ~np.isnan(contradiction)
-    if label is not None:
-        wanted &= np.equal(Y, label)
-    if once:
-        wanted = np.triu(wanted)
-    rows, columns = np.nonzero(wanted)
-    order = np.lexsort((-np.abs(Y - F)[rows, columns], -contradiction[rows, columns]))
-    cells = rows[order], columns[order]
-    ids = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
-    return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting, method, names)
+    places = np.nonzero(~np.isnan(Y))
+    pairs = _LabelledPairs((labels.row_ids, labels.column_ids), places, Y[places], F[places])
+    return pairs.screened(method, setting, names, once=once)
+
+
+class _LabelledPairs(NamedTuple):
+    """Pairs with a label, and their held-out predictions. No array has the shape of the grid.
+
+    Attributes
+    ----------
+    ids : (Ids or None, Ids or None)
+        Ids of instances and of tasks.
+    places : (integer array, integer array)
+        Positions of the instance and of the task of each pair.
+    labels, predictions : arrays of shape (n,)
+        NaN means that a pair has no prediction.
+    """
+
+    ids: tuple[Ids | None, Ids | None]
+    places: tuple[np.ndarray, ...]
+    labels: np.ndarray
+    predictions: np.ndarray
+
+    @classmethod
+    def of(cls, fitted: Fitted, predictions: Any) -> _LabelledPairs:
+        """Return the labels of a model with predictions of the form of the labels."""
+        labels = fitted.labels
+        ids = (fitted.form.row_ids, fitted.task_ids)
+        known = [to_numpy(values)[labels.observed] for values in (labels.values, predictions)]
+        return cls(ids, labels.places, *known)
+
+    def screened(
+        self,
+        method: str,
+        setting: str,
+        names: SideNames,
+        *,
+        once: bool,
+        label: float | None = None,
+    ) -> Screening:
+        """Return the pairs sorted by decreasing contradiction; only those with a given label unless it is None."""
+        rows, columns = self.places
+        contradiction = contradictions(self.labels, self.predictions)
+        wanted = ~np.isnan(contradiction)
+        if label is not None:
+            wanted &= self.labels == label
+        if once:
+            wanted &= rows <= columns
+        at = np.flatnonzero(wanted)
+        errors = np.abs(self.labels - self.predictions)[at]
+        at = at[np.lexsort((columns[at], rows[at], -errors, -contradiction[at]))]
+        return Screening(
+            ids_at(self.ids[0], rows[at]),
+            ids_at(self.ids[1], columns[at]),
+            self.labels[at],
+            self.predictions[at],
+            contradiction[at],
+            setting,
+            method,
+            names,
+        )
 
 
 # Held-out predictions that differ by this share of the largest differ by rounding, as in
@@ -196,12 +245,12 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    Y, F : arrays of shape (m, q)
+    Y, F : arrays of one shape
         Labels and held-out predictions; NaN means missing.
 
     Returns
     -------
-    array of shape (m, q)
+    array of the same shape
         From 0 to 1 for labels of two values, else the absolute error; NaN if a label or a
         prediction is missing.
 

@@ -52,7 +52,7 @@ def has_selves(Y: np.ndarray, zeros: bool) -> bool:
 
 
 def unused_predictions(
-    fitted: Fitted, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
+    fitted: Fitted, Y: np.ndarray, setting: Setting, cv: int | None, *, has_labels: bool
 ) -> tuple[np.ndarray, str]:
     """Return predictions (m, q) that were computed without the labels of their pairs, and the name of the method.
 
@@ -63,8 +63,8 @@ def unused_predictions(
         Labels; NaN means missing.
     setting : Setting
     cv : int or None
-    has_zeros : bool
-        Whether zeros are among the cells that are not observed.
+    has_labels : bool
+        Whether pairs with a label are ranked: zeros that count as not observed, or observed pairs.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def unused_predictions(
     m, q = labels.shape
     # Hold-out predicts the pairs that have an entry among the labels: of a list, the observed ones.
     predicts_all = labels.observed.size == m * q
-    if not predicts_all and setting is not Setting.A and not has_zeros:
+    if not predicts_all and setting is not Setting.A and not has_labels:
         raise ValueError(
             Message(
                 "<setting={setting!r}> predicts each pair without labels of its rows, but "
@@ -89,7 +89,7 @@ def unused_predictions(
             )
         )
     completed = to_numpy(fitted.completed)
-    if setting is Setting.A and not has_zeros:
+    if setting is Setting.A and not has_labels:
         # Missing labels were not used in training, so the model itself can predict them.
         return completed, FROM_ALL
     F, method = held_out(fitted, setting, cv)

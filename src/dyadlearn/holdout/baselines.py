@@ -334,6 +334,19 @@ class _Cells:
         return self.places[1]
 
     @cached_property
+    def numbered(self) -> tuple[list[np.ndarray], tuple[int, ...]]:
+        """Row and column of each cell among those of the cells, and their numbers; in a grid, among all."""
+        if self.labels.grid is not None or self.symmetry:
+            return list(self.places), self.labels.shape
+        distinct = [np.unique(places, return_inverse=True) for places in self.places]
+        return [codes for _, codes in distinct], tuple(labels.size for labels, _ in distinct)
+
+    def effects(self, used: np.ndarray) -> Effects:
+        """Return the least squares problem of effects for the cells in a mask."""
+        (rows, columns), shape = self.numbered
+        return Effects(rows[used], columns[used], self.w[used], (shape[0], shape[1]))
+
+    @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Weighted labels and weights; a mean is the quotient of their sums."""
         return (self.y if self.labels.weights is None else self.y * self.w), self.w
@@ -461,7 +474,7 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
 
 def _is_affordable(cells: _Cells) -> bool:
     """Return whether an inverse of the order of the smaller side takes less time than one fit for each label."""
-    order = float(min(cells.labels.shape))
+    order = float(min(cells.numbered[1]))
     n = float(np.count_nonzero(cells.w))
     return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(
         32 * order**2, cells.labels.values
@@ -471,9 +484,7 @@ def _is_affordable(cells: _Cells) -> bool:
 def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
     """Return additive predictions of each cell without it, and whether the other cells determine them."""
     observed = cells.w > 0
-    effects = Effects(
-        cells.rows[observed], cells.columns[observed], cells.w[observed], cells.labels.shape
-    )
+    effects = cells.effects(observed)
     inverse = effects.inverse()
     fit = effects.fit(cells.y[observed], effects.solver(inverse))
     alone, reverse = effects.slack(inverse, is_network=bool(cells.symmetry))
@@ -487,7 +498,7 @@ def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
     # 1/(m + q).
     is_tied = (slack > 0) & (alone - np.abs(reverse) > 0.25 / sum(effects.shape))
     del effects, alone, reverse
-    fitted, determined = fit.at(cells.rows, cells.columns)
+    fitted, determined = fit.at(*cells.numbered[0])
     determined[observed] &= is_tied
     y = cells.y[observed]
     fitted[observed] = y - (y - fitted[observed]) / np.where(is_tied, slack, 1.0)
@@ -499,14 +510,13 @@ def _fit_without_folds(cells: _Cells, codes: np.ndarray) -> tuple[np.ndarray, np
     fitted = np.zeros_like(cells.y)
     determined = np.zeros(cells.y.size, dtype=bool)
     observed = cells.w > 0
+    rows, columns = cells.numbered[0]
     for test in members_of(codes):
         train = observed.copy()
         train[test] = False
-        effects = Effects(
-            cells.rows[train], cells.columns[train], cells.w[train], cells.labels.shape
-        )
+        effects = cells.effects(train)
         fit = effects.fit(cells.y[train], effects.iterate)
-        fitted[test], determined[test] = fit.at(cells.rows[test], cells.columns[test])
+        fitted[test], determined[test] = fit.at(rows[test], columns[test])
     return fitted, determined
 
 

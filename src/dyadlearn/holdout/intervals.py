@@ -177,7 +177,9 @@ class Intervals:
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)
-            low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
+            low, high = jackknife_plus(
+                models.predictions(block), scores, self._local(block), unit, coverage
+            )
             lower[here, :] = low
             upper[here, :] = high
         if self.bounds_all:
@@ -378,7 +380,7 @@ class FlatIntervals:
         return asked.row, asked.col, predictions[asked.data - 1]
 
 
-def _plus(
+def jackknife_plus(
     models: Array,
     scores: Array,
     local: tuple[Array, Array | None],

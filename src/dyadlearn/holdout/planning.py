@@ -30,6 +30,7 @@ from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
+from dyadlearn._text import in_time
 from dyadlearn._threads import seconds_of
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout.folds import (
@@ -46,7 +47,7 @@ from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, check_request, operators_of
+from dyadlearn.pairing.base import Pairing, check_request, knows_new_pairs, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
@@ -165,7 +166,7 @@ class Cost:
         return seconds_of(self.work)
 
     def __str__(self) -> str:
-        return f"about {_in_time(self.seconds)} and {in_bytes(self.memory)}"
+        return f"about {in_time(self.seconds)} and {in_bytes(self.memory)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +182,8 @@ class Formula:
     units : Units
         Pairs, instances or tasks that are left out together.
     way : str or Route
-        Formula: "grid", "labelled", "model", "folds of cells", or an inverse over observed or
-        missing pairs.
+        Formula: "grid", "labelled", "model", "folds of cells", "zero", or an inverse over observed
+        or missing pairs.
     """
 
     problem: Problem
@@ -209,6 +210,7 @@ class Formula:
             "labelled": "closed form of the rows and columns with labels",
             "model": "closed form of the model",
             "folds of cells": "completion of each fold from the other cells",
+            "zero": "new pairs of a model without a product, which are zero",
         }[self.way]
 
     @property
@@ -218,6 +220,8 @@ class Formula:
         if isinstance(self.way, Route):
             return Cost(self.way.work, bytes_of(self.way, labels))
         m, q = labels.shape
+        if self.way == "zero":
+            return Cost(float(labels.observed.size), 8.0 * labels.observed.size)
         memory = 32.0 * m * q
         work = 4.0 * m * q * (m + q)
         if self.way == "folds of cells":
@@ -288,6 +292,8 @@ class Formula:
             _codes_of_labels(problem, self.setting, self.units)
         ):
             raise nothing_left()
+        if self.way == "zero":
+            return namespace(problem.labels.values).zeros_like(problem.labels.values)
         return incomplete.leave_one_out(
             problem.pairing, problem.labels, self.setting, lambda: problem.complete().labels
         )
@@ -582,6 +588,8 @@ def _way(
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
+    if setting is Setting.D and not knows_new_pairs(pairing):
+        return "zero"
     codes = _codes_of_labels(problem, setting, units)
     offered = []
     for route in routes(pairing, labels, setting, codes, n_alphas):
@@ -868,12 +876,3 @@ def check_enough_left(
             f"is only {counted}: "
             "give more, or fix alpha without a search."
         )
-
-
-def _in_time(seconds: float) -> str:
-    """Return a time in words, to one digit."""
-    if seconds < 1.0:
-        return "a second"
-    if seconds < 100.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min"

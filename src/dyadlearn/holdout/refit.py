@@ -147,7 +147,7 @@ def verify_holdout(
     groups: Any = None,
     task_groups: Any = None,
     cells: Any = None,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> float:
     """Return the largest difference between hold-out predictions in one setting and those of refits.
 
@@ -166,7 +166,7 @@ def verify_holdout(
         Maximum number of cells to compare, drawn at random.
     groups, task_groups, cells : array-like of shape (m,), (q,) and (m, q), default=None
         Instances, tasks and pairs that are left out together, as in `TwoStepRidge.holdout`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the draw.
 
     Returns

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from dyadlearn._checks import check_whole
+from dyadlearn._checks import caller_level, check_whole
 from dyadlearn._codes import (
     Column,
     ends_in_order,
@@ -22,10 +23,12 @@ from dyadlearn._codes import (
     label_array,
     pair_numbers,
 )
+from dyadlearn._columns import read_columns
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
+from dyadlearn.holdout.time import read_times
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import GROUP_NAMES, Groups, Setting, as_setting, check_groups
@@ -53,9 +56,11 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
 
     Parameters
     ----------
-    setting : str or Setting
+    setting : str, Setting or sequence of str
         Setting A, B, C or D, or one of the other names that `dyadlearn.settings.as_setting`
-        accepts.
+        accepts. For cells of any number of sides, a list of the columns of the new sides; ``()``
+        makes folds of cells. A split then tests the cells of which all these sides are in its
+        folds, and trains on those of which none is.
     n_splits : int, default=5
         Number of folds of each side that is split, at least 2; named as in scikit-learn's
         splitters.
@@ -111,11 +116,16 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     (4, array([6, 6, 6, 6]))
     """
 
-    __metadata_request__split = {"pairs": UNUSED, "groups": True, "task_groups": True}  # noqa: RUF012
+    __metadata_request__split = {  # noqa: RUF012
+        "pairs": UNUSED,
+        "groups": True,
+        "task_groups": True,
+        "time": True,
+    }
 
     def __init__(
         self,
-        setting: str | Setting,
+        setting: str | Setting | Sequence[str],
         n_splits: int = 5,
         *,
         shuffle: bool = True,
@@ -126,36 +136,56 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             raise ValueError(
                 "random_state has no effect without shuffling: leave it out, or set shuffle=True."
             )
-        self.setting = as_setting(setting).value
+        self.setting: Any
+        if isinstance(setting, list | tuple):
+            self.setting = tuple(setting)
+        else:
+            self.setting = as_setting(setting).value  # type: ignore[arg-type]
+        if network and isinstance(self.setting, tuple):
+            raise ValueError("A network has pairs of nodes: give a setting A to D.")
         self.n_splits = check_whole(n_splits, "n_splits", 2)
         self.shuffle = shuffle
         self.random_state = random_state
         self.network = bool(network)
 
     def split(
-        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
+        self,
+        pairs: Any,
+        y: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+        *,
+        time: Any = None,
     ) -> Splits:
         """Yield the positions of the training rows and of the test rows of each split of a long table.
 
         Parameters
         ----------
         pairs : array-like or frame of shape (n, 2)
-            Instance id and task id of each row; ids are any hashable values.
+            Instance id and task id of each row; ids are any hashable values. For a list of columns
+            as setting, a table with these columns, as `MultiwayRidge.fit` takes it.
         y : ignored
         groups : array-like of shape (n,), default=None
             Group of the instance of each row, in settings B and D. All rows of an instance have the
-            same group. Instances of one group are held out together.
+            same group. Instances of one group are held out together. For a list of columns as
+            setting, a dict with the groups of each of them.
         task_groups : array-like of shape (n,), default=None
             Group of the task of each row, in settings C and D. A network needs both or neither: the
             groups of the first and of the second node of each row. A node must have the same group
             in both.
+        time : array-like of shape (n,), default=None
+            Time of each row: numbers, dates or ISO text. A warning counts the splits that train on
+            labels that are later than held-out ones; `TimeSplit` makes splits without any.
 
         Yields
         ------
         train, test : integer arrays
             Row positions in `pairs`, ascending.
         """
-        for train, test in self._masks(*self._read(pairs, (groups, task_groups))):
+        masks = list(self._masks_of(pairs, groups, task_groups))
+        if time is not None:
+            _warn_of_later(masks, read_times(time, "time", len(masks[0][0])))
+        for train, test in masks:
             if not train.any():
                 raise ValueError(
                     f"A split of setting {self.setting} has no pair to train on: each of "
@@ -266,6 +296,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         int
         """
         n = self.n_splits
+        if isinstance(self.setting, tuple):
+            if pairs is None or len(self.setting) < 2:
+                return int(n ** max(1, len(self.setting)))
+            return len(self.n_unused(pairs, groups, task_groups))
         is_double = self.setting == Setting.D
         if pairs is not None and (is_double or (self.network and self.setting != Setting.A)):
             return len(self.n_unused(pairs, groups, task_groups))
@@ -289,8 +323,38 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             C. If `random_state` is not an int, the counts belong to another shuffle than earlier
             splits.
         """
-        masks = self._masks(*self._read(pairs, (groups, task_groups)))
+        masks = self._masks_of(pairs, groups, task_groups)
         return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
+
+    def _masks_of(self, pairs: Any, groups: Any, task_groups: Any) -> Splits:
+        """Yield boolean masks of training and test rows of a long table."""
+        if isinstance(self.setting, tuple):
+            return self._masks_of_cells(pairs, groups or {})
+        return self._masks(*self._read(pairs, (groups, task_groups)))
+
+    def _masks_of_cells(self, table: Any, groups: Mapping[str, Any]) -> Splits:
+        """Yield the masks for new sides that are named by columns of a table."""
+        random = check_random_state(self.random_state)
+        folds = []
+        for name, column in read_columns(table, self.setting).items():
+            (codes,) = factorize([column], f"The column {name!r}")
+            of_rows = groups.get(name)
+            units = _row_units(of_rows, codes, column, f"groups[{name!r}]", f"level of {name!r}")
+            folds.append(self._deal(units, f"levels of {name!r}", random))
+        if not folds:
+            columns = read_columns(table)
+            codes = np.stack([factorize([column], name)[0] for name, column in columns.items()])
+            cells = np.unique(codes, axis=1, return_inverse=True)[1].reshape(-1)
+            folds.append(self._deal(cells, "distinct cells", random))
+        yield from self._crossed(folds)
+
+    def _crossed(self, folds: Sequence[np.ndarray]) -> Splits:
+        """Yield the masks of all combinations of folds of some sides, without those that test nothing."""
+        for held in product(range(self.n_splits), repeat=len(folds)):
+            left = [fold == number for fold, number in zip(folds, held, strict=True)]
+            test = np.logical_and.reduce(left)
+            if len(folds) < 2 or test.any():
+                yield ~np.logical_or.reduce(left), test
 
     def _read(self, pairs: Any, groups: Groups) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
         """Return, for each row, the number of its pair, and those of its instance unit and of its task unit."""
@@ -319,12 +383,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             yield from self._network_masks(*np.split(fold, 2))
             return
         units = self._dealt(cells, numbers)
-        folds = [fold for fold in (*units.sides, units.cells) if fold is not None]
-        for held in product(range(self.n_splits), repeat=len(folds)):
-            left = [fold == number for fold, number in zip(folds, held, strict=True)]
-            test = np.logical_and.reduce(left)
-            if self.setting != Setting.D or test.any():
-                yield ~np.logical_or.reduce(left), test
+        yield from self._crossed([fold for fold in (*units.sides, units.cells) if fold is not None])
 
     def _dealt(self, cells: np.ndarray, numbers: tuple[np.ndarray, np.ndarray]) -> Units:
         """Return the folds of a setting from the numbers of pairs and of the units of each side."""
@@ -368,6 +427,19 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
+
+
+def _warn_of_later(masks: Sequence[tuple[np.ndarray, np.ndarray]], times: np.ndarray) -> None:
+    """Warn if splits train on labels that are later than held-out ones."""
+    later = [train.any() and times[train].max() > times[test].min() for train, test in masks]
+    if any(later):
+        warnings.warn(
+            f"In {sum(later)} of {len(masks)} splits, training labels are later than held-out ones: "
+            f"the scores do not tell how well later labels are predicted. TimeSplit trains on "
+            f"earlier labels only.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
 
 
 class GivenFolds:

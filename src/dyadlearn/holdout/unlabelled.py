@@ -134,15 +134,19 @@ class Unlabelled:
         asked : list of b integer arrays
             The missing pairs that are asked for, as positions in `missing`.
         """
+        # Predictions that are only rounding are exactly zero, so that they tie.
+        level = self.inverse.prediction_level(self.centred[:, None])
         filled = self.inverse.filled(labels)
         if filled is not None:
+            filled = settle(filled, level)
             return [take_rows(filled[:, place], at) for place, at in enumerate(asked)]
         duals = self._duals(labels)
         means = fixed_values(self.operators, self.labels.listed(), labels, duals)
-        return [
-            self._predicted(duals[:, place], missing[at]) + means[place]
-            for place, at in enumerate(asked)
-        ]
+        predictions = []
+        for place, at in enumerate(asked):
+            of_kernel = self._predicted(duals[:, place], missing[at])
+            predictions.append(settle(of_kernel + means[place], level))
+        return predictions
 
     @property
     def _grid_work(self) -> float:

@@ -17,6 +17,8 @@ from dyadlearn.kernels.graphs import (
 )
 from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.repair import repair
+from dyadlearn.kernels.similarity import similar_groups
+from dyadlearn.kernels.structures import Structures
 from dyadlearn.kernels.trees import (
     Tree,
     brownian_kernel,
@@ -30,6 +32,7 @@ __all__ = [
     "Descriptions",
     "Landmarks",
     "Product",
+    "Structures",
     "Sum",
     "Tree",
     "brownian_kernel",
@@ -45,6 +48,7 @@ __all__ = [
     "read_newick",
     "repair",
     "shared_ancestors_kernel",
+    "similar_groups",
     "tanimoto",
     "taxonomy_kernel",
     "tree_distance_kernel",

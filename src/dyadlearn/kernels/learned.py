@@ -464,6 +464,34 @@ class LearnedKernel(Stored):
             weights.append(member.weight if is_chosen else 0.0)
         return self.with_parameters(weights, [member.exponent for member in self.members])
 
+    def training_parts(self, A: Array) -> list[Array] | None:
+        """Return the columns of each description of the training rows, without the places of precomputed kernels.
+
+        A model file stores them one by one, so that it can leave out one half of each kernel. None
+        if the table cannot be restored from them, as if it is sparse.
+        """
+        if arrays.is_sparse(A):
+            return None
+        parts = []
+        for member in self.members:
+            part = A[:, member.start : member.stop]
+            if member.is_precomputed:
+                places = arrays.to_numpy(_places(part))
+                if not np.array_equal(places, np.arange(part.shape[0])):
+                    return None
+                part = part[:, 1:]
+            parts.append(part)
+        return parts
+
+    def training_table(self, parts: Sequence[Array]) -> Array:
+        """Return the wide table (n, n_columns) of the training rows from its parts."""
+        columns = []
+        for member, part in zip(self.members, parts, strict=True):
+            if member.is_precomputed:
+                part = with_places(part, np.arange(part.shape[0]))
+            columns.append(part)
+        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+
     def lacking(self, A: Array) -> np.ndarray:
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""
         # All values of a missing description are NaN, so the last one tells.

@@ -26,6 +26,7 @@ from dyadlearn._files.packed import imported, read_text
 from dyadlearn._memory import check_kernel_memory
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
+from dyadlearn._text import in_time
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
@@ -34,10 +35,12 @@ from dyadlearn.kernels.gram import gram
 __all__ = [
     "KmerCounts",
     "SmithWaterman",
+    "clean_sequences",
     "kmer_counts",
     "read_fasta",
     "smith_waterman",
     "spectrum_kernel",
+    "usual_sequence_kernel",
 ]
 
 _BLANKS = " \t\n"
@@ -61,6 +64,10 @@ _AS_X = str.maketrans("JOU", "XXX")
 
 # Factor that makes scores and gap costs whole numbers.
 _SCALE = 2
+# Pairs of letters up to which sequences are aligned by default: about two minutes with parasail.
+_MOST_ALIGNED = 1e11
+# Pairs of letters that an engine aligns in a second on one core.
+_RATES = {"parasail": 1e9, "biopython": 5e7}
 _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 
 
@@ -297,6 +304,67 @@ def spectrum_kernel(
     """
     features, labels = kmer_counts(sequences, ids, **counting)
     return gram(features, kernel="cosine"), labels
+
+
+def clean_sequences(
+    sequences: Any, ids: Sequence[Hashable] | None = None, *, on_error: str = "raise"
+) -> tuple[list[str], list[Hashable]]:
+    """Return proteins in capitals and without blanks.
+
+    Parameters
+    ----------
+    sequences, ids, on_error : as in `smith_waterman`
+
+    Returns
+    -------
+    texts : list of length n_kept
+    ids : list of length n_kept
+        The ids of the sequences, or their positions in `sequences` if there are no ids.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import clean_sequences
+    >>> clean_sequences(["mkv la", "MKVLA"])
+    (['MKVLA', 'MKVLA'], [0, 1])
+    """
+    valid = _valid(sequences, ids, AMINO_ACIDS + UNKNOWN, on_error)
+    return valid.values, valid.labels
+
+
+def usual_sequence_kernel(sequences: Sequence[str]) -> tuple[str, str]:
+    """Return the usual kernel of sequences, and why it is not alignment if there are too many.
+
+    The time of alignment is that of all pairs of letters of all pairs of different sequences. Up to
+    10¹¹ of them, such as those of a thousand sequences of 450 letters, sequences are aligned;
+    beyond it, k-mers are compared.
+
+    Parameters
+    ----------
+    sequences : sequence of str
+
+    Returns
+    -------
+    kernel : {"smith-waterman", "spectrum"}
+    reason : str
+        One sentence with the time that alignment would take; empty for "smith-waterman".
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import usual_sequence_kernel
+    >>> usual_sequence_kernel(["MKVLA", "MKVLL"])
+    ('smith-waterman', '')
+    """
+    distinct = [text for text in set(sequences) if isinstance(text, str)]
+    n_pairs = sum(map(len, distinct)) ** 2 / 2
+    if n_pairs <= _MOST_ALIGNED:
+        return "smith-waterman", ""
+    seconds = in_time(n_pairs / _RATES["parasail"])
+    if not find_spec("parasail"):
+        seconds += f" with parasail and {in_time(n_pairs / _RATES['biopython'])} with biopython"
+    return "spectrum", (
+        f"{len(distinct):,} sequences are compared by their words of 3 letters, the kernel "
+        f"spectrum: the alignments of smith-waterman would take about {seconds} on one core."
+    )
 
 
 @dataclass(eq=False, repr=False)

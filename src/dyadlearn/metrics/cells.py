@@ -36,7 +36,7 @@ from dyadlearn._documenting import function_doc
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import NewSides, Setting, as_setting
 
 #: Metrics by their names for ``scoring="…"``; each is registered when its class is defined.
 METRICS: dict[str, type[Metric]] = {}
@@ -58,9 +58,9 @@ def block_bytes(like: Array) -> int:
     return FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
 
 
-def as_average(average: str | None, setting: str | Setting | None) -> str:
+def as_average(average: str | None, setting: str | Setting | NewSides | None) -> str:
     """Return the average, given its name or the setting that determines it."""
-    if setting is None:
+    if setting is None or isinstance(setting, NewSides):
         if average is None:
             return "micro"
         return check_choice(average, "average", _AVERAGES)

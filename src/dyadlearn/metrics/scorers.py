@@ -28,7 +28,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
-from dyadlearn.settings import Setting
+from dyadlearn.settings import NewSides, Setting
 
 # Every score of real-valued predictions is defined here: two positive labels, and no exact
 # prediction.
@@ -192,12 +192,14 @@ class Scorer(Stored):
         }
         return self.name + means.get(self.options.get("average", ""), "")
 
-    def average_in(self, setting: str | Setting | None, average: str | None = None) -> str:
+    def average_in(
+        self, setting: str | Setting | NewSides | None, average: str | None = None
+    ) -> str:
         """Return the average of the score: the given one, else that of its options, else that of the setting.
 
         Parameters
         ----------
-        setting : str, Setting or None
+        setting : str, Setting, NewSides or None
         average : {"micro", "instance", "task"}, default=None
         """
         chosen = as_average(average, setting)

@@ -6,6 +6,7 @@ from dyadlearn.models.grid import (
     PairKernelRidge,
     TwoStepRidge,
 )
+from dyadlearn.models.multiway import MultiwayRidge
 from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Tasks
@@ -14,6 +15,7 @@ from dyadlearn.models.two_step_regressor import TwoStepRegressor
 __all__ = [
     "IndependentTaskRidge",
     "KroneckerRidge",
+    "MultiwayRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairRegressor",

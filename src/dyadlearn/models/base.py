@@ -205,10 +205,10 @@ class GridModel(Predictor, stored=False):
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
             or both (D).
-        groups : array-like of shape (m,) or "identical", default=None
+        groups : array-like of shape (m,), "identical" or "similar:0.6", default=None
             Group of each instance (fold, cluster); a group is left out together. For B and D.
             "identical" leaves out instances with equal rows of the kernel together.
-        task_groups : array-like of shape (q,) or "identical", default=None
+        task_groups : array-like of shape (q,), "identical" or "similar:0.6", default=None
             Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
             Fold of each cell; a fold is left out together. For A. A sparse matrix stores a fold,
@@ -389,10 +389,11 @@ class RidgeModel(GridModel, stored=False):
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without `tasks` there is no task side,
             and the model equals `IndependentTaskRidge`, which accepts and ignores `tasks`.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, one per instance or one per cell. A cell of weight zero is
-            treated as not observed. With a sparse `y`, a sparse matrix with one weight per label is
-            accepted too.
+        sample_weight : array, series or frame of shape (m,), (q,) or (m, q), default=None
+            Weights of instances, of tasks or of labels in the squared loss. Ids, else the length,
+            tell instances from tasks; if neither does, a vector is of the instances, and a row (1,
+            q) of the tasks. A cell of weight zero is treated as not observed. With a sparse `y`, a
+            sparse matrix with one weight per label is accepted too.
 
         Returns
         -------

@@ -32,6 +32,7 @@ from dyadlearn.holdout.folds import warn_of_merged_groups
 from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_unlabelled, warn_of_unpredicted
 from dyadlearn.kernels.descriptions import own_ids
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models import reading
@@ -109,8 +110,8 @@ class LeftOut(NamedTuple):
     @property
     def is_usual(self) -> bool:
         """Whether no groups, folds or method are given."""
-        given = (*self.groups, self.cv, self.method)
-        return all(each is None for each in given)
+        options = (*self.groups, self.cv, self.method)
+        return all(option is None for option in options)
 
 
 class Effects(NamedTuple):
@@ -427,9 +428,11 @@ class Fitted(Predicting):
         """Return the rows of each side to predict for, with their ids, which are those of `form`."""
         asked = []
         ids = (form.row_ids, form.column_ids)
-        for side, own, known in zip(rows, ids, (self.instance_ids, self.task_ids), strict=True):
-            places = None if side is None else training_places(side, own, known)
-            asked.append(Asked(side, own, places))
+        for side, side_ids, known in zip(
+            rows, ids, (self.instance_ids, self.task_ids), strict=True
+        ):
+            places = None if side is None else training_places(side, side_ids, known)
+            asked.append(Asked(side, side_ids, places))
         return asked
 
     def check(self, setting: Setting) -> None:
@@ -447,8 +450,12 @@ class Fitted(Predicting):
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
 
+    @abstractmethod
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
+
     def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
-        """Return groups of instances and of tasks, which may be "identical", in the order of the training data."""
+        """Return groups of instances and of tasks, which may be words, in the order of the training data."""
         return reading.groups_in_order(self, groups, task_groups)
 
     def in_folds(self, cells: Any) -> Any:
@@ -630,8 +637,8 @@ class FittedRidge(Fitted, Stored):
 
     def extended(self, cls: type[Ridge], **more: Any) -> Ridge:
         """Return the same model as an object of a derived class, with further attributes."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        same = cls(**{**own, **more})
+        kept = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
+        same = cls(**{**kept, **more})
         object.__setattr__(same, "_computed", self._computed)
         return same
 
@@ -751,6 +758,10 @@ class FittedRidge(Fitted, Stored):
             return None
         spectrum = self.sides[axis].spectrum
         return nearly_identical_rows(spectrum.vectors, spectrum.values)
+
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of the training rows of a side by its kernel; None without such a side."""
+        return None if axis >= len(self.sides) else self.sides[axis].similarity()
 
     # --- predictions ----------------------------------------------------------------------------------
 
@@ -1039,9 +1050,9 @@ class FittedRidge(Fitted, Stored):
         if left_out.is_usual and setting is stored.setting:
             return left_out
         groups = []
-        for axis, given in enumerate(left_out.groups):
-            is_default = given is None and axis in setting.new
-            groups.append(stored.groups[axis] if is_default else given)
+        for axis, group in enumerate(left_out.groups):
+            is_default = group is None and axis in setting.new
+            groups.append(stored.groups[axis] if is_default else group)
         return left_out._replace(groups=(groups[0], groups[1]))
 
     def refitter(self, setting: Setting) -> Callable[[Labels], Fitted]:

@@ -96,10 +96,10 @@ def _flat_bounds(
     predicted = fitted.predict(*rows)
     centre = to_numpy(predicted).copy()
     reach = np.empty(predicted.shape)
-    for each in Setting:
-        block = np.ix_(*_inside(each, places))
+    for setting in Setting:
+        block = np.ix_(*_inside(setting, places))
         if reach[block].size:
-            reach[block] = intervals.reach(each, coverage)
+            reach[block] = intervals.reach(setting, coverage)
     old, old_tasks = (np.flatnonzero(inside) for inside in _inside(Setting.A, places))
     if np.isfinite(reach[np.ix_(old, old_tasks)]).any():
         at, task_at, held_out = intervals.known(places[0][old], places[1][old_tasks])
@@ -145,9 +145,9 @@ def _warn_of_infinite(
         per_row = (edges | edges.T if fitted.is_network else observed).sum(axis=axis)
         counts += per_row[beside].tolist()
     if min(counts) < max(counts):
-        found = f"{min(counts)} to {max(counts)}"
+        number = f"{min(counts)} to {max(counts)}"
     else:
-        found = f"{counts[0]}"
+        number = f"{counts[0]}"
     # One label has no residual: none remains to predict it from.
     most = largest_coverage(min(counts)) if min(counts) > 1 else 0.0
     if most:
@@ -155,7 +155,7 @@ def _warn_of_infinite(
     else:
         remedy = "give more labels"
     warnings.warn(
-        f"Some intervals are infinite, because {found} held-out residuals are too few for a "
+        f"Some intervals are infinite, because {number} held-out residuals are too few for a "
         f"coverage of {coverage:g}: "
         f"{remedy}.",
         UnboundedIntervalWarning,
@@ -182,7 +182,8 @@ def _local_bounds(
             blocks[-1].append(bounds)
     xp = namespace(blocks[0][0][0])
     back = [
-        np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)
+        np.argsort(np.concatenate([kind for kind, _ in _kinds(places)]))
+        for places in (where, others)
     ]
     lower, upper = (
         take_block(
@@ -269,7 +270,7 @@ def predicted_intervals(
     asked_for : IntervalRequest
     """
     form, rows = fitted.read(X, tasks)
-    if any(given is not None for given in asked_for.diagonals):
+    if any(diagonal is not None for diagonal in asked_for.diagonals):
         rows = fitted.with_diagonals(form, rows, asked_for.diagonals)
     bounds = interval_grids(fitted, fitted.asked(form, rows), asked_for)
     lower, upper = (form.restore(fitted.home(bound)) for bound in bounds)

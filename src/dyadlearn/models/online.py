@@ -333,9 +333,9 @@ class OnlineTwoStepRidge(Predictor):
         self
         """
         check_is_fitted(self)
-        given = {"alpha": alpha, "task_alpha": task_alpha}
+        alphas_by_name = {"alpha": alpha, "task_alpha": task_alpha}
         changed = {}
-        for name, value in given.items():
+        for name, value in alphas_by_name.items():
             if value is not None:
                 changed[name] = check_alpha(value, name)
         alphas = (changed.get("alpha", self.alpha), changed.get("task_alpha", self.task_alpha))
@@ -511,7 +511,7 @@ class OnlineTwoStepRidge(Predictor):
             _check_labels(grid.values)
             # Frames and whole numbers are copied when they are read.
             is_read = any(
-                not isinstance(given, np.ndarray) or given.dtype.kind != "f" for given in (X, y)
+                not isinstance(table, np.ndarray) or table.dtype.kind != "f" for table in (X, y)
             )
             is_constant = bool(self.fit_intercept)
             check_room(
@@ -990,8 +990,10 @@ def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str
     """Warn about labels without a held-out prediction, because they are the only labels of their tasks."""
     known = model.statistics
     if known.has_own_constants:
-        given = Labels.of_grid(dense(labels))
-        warn_of_only_labels(given.observed & (known.counts == 1), given, setting, what, 3)
+        learned_labels = Labels.of_grid(dense(labels))
+        warn_of_only_labels(
+            learned_labels.observed & (known.counts == 1), learned_labels, setting, what, 3
+        )
 
 
 def _warn_of_lost(lost: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +25,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._checks import check_choice
-from dyadlearn._codes import distinct, id_columns
+from dyadlearn._codes import Column, distinct, id_columns
 from dyadlearn._messages import Message
 from dyadlearn._registry import listed
 from dyadlearn._state import Stored, StoredEstimator
@@ -33,12 +33,19 @@ from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, 
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
+from dyadlearn.kernels.structures import Structures
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
 from dyadlearn.models.base import GridModel
 from dyadlearn.models.fitted import Asked, FittedRidge, as_fitted
 from dyadlearn.models.intervals import IntervalRequest, interval_grids
 from dyadlearn.models.side import KernelSpec
+from dyadlearn.models.structures import (
+    StructuralEntities,
+    chosen_columns,
+    named_columns,
+    structure_columns,
+)
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import in_order, members_of
@@ -123,29 +130,28 @@ class Entities:
         return positions_of(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
 
 
-def read_entities(given: Any, model: GridModel, axis: int) -> Entities:
+# The entities of a side, in a table or described by their structures.
+_Side = Entities | StructuralEntities
+
+
+def read_entities(given: Any, model: GridModel, axis: int) -> _Side:
     """Return the table or descriptions of all instances (axis 0) or tasks, checked for the kernels of a model.
 
     Parameters
     ----------
-    given : table, or Descriptions, mapping or list of tables
+    given : table, or Descriptions, mapping or list of tables, or Structures
     model : GridModel
     axis : int
     """
     side = ("instances", "tasks")[axis]
     given = reading.unwrap_tasks(given)
+    if isinstance(given, Structures):
+        return StructuralEntities(given, side)
     if given is None:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
     if several is None:
-        spec = model.kernel_specs()[axis]
-        table = _read_table(given, spec, side)
-        return Entities(
-            table,
-            table.row_ids or Ids(tuple(range(table.values.shape[0]))),
-            side,
-            spec.is_precomputed,
-        )
+        return entities_of(given, model.kernel_specs()[axis], side)
     if not model.takes_descriptions:
         n = len(several.names)
         raise TypeError(
@@ -159,6 +165,13 @@ def read_entities(given: Any, model: GridModel, axis: int) -> Entities:
     ids = several.row_ids or Ids(tuple(range(len(several))))
     tables = {name: _bare(table, ids) for name, table in several.tables.items()}
     return Entities(Descriptions(tables, None, several.n_first), ids, side)
+
+
+def entities_of(given: Any, spec: KernelSpec, name: str) -> Entities:
+    """Return one table of entities, checked for a kernel; `name` is its name in messages."""
+    table = _read_table(given, spec, name)
+    ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
+    return Entities(table, ids, name, spec.is_precomputed)
 
 
 def positions_of(
@@ -282,13 +295,18 @@ class PairTables:
         """Return whether new instances (axis 0) or tasks can be predicted from a table."""
         return axis == 0 or (self.given_tables[1] is not None and self.fitted.knows_tasks)
 
-    def entities(self, axis: int) -> Entities:
+    def entities(self, axis: int) -> _Side:
         """Return the table of all instances (axis 0) or tasks."""
         return read_entities(self.given_tables[axis], self.model, axis)
 
-    def listed_ids(self, axis: int) -> tuple[Hashable, ...]:
-        """Return the ids of all instances (axis 0) or tasks that the model can predict."""
-        return self.entities(axis).ids.labels if self.has_table(axis) else self.known.ids[axis]
+    def lists(self, ids: Iterable[Hashable], axis: int) -> np.ndarray:
+        """Return which of some instances (axis 0) or tasks the model can predict, by its tables."""
+        if not self.has_table(axis):
+            return reading.among(ids, self.known.ids[axis]) >= 0
+        entities = self.entities(axis)
+        if isinstance(entities, StructuralEntities):
+            return np.array([label is not None for label in ids], dtype=bool)
+        return reading.among(ids, entities.ids.labels) >= 0
 
     def places(self, ids: Sequence[Iterable[Hashable]]) -> list[np.ndarray]:
         """Return the training positions of instances and of tasks, -1 for new ones."""
@@ -346,7 +364,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Features of all instances to be used in training or prediction, or the kernel between them.
         Their ids are the index of a pandas frame, the first column of any other frame if it is
         text, or the row positions of an array. A model that accepts several descriptions of a side,
-        such as `LearnedKernelRidge`, takes a mapping or a list of such tables too.
+        such as `LearnedKernelRidge`, takes a mapping or a list of such tables too. With
+        `dyadlearn.kernels.Structures` the ids are SMILES or sequences, which describe themselves.
     tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
         The same for the tasks. Without this table the model has no task side, and only training
         tasks can be predicted.
@@ -404,6 +423,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     model_: GridModel
     _known: KnownPairs
+    _columns: tuple[str, str]
+
+    _not_always = (*StoredEstimator._not_always, "_columns")
 
     def __init__(
         self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error"
@@ -412,6 +434,96 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self.instances = instances
         self.tasks = tasks
         self.unknown = unknown
+
+    @classmethod
+    def from_table(
+        cls,
+        model: Any,
+        table: Any,
+        *,
+        label: str,
+        smiles: str | Sequence[str] | None = None,
+        sequence: str | Sequence[str] | None = None,
+        fingerprint: str | Mapping[str, Any] = "morgan",
+        sequence_kernel: str | None = None,
+    ) -> Self:
+        """Return a model that is fitted on one table, whose columns hold structures and labels.
+
+        Equal structures are one instance or task: molecules with the same canonical SMILES, and
+        proteins with the same letters. The first column of structures is that of the instances,
+        the second that of the tasks; SMILES come before sequences. The kernels of the model are
+        set to those of the structures. `predict` and `dyadlearn.predict_table` then take tables
+        with these columns, of known and of new structures.
+
+        Parameters
+        ----------
+        model : any model of a grid, with or without a search
+            The model to fit; it is cloned.
+        table : frame
+        label : str
+            Name of the column of the labels.
+        smiles, sequence : str or list of str, default=None
+            Names of the columns of SMILES and of sequences; two in all.
+        fingerprint : str or mapping, default="morgan"
+            Kind of the fingerprints, or options such as ``{"kind": "atom_pairs", "counts": True}``,
+            see `dyadlearn.kernels.chemistry.fingerprints`.
+        sequence_kernel : {"smith-waterman", "spectrum"}, default=None
+            None means alignment, or k-mers with a warning if alignment would take minutes.
+
+        Returns
+        -------
+        PairRegressor
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from dyadlearn import PairRegressor, TwoStepRidge
+        >>> table = pd.DataFrame({
+        ...     "drug": ["CCO", "CCCO", "OCC", "CCCO"],
+        ...     "target": ["MKVLA", "MKVLA", "MKWWA", "MKWWA"],
+        ...     "y": [1.0, 2.0, 3.0, 4.0],
+        ... })
+        >>> model = PairRegressor.from_table(TwoStepRidge(0.1, 0.1), table, smiles="drug", sequence="target",
+        ...                                  label="y", sequence_kernel="spectrum")
+        >>> model.instance_ids_
+        ('CCO', 'CCCO')
+        >>> model.predict(pd.DataFrame({"target": ["MKVLA"], "drug": ["CCCCO"]})).round(1)
+        array([1.7])
+        """
+        options = {"kind": fingerprint} if isinstance(fingerprint, str) else dict(fingerprint)
+        kinds = chosen_columns(smiles, sequence)
+        names = (kinds[0][1], kinds[1][1])
+        columns = named_columns(table, names)
+        (values,) = named_columns(table, [label])
+        sides = []
+        for (kind, _), column in zip(kinds, columns, strict=True):
+            if kind == "smiles":
+                sides.append(Structures(kind, None, options))
+            else:
+                sides.append(
+                    Structures(kind, sequence_kernel).chosen(Structures(kind).read(column))
+                )
+        kernels = {"kernel": sides[0].of_model, "task_kernel": sides[1].of_model}
+        regressor = cls(clone(model).set_params(**kernels), instances=sides[0], tasks=sides[1])
+        regressor.fit(list(zip(*columns, strict=True)), values)
+        regressor._columns = names
+        return regressor
+
+    def id_columns(self, pairs: Any) -> tuple[Column, Column]:
+        """Return the ids of pairs, canonical for structures; `pairs` may be a table as in `from_table`.
+
+        Parameters
+        ----------
+        pairs : as in `predict`
+        """
+        return id_columns(self._as_ids(pairs), "pairs")
+
+    def _as_ids(self, pairs: Any) -> Any:
+        """Return pairs of ids, with canonical structures in place of the given ones."""
+        sides = [
+            side if isinstance(side, Structures) else None for side in (self.instances, self.tasks)
+        ]
+        return structure_columns(pairs, sides, getattr(self, "_columns", None))
 
     def fit(self, pairs: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model on all pairs with a value.
@@ -423,10 +535,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             counted in `n_dropped_`.
         y : array, list or series of shape (n,)
             Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`.
-        sample_weight : array, list or series of shape (n,), default=None
-            Weights of the rows, at least 0. A repeated pair gets the weighted mean of its values
-            and the sum of its weights. Without weights every pair has the same weight, however
-            often it is repeated.
+        sample_weight : array, list or series of shape (n,), or mapping, default=None
+            Weights of the rows, at least 0; or a mapping of ids to weights, with one for each
+            instance or for each task, such as ``{"ann": 2.0, "bob": 1.0}``. A repeated pair gets
+            the weighted mean of its values and the sum of its weights. Without weights every pair
+            has the same weight, however often it is repeated.
 
         Returns
         -------
@@ -515,11 +628,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _read(
         self, pairs: Any, y: Any, sample_weight: Any
-    ) -> tuple[LongPairs, tuple[Entities, Entities | None], tuple[Any, Labels, Any, Any]]:
+    ) -> tuple[LongPairs, tuple[_Side, _Side | None], tuple[Any, Labels, Any, Any]]:
         """Return the distinct pairs, the tables of both sides, and the training data of the wrapped model."""
         model = self._checked_model()
         reading.check_labels_given(y, type(self).__name__, ": give a value per pair")
-        first, second = id_columns(pairs, "pairs")
+        first, second = id_columns(self._as_ids(pairs), "pairs")
         unique = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         check_id_types(unique.instances, "The first column of pairs")
         check_id_types(unique.tasks, "The second column of pairs")
@@ -570,6 +683,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         check_choice(self.unknown, "unknown", ("error", "baseline"))
         tables = self.fitted_.tables
+        pairs = self._as_ids(pairs)
         if labels is None and self.unknown == "baseline":
             return _predict_or_mean(tables, pairs)
         return _predicted(tables, pairs, labels)
@@ -590,7 +704,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         tables = self.fitted_.tables
         fitted = tables.fitted
-        asked = PairsAsked.of(tables, pairs)
+        asked = PairsAsked.of(tables, self._as_ids(pairs))
         given = list(asked.given)
         at = list(asked.at)
         places = tables.places(asked.ids)
@@ -722,9 +836,7 @@ def _predict_or_mean(tables: PairTables, pairs: Any) -> Array:
     fitted = tables.fitted
     like = fitted.coefficients
     values = means_for_unknown(fitted.labels, tables.places(columns))
-    listed = [
-        reading.among(column, tables.listed_ids(axis)) >= 0 for axis, column in enumerate(columns)
-    ]
+    listed = [tables.lists(column, axis) for axis, column in enumerate(columns)]
     here = np.flatnonzero(listed[0] & listed[1])
     if here.size:
         known = [tuple(column[row] for column in columns) for row in here]

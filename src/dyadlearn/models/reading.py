@@ -43,9 +43,19 @@ from dyadlearn._codes import (
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
+from dyadlearn._tables import (
+    Ids,
+    Table,
+    in_order,
+    is_whole,
+    library_of,
+    looks_transposed,
+    read_table,
+)
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.folds import Fold
+from dyadlearn.kernels.descriptions import own_ids
+from dyadlearn.kernels.similarity import THRESHOLD, Similarity, threshold_of
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models.side import KernelSpec, check_rows, side_size
 from dyadlearn.models.spec import ModelSpec
@@ -355,25 +365,51 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
     Parameters
     ----------
     data : Training or Fitted
-    groups, task_groups : array-like, None or "identical"
-        "identical" puts rows with equal descriptions into one group.
+    groups, task_groups : array-like, None, "identical", "similar" or "similar:0.6"
+        "identical" puts rows with equal descriptions into one group, and "similar" rows whose
+        normalised kernel is at least a threshold.
     """
-    found = []
+    in_order_of_labels = []
     sides = (
         ("groups", groups, data.form.row_ids),
         ("task_groups", task_groups, data.form.column_ids),
     )
     for axis, (name, given, ids) in enumerate(sides):
-        if isinstance(given, str) and given == "identical":
-            codes = data.identical(axis)
+        if isinstance(given, str):
+            in_order_of_labels.append(_described_groups(data, axis, name, given))
         else:
-            codes = None
-        if isinstance(given, str) and codes is None:
-            raise ValueError(
-                f"{name} must be one label per row, or 'identical' for features, found {given!r}."
+            in_order_of_labels.append(in_order(given, ids, None, name, n_columns=1))
+    return in_order_of_labels
+
+
+def _described_groups(data: Any, axis: int, name: str, word: str) -> np.ndarray:
+    """Return groups of rows with equal or similar descriptions; raise if there is no such word or description."""
+    threshold = threshold_of(word, name)
+    codes: np.ndarray | None = None
+    if word == "identical":
+        codes = data.identical(axis)
+    elif threshold is not None:
+        similarity = data.similarity(axis)
+        codes = None if similarity is None else similarity.groups(threshold)
+    if codes is None:
+        raise ValueError(
+            f"{name} must be one label per row, or 'identical' or 'similar:{THRESHOLD}' for "
+            f"features, found {word!r}."
+        )
+    if threshold is not None and len(codes) > 1 and codes.max() == 0:
+        side = ("instances", "tasks")[axis]
+        raise ValueError(
+            Message(
+                "All {n} {side} are one group, connected by similarities of at least {threshold:g}: "
+                "<{name}> needs a larger threshold, such as similar:{larger:g}.",
+                n=len(codes),
+                side=side,
+                threshold=threshold,
+                name=name,
+                larger=(1 + threshold) / 2,
             )
-        found.append(in_order(given, ids, None, name, n_columns=1) if codes is None else codes)
-    return found
+        )
+    return codes
 
 
 def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
@@ -546,8 +582,10 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     Parameters
     ----------
     labels : Labels
-    sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-        Weights; for a list of labels also a sparse matrix with one weight per label.
+    sample_weight : array-like, series or frame of shape (m,), (q,) or (m, q), or None
+        Weights of instances, of tasks or of labels; for a list of labels also a sparse matrix with
+        one weight per label. Ids, else the length, tell instances from tasks; where m = q and there
+        are no ids, a vector is of the instances, and a row (1, q) of the tasks.
     form : Table
         Table with the ids of the labels.
     """
@@ -558,19 +596,7 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
             _at_places(sample_weight, labels, "sample_weight", "a weight"), "sample_weight"
         )
     else:
-        weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
-        values = nonnegative(to_numpy(weights), "sample_weight")
-        m, q = labels.shape
-        shape = tuple(map(int, values.shape))
-        if shape not in ((), (m,), (m, 1), (m, q)):
-            raise ValueError(
-                f"sample_weight must give a weight for each of {m} instances or {m} × {q} cells, "
-                f"found shape {shape}."
-            )
-        if values.ndim < 2 or values.size < m * q:
-            values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
-        else:
-            values = labels.of(values)
+        values = _weights_of_labels(labels, sample_weight, form)
     if (values == 1).all():
         return labels
     positive = values > 0
@@ -580,6 +606,58 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
         )
     labels = replace(labels, weights=as_array_of(values.copy(), labels.values))
     return labels if positive.all() else labels.hide(~positive)
+
+
+def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.ndarray:
+    """Return the weight of each label, in the shape of the labels; arguments as in `with_weights`."""
+    m, q = labels.shape
+    if q > 1 and _are_of_tasks(sample_weight, form, (m, q)):
+        is_row = _shape_of(sample_weight) == (1, q)
+        row_ids = None if is_row else form.column_ids
+        column_ids = form.column_ids if is_row else None
+        weights = in_order(sample_weight, row_ids, column_ids, "sample_weight")
+        values = nonnegative(to_numpy(weights), "sample_weight").reshape(-1)
+        if values.shape == (q,):
+            return np.asarray(labels.at(values, 1))
+    else:
+        weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
+        values = nonnegative(to_numpy(weights), "sample_weight")
+    shape = tuple(map(int, values.shape))
+    if shape not in ((), (m,), (m, 1), (m, q)):
+        raise ValueError(
+            f"sample_weight must give a weight for each of {m} instances, {q} tasks or {m} × {q} "
+            f"cells, found shape {shape}."
+        )
+    if values.ndim < 2 or values.size < m * q:
+        values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
+    else:
+        values = labels.of(values)
+    return np.asarray(values)
+
+
+def _shape_of(values: Any) -> tuple[int, ...]:
+    """Return the shape of an array, frame or series, or that of a list of numbers or of lists."""
+    shape = getattr(values, "shape", None)
+    return np.shape(values) if shape is None else tuple(shape)
+
+
+def _are_of_tasks(sample_weight: Any, form: Table, shape: tuple[int, int]) -> bool:
+    """Return whether weights are those of the tasks: by their ids, else by their shape."""
+    m, q = shape
+    found = _shape_of(sample_weight)
+    if found == (1, q):
+        return m > 1
+    if len(found) != 1:
+        return False
+    if library_of(sample_weight) is not None:
+        ids = own_ids(read_table(sample_weight, "sample_weight", describes=False).row_ids)
+        if ids is not None:
+            kinds = []
+            for known in (form.row_ids, form.column_ids):
+                kinds.append(known is not None and not ids.lacking(known.labels))
+            if any(kinds):
+                return not kinds[0]
+    return found == (q,) and m != q
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
@@ -694,6 +772,8 @@ class Training:
         Whether the table of each side is a kernel, with one column per row.
     feature_names : array of str or None
         Names of the features of the instances as scikit-learn knows them.
+    kernels : tuple of KernelSpec
+        Kernel of each side; linear if it is not given.
     """
 
     sides: tuple[Table, ...]
@@ -702,6 +782,7 @@ class Training:
     precision: str = "float64"
     are_kernels: tuple[bool, bool] = (False, False)
     feature_names: np.ndarray | None = None
+    kernels: tuple[KernelSpec, ...] = ()
 
     @property
     def has_tasks(self) -> bool:
@@ -721,6 +802,17 @@ class Training:
             return None
         codes_of = nearly_identical_rows if self.are_kernels[axis] else identical_rows
         return codes_of(self.sides[axis].values)
+
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of instances (axis 0) or tasks by their kernel; None if the side has no table."""
+        if axis >= len(self.sides):
+            return None
+        kernel: Any = "precomputed" if self.are_kernels[axis] else "linear"
+        params = None
+        if self.kernels:
+            kernel = self.kernels[axis].kernel
+            params = self.kernels[axis].params
+        return Similarity.of_table(self.sides[axis].values, kernel, params)
 
     def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Table:
         """Return the table of some instances (axis 0) or tasks; for a kernel, only the columns of `training`."""
@@ -769,7 +861,8 @@ def read_training(spec: ModelSpec, X: Any, y: Any, tasks: Any, sample_weight: An
     are_kernels = (spec.kernels[0].is_precomputed, spec.kernels[1].is_precomputed)
     precision = f"float{namespace(arrays[0]).finfo(dtype).bits}"
     weighted = with_weights(doubled, sample_weight, form)
-    return Training(tables, weighted, form, precision, are_kernels, feature_names)
+    more = (precision, are_kernels, feature_names, spec.kernels)
+    return Training(tables, weighted, form, *more)
 
 
 def _moved_together(
@@ -845,20 +938,19 @@ def _in_cheaper_form(
     pairing = spec.pairing_type(len(sides) > 1)
     weighted = weighted or labels.weights is not None
     m, q = labels.shape
-    if labels.grid is None:
-        if spec.takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
-            # Eigenvectors of both sides, rotated copies of them, and the pairs.
-            numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-            numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
-            remedy = "use fewer features of both sides, for example by Landmarks"
-            check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
-            return labels
-        labels = labels.dense()
+    takes_list = labels.grid is None and spec.takes_pairs
+    if takes_list and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+        # Eigenvectors of both sides, rotated copies of them, and the pairs.
+        numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
+        numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+        remedy = "use fewer features of both sides, for example by Landmarks"
+        check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
+        return labels
     complete = not weighted and labels.size == m * q
     steps = fit_numbers(pairing, (m, q), sides, complete=complete, weighted=weighted)
     purpose = max(steps, key=lambda name: steps[name])
     check_memory(8 * steps[purpose], labels.values, purpose)
-    return labels
+    return labels.dense()
 
 
 def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training, list[Any]]:

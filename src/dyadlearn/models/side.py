@@ -7,7 +7,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from dyadlearn._array import (
     Array,
@@ -28,13 +30,17 @@ from dyadlearn._means import framed, means_of, with_ones
 from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
-from dyadlearn.exceptions import KernelError, PrecisionWarning
+from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.learned import LearnedKernel
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.spectrum import Eigenvalues, Spectrum
 
 # Largest relative error of predictions without a warning.
 _NOTICEABLE = 1e-3
+# Difference of eigenvalues, relative to the largest one, that rounding may cause in another library.
+_SAME_VALUES = 1e-6
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,32 @@ class Side(Stored):
         "offset": "n_columns",
     }
 
+    def state(self) -> dict[str, Any]:
+        """Return the fields; a learned kernel leaves out what it can compute again.
+
+        These are the eigenvectors, and the places of the training rows in its table.
+        """
+        state = super().state()
+        kernel = self.spec.kernel
+        if not isinstance(kernel, LearnedKernel) or self.features is None:
+            return state
+        parts = kernel.training_parts(self.features)
+        state["features"] = self.features if parts is None else parts
+        state["spectrum"] = self.spectrum.eigenvalues
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
+        """Return the side of a state; eigenvectors that were left out are computed when they are needed."""
+        fields = dict(state)
+        spec = fields["spec"]
+        if isinstance(fields["features"], list):
+            fields["features"] = spec.kernel.training_table(fields["features"])
+        values = fields["spectrum"]
+        if isinstance(values, Eigenvalues):
+            fields["spectrum"] = values.spectrum(_Eigenvectors(spec, fields["features"], values))
+        return super().from_state(fields, where)
+
     def _fits(self) -> bool:
         n = self.spectrum.n_rows
         d = self.n_columns
@@ -163,6 +195,48 @@ class Side(Stored):
     def is_primal(self) -> bool:
         """Whether coefficients belong to features (primal) and not to training rows (dual)."""
         return self.spectrum.components is not None
+
+    def similarity(self) -> Similarity:
+        """Return the normalised kernel between the training rows, without a constant."""
+        rows = self._original_rows()
+        if rows is not None:
+            return Similarity.of_table(rows, self.spec.kernel, self.spec.params)
+        return Similarity.of(self.spectrum.n_rows, self._uncentred_rows)
+
+    def _original_rows(self) -> Array | None:
+        """Return the features of the training rows if they are stored; else None."""
+        if not self._needs_kernel:
+            features = self.spectrum.sparse_features
+            # A constant may be their last column.
+            return None if features is None else features[:, : self.n_columns]
+        if self.spec.is_linear and self.feature_means is not None:
+            return self.features + self.feature_means
+        return self.features
+
+    def _uncentred_rows(self, places: np.ndarray) -> Array:
+        """Return rows (b, n) of the decomposed kernel between training rows, not centred and without a constant."""
+        spectrum = self.spectrum
+        rows = (take_rows(spectrum.vectors, places) * spectrum.values) @ spectrum.vectors.T
+        if self.spec.constant == "feature":
+            return rows - spectrum.level
+        common = 0.0
+        means = self.kernel_means
+        if means is not None:
+            common = -namespace(means).mean(means)
+        elif self.feature_means is not None:
+            means = self._along_means(self.feature_means)
+            common = self.feature_means @ self.feature_means
+        return rows if means is None else rows + take_rows(means, places)[:, None] + means + common
+
+    def _along_means(self, means: Array) -> Array:
+        """Return the products (n,) of the centred features of the training rows with their means (d,)."""
+        directions = self.directions
+        if directions is None:
+            assert self.spectrum.components is not None  # features in the primal
+            directions = self.spectrum.components[: self.n_columns, :]
+        k = directions.shape[1]
+        scaled = self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5
+        return scaled @ (directions.T @ means)
 
     def new_rows(self, rows: Array) -> NewRows:
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
@@ -283,6 +357,45 @@ class Side(Stored):
         return namespace(coefficients).concat([coefficients[:-1, :], last])
 
 
+@dataclass(frozen=True, eq=False)
+class _Eigenvectors:
+    """Function that computes the eigenvectors of a kernel again, which a model file leaves out.
+
+    Attributes
+    ----------
+    spec : KernelSpec
+    features : array of shape (n, d)
+        Training rows.
+    values : Eigenvalues
+        The eigenvalues in the file.
+    """
+
+    spec: KernelSpec
+    features: Array
+    values: Eigenvalues
+
+    def __call__(self) -> Array:
+        """Return the eigenvectors (n, k); raise if their eigenvalues are not those of the file."""
+        return self._vectors
+
+    @cached_property
+    def _vectors(self) -> Array:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", KernelRepairWarning)  # it was given in `fit`
+            side = fit_side(Table(self.features, None), self.spec, "training")
+        again = side.spectrum
+        same = again.values.shape == self.values.values.shape and (
+            largest(namespace(again.values).abs(again.values - self.values.values))
+            <= _SAME_VALUES * max(self.values.size, again.size)
+        )
+        if not same:
+            raise KernelError(
+                "The eigenvalues of the kernel that is computed from the model file are not those in "
+                "the file: fit the model again."
+            )
+        return again.vectors
+
+
 def with_level(side: Side, level: float, name: str) -> Side:
     """Return a side with another constant feature; a side that is not in the dual needs a positive constant."""
     if level == side.spec.level:
@@ -375,9 +488,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
         spectrum, directions = _wide_spectrum(rows, spec, words)
     elif form in ("features", "sparse"):
         # Dense features are not stored; sparse features are, so they are copied.
-        given = rows.copy() if form == "sparse" else rows
+        copied_rows = rows.copy() if form == "sparse" else rows
         spectrum = Spectrum.from_features(
-            given, name=words, constant=spec.constant, level=spec.level
+            copied_rows, name=words, constant=spec.constant, level=spec.level
         )
     elif form == "kernel" and spec.is_linear and not is_sparse(rows):
         spectrum = _completed_spectrum(rows, spec, words)

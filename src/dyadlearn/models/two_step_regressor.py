@@ -22,6 +22,7 @@ from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.units import warn_of_unlabelled
+from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
@@ -193,7 +194,7 @@ class TwoStepRegressor(Predictor, stored=False):
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
             or both (D).
-        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
             Group of each instance, for B and D, and of each task, for C and D. A group is left out
             together.
         cells : array-like of shape (m, q), default=None
@@ -257,14 +258,14 @@ class TwoStepRegressor(Predictor, stored=False):
         from sklearn.linear_model import Ridge
 
         instance, task = (
-            Ridge() if each is None else each
-            for each in (self.instance_estimator, self.task_estimator)
+            Ridge() if estimator is None else estimator
+            for estimator in (self.instance_estimator, self.task_estimator)
         )
         return instance, task
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        steps = [get_tags(each) for each in self._estimators() if _has_tags(each)]
+        steps = [get_tags(estimator) for estimator in self._estimators() if _has_tags(estimator)]
         if len(steps) == 2:
             for name in ("pairwise", "sparse", "allow_nan", "positive_only"):
                 setattr(tags.input_tags, name, getattr(steps[0].input_tags, name))
@@ -409,6 +410,10 @@ class FittedSteps(Fitted):
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
         return self.data.identical(axis)
 
+    def similarity(self, axis: int) -> Similarity | None:
+        """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
+        return self.data.similarity(axis)
+
     def new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
         _refuse_foreign(**{("X", "tasks")[axis]: given})
@@ -531,9 +536,9 @@ class _Step:
             (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
         )
         for model, at, columns in self.parts:
-            given = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
+            chosen = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
             with _saying_which(self.name):
-                predictions[:, columns] = np.reshape(model.predict(given), (rows.shape[0], -1))
+                predictions[:, columns] = np.reshape(model.predict(chosen), (rows.shape[0], -1))
         return predictions
 
 

@@ -182,6 +182,12 @@ def mean_eigenvalues(model: Pairing) -> dict[str, float]:
 
 
 @singledispatch
+def knows_new_pairs(model: Pairing) -> bool:
+    """Return whether pairs of a new row and a new column share a function, or a mean, with other pairs."""
+    return True
+
+
+@singledispatch
 def absorbs_weights(model: Pairing) -> bool:
     """Return whether weights of c for all labels are the same as a regularisation divided by c."""
     return False

@@ -403,6 +403,13 @@ class Expansion:
                     columns = after[start - panel.start : there.stop - panel.start, :]
                     yield here, there, matmul(half, columns.T)
 
+    def by_training_rows(self) -> tuple[Expansion, NewRows]:
+        """Return the training instances as rows, and the expansion that predicts for them in `blocks`.
+
+        Training rows must have no functions of their own.
+        """
+        return replace(self, instances=None), _known(self.instances, self.values)
+
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)

@@ -12,9 +12,9 @@ route        for                                                  cost of the in
 ===========  ===================================================  ================================================
 
 Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`,
-and a warning follows where that is noticeable (`Inverse.rounding`). Normal equations of features
-keep their digits for any regularisation, and need no warning: where the labels that remain do not
-determine the features, they raise `LeverageError`.
+that of normal equations of features by the precision times the condition number of their
+correlations. A warning follows where that is noticeable (`Inverse.rounding`). Where the labels that
+remain do not determine the features, normal equations raise `LeverageError`.
 
 A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C
 and D) has none, and neither have independent tasks, whose columns are solved separately.
@@ -38,7 +38,7 @@ from dyadlearn.leverage import leverage_error
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.incomplete import rows_leave_kernels
 from dyadlearn.settings import Setting
-from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.directions import STIFF, suit_directions
 from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, Inverse
@@ -102,13 +102,32 @@ def routes(
         return []
     operators = operators_of(model)
     n = labels.size
-    if suit_directions(operators, n, labels.largest_weight):
-        return []  # an inverse would lose digits, which refits by directions keep
+    if _loses_digits(operators, labels):
+        return []  # refits by directions keep them
     solving = _leaving_work(n, setting, units)
     offered = [_by_features(operators, labels, solving)]
     offered.append(_by_cells(operators, labels, setting, units, solving, n_alphas))
     offered.append(_by_missing(operators, labels, setting, units, solving))
     return [route for route in offered if route is not None]
+
+
+def _loses_digits(operators: GridOperators, labels: Labels) -> bool:
+    """Return whether an inverse over the observed labels would lose digits that a fit by directions keeps.
+
+    The kernel between few observed pairs has smaller eigenvalues than that of the grid: their sum
+    is that of its diagonal.
+    """
+    if not suit_directions(operators, labels.size, labels.largest_weight):
+        return False
+    if operators.shares is None:
+        return True
+    product, per_task, per_instance = operators.shares
+    row, column = (
+        largest(take_rows(side.diagonal(side.values), np.unique(place)))
+        for side, place in zip(operators.grid_spectra, labels.places, strict=True)
+    )
+    diagonal = product * row * column + per_task * row + per_instance * column
+    return labels.size * diagonal * labels.largest_weight > STIFF * operators.ridge
 
 
 def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> float:

@@ -42,6 +42,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import settle
 from dyadlearn._threads import for_each
+from dyadlearn.pairing.base import knows_new_pairs
 from dyadlearn.pairing.constant import (
     ConstantColumns,
     MeanOfOthers,
@@ -121,7 +122,7 @@ def _with_common_floors(
     task_groups = gather_groups(task_members, model.task_spectrum.n_rows)
     p, m, q = stack.shape
     n = len(alphas)
-    if not (_is_shared(model) or model.free_mean):
+    if not knows_new_pairs(model):
         return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
         turned = xp.permute_dims(stack, (0, 2, 1))
@@ -147,11 +148,6 @@ def _with_common_floors(
         n_operations=4.0 * m * m * q * len(task_groups) * n * p,
     )
     return xp.permute_dims(held_out, (1, 2, 3, 0))
-
-
-def _is_shared(model: PairKernel) -> bool:
-    """Return whether there is a direction in which pairs share a function."""
-    return model.terms.product > 0 and 0 not in model.ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +351,7 @@ class _WithoutTasks:
             here = slice(start, min(start + self._width, n_columns))
             values = others.values[here]
             ending = 0.0 * others.cross[here, :]
-            if _is_shared(self.model):
+            if self.model.shares_product:
                 divisor = values[:, None] + per_task / product
                 ending = others.cross[here, :] / xp.where(divisor > 0, divisor, 1.0)
             share = None if shares is None else shares[here]

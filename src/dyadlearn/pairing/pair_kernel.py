@@ -69,6 +69,7 @@ from dyadlearn.pairing.base import (
     Coupled,
     Pairing,
     absorbs_weights,
+    knows_new_pairs,
     mean_eigenvalues,
     side_ridges,
     side_scales,
@@ -397,6 +398,11 @@ class PairKernel(Coupled):
             return 1.0 / (values + self.alpha)
         return ratio(1.0, values)
 
+    @property
+    def shares_product(self) -> bool:
+        """Whether there is a direction in which all pairs share a function."""
+        return self.terms.product > 0 and 0 not in self.ranks
+
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
@@ -543,6 +549,11 @@ def _mean_eigenvalues(model: PairKernel) -> dict[str, float]:
 @absorbs_weights.register(PairKernel)
 def _absorbs_weights(model: PairKernel) -> bool:
     return True
+
+
+@knows_new_pairs.register(PairKernel)
+def _knows_new_pairs(model: PairKernel) -> bool:
+    return model.free_mean or model.shares_product
 
 
 @side_scales.register(PairKernel)

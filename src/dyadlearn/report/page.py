@@ -16,16 +16,21 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from dyadlearn import __version__
 from dyadlearn._checks import check_whole
 from dyadlearn._files.atomic import check_place, replacing
 from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
+from dyadlearn.diagnostics.fitted import ids_at
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
 from dyadlearn.report.figures import CHOSEN_HERE, figure, marked_up, table
 from dyadlearn.selection.evaluate import Interval, SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
+from dyadlearn.views.by_task import LEAST_LABELS
+from dyadlearn.views.cautions import Caution
 from dyadlearn.views.spectrum import called
 from dyadlearn.views.summary import Summary, SummaryOptions, summary_of
 from dyadlearn.views.weights import percent
@@ -169,7 +174,58 @@ def _comparison(summary: Summary) -> str:
     return " ".join(sentences)
 
 
-# Lists of pairs ---------------------------------------------------------------------------------------
+# Lists of pairs and tasks -----------------------------------------------------------------------------
+
+
+def by_task(summary: Summary) -> str:
+    """Return the correlation of labels and held-out predictions within each task."""
+    found = summary.by_task
+    if found is None:
+        return ""
+    order = found.order
+    ids = ids_at(summary.task_ids, order)
+    rows = zip(ids, found.counts[order].tolist(), found.values[order].tolist(), strict=True)
+    heads = {"labels": 9, "correlation": 3}
+    words = _words(summary)
+    within = "all_together" if 1 in found.setting.new else "within_folds"
+    listing = _listing(
+        "task-table", f"By {words['second']}", summary, heads, rows, ids=[words["second"]]
+    )
+    values = found.values[order]
+    n_others = len(found.values) - len(values)
+    others = ""
+    if n_others:
+        others = fill("other_tasks", count=f"{n_others:,}", tasks=escape(words["tasks"]))
+    return fill(
+        "by_task",
+        task=escape(words["second"]),
+        tasks=escape(words["tasks"]),
+        setting=escape(summary.apart.in_words(found.setting)),
+        method=escape(found.method),
+        median=number(float(np.median(values)), 3),
+        positive=f"{int(np.count_nonzero(values > 0)):,}",
+        count=f"{len(values):,}",
+        others=others,
+        within=fill(within, task=escape(words["second"]), least=str(LEAST_LABELS)),
+        listing=listing,
+    )
+
+
+def by_similarity(summary: Summary) -> str:
+    """Return the scores by the similarity of what was held out to what remained in training."""
+    if not summary.by_similarity:
+        return ""
+    words = dict(zip(("instance", "task"), summary.names.both, strict=True))
+    tables = []
+    for found in summary.by_similarity:
+        title = escape(summary.apart.in_words(found.setting))
+        rows = []
+        for side, band, *figures_of_band in zip(*found.columns.values(), strict=True):
+            cells = [escape(number(figure_of_band)) for figure_of_band in figures_of_band]
+            rows.append(("", f"{escape(words[side])}, {escape(band)}", cells))
+        heads = ["held out", "labels", _breaking(found.scoring)]
+        tables.append(f"<h3>{title}</h3>{table(heads, rows, 'plain scores')}")
+    return fill("by_similarity", tables="".join(tables))
 
 
 def contradicting(summary: Summary) -> str:
@@ -218,9 +274,14 @@ def likeliest(summary: Summary) -> str:
 
 
 def _listing(
-    name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]
+    name: str,
+    title: str,
+    summary: Summary,
+    heads: dict[str, int],
+    rows: Iterable[Sequence[Any]],
+    ids: Sequence[str] | None = None,
 ) -> str:
-    """Return pairs with numbers as a table to sort and to search, sorted by its last column.
+    """Return pairs or tasks with numbers as a table to sort and to search, sorted by its last column.
 
     Parameters
     ----------
@@ -231,17 +292,21 @@ def _listing(
     summary : Summary
     heads : dict of str to int
         Headings of the numbers, and their numbers of digits.
-    rows : iterable of (instance, task, number, …)
+    rows : iterable of (instance, task, number, …) or (task, number, …)
+    ids : sequence of str, default=None
+        Headings of the ids; None means those of both sides.
     """
-    kinds = ["data-kind='text'"] * 2 + ["data-kind='number'"] * len(heads)
+    ids = list(summary.apart) if ids is None else ids
+    kinds = ["data-kind='text'"] * len(ids) + ["data-kind='number'"] * len(heads)
     kinds[-1] += " aria-sort='descending'"
     head = "".join(
         f"<th scope='col' {kind}><button type='button'>{escape(word)}</button></th>"
-        for word, kind in zip([*summary.apart, *heads], kinds, strict=True)
+        for word, kind in zip([*ids, *heads], kinds, strict=True)
     )
     lines = []
-    for instance, task, *values in rows:
-        cells = [f"<td>{identity(label, summary.id_names)}</td>" for label in (instance, task)]
+    for row in rows:
+        labels, values = row[: len(ids)], row[len(ids) :]
+        cells = [f"<td>{identity(label, summary.id_names)}</td>" for label in labels]
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -382,6 +447,7 @@ def write_report(
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
+    nested: bool = True,
     n_permutations: int = 0,
     n: int = 200,
     notes: Iterable[str] = (),
@@ -397,10 +463,12 @@ def write_report(
     - the weights of learned kernels;
     - the score in each setting, with an interval, baselines and, with `n_permutations`, the score of permuted labels;
     - the score at every regularisation;
+    - the score by the similarity of what was held out to what remained in training;
     - ROC and precision–recall curves, or predictions against labels;
+    - the correlation of labels and held-out predictions within each task, for labels of more than two values;
     - the labels that contradict their held-out predictions most;
     - the likeliest pairs that are not observed, and the training labels behind the first of these predictions;
-    - warnings.
+    - warnings, the important first; those that repeat each other are shown once, with their number.
 
     Parameters
     ----------
@@ -416,7 +484,8 @@ def write_report(
         labels are missing, settings without a closed form are refitted for every fold; they are
         left out if that takes more than about half a minute, except the setting of the search
         (without a search B, for a network A). A model with learned kernels is shown in its setting
-        only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
+        only, unless `nested` is False; its kernels are learned again in each fold, as in
+        `dyadlearn.evaluate`.
     scoring : str or callable, default=None
         A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out
         predictions, both of shape (m, q); greater is better. None means the score of the search or,
@@ -425,11 +494,14 @@ def write_report(
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, the default
         grid of `dyadlearn.selection.default_alphas`.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and tasks that are left out together. None means the groups of the fit
         for the scores of a search, and no groups for its landscapes in other settings than its own.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds, as in `dyadlearn.evaluate`.
+    nested : bool, default=True
+        Whether learned kernels are learned again in each fold. With False, the scores of all
+        settings are shown, which takes little time; they are optimistic.
     n_permutations : int, default=0
         Number of permutations of the labels to score beside the model, as in `dyadlearn.evaluate`.
     n : int, default=200
@@ -475,6 +547,7 @@ def write_report(
         groups=groups,
         task_groups=task_groups,
         cv=cv,
+        nested=nested,
         n_permutations=n_permutations,
         n=n,
         notes=notes,
@@ -502,6 +575,8 @@ def render(summary: Summary) -> str:
         ("settings", "Settings", settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
+        ("by-task", f"By {summary.apart.task}", by_task(summary)),
+        ("similarity", "Similarity to training", by_similarity(summary)),
         ("cells", "Contradicting labels", contradicting(summary)),
         ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
@@ -510,8 +585,9 @@ def render(summary: Summary) -> str:
     body = ""
     for name, title, text in sections:
         if text:
-            contents += f'<li><a href="#{name}">{title}</a></li>'
-            body += f'<section id="{name}"><h2>{title}</h2>{text}</section>'
+            heading = escape(title)
+            contents += f'<li><a href="#{name}">{heading}</a></li>'
+            body += f'<section id="{name}"><h2>{heading}</h2>{text}</section>'
     return Template(template).substitute(
         policy=escape(policy),
         version=escape(__version__),
@@ -520,7 +596,7 @@ def render(summary: Summary) -> str:
         facts=_facts(summary.facts),
         tiles=_tiles(summary),
         contents=contents,
-        warnings=_warnings(summary.warnings),
+        warnings=_warnings(summary.cautions),
         body=body,
         date=date.today().isoformat(),
         script=script,
@@ -565,12 +641,25 @@ def _beside(result: SettingScore, summary: Summary) -> str:
     )
 
 
-def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
+def _warnings(cautions: Sequence[Caution]) -> str:
+    """Return the warnings; further forms of a warning can be opened."""
+    if not cautions:
         return '<aside class="warnings none"><p>There are no warnings.</p></aside>'
-    items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
-    word = "Warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    items = "".join(_warning(caution) for caution in cautions)
+    word = "Warning" if len(cautions) == 1 else f"{len(cautions)} warnings"
     return f'<aside class="warnings" aria-label="Warnings"><h2>{word}</h2><ul>{items}</ul></aside>'
+
+
+def _warning(caution: Caution) -> str:
+    """Return a warning with its number as an item."""
+    text = escape(caution.texts[0])
+    if caution.count > 1:
+        text += f" <span class='times'>({caution.count} times)</span>"
+    others = "".join(f"<li>{escape(other)}</li>" for other in caution.texts[1:])
+    if others:
+        n_others = len(caution.texts) - 1
+        text += f"<details class='more'><summary>{n_others} more like it</summary><ul>{others}</ul></details>"
+    return f"<li>{text}</li>"
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ from importlib import import_module
 
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
-from dyadlearn.selection.audit import Audit, audit
+from dyadlearn.holdout.time import TimeSplit
+from dyadlearn.selection.audit import Audit, CellAudit, audit
 from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import (
     Interval,
@@ -15,6 +16,7 @@ from dyadlearn.selection.evaluate import (
 )
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
+from dyadlearn.selection.nearness import Nearness
 from dyadlearn.selection.nested import NestedScore, nested_score
 from dyadlearn.selection.search import (
     IndependentTaskRidgeCV,
@@ -26,15 +28,18 @@ from dyadlearn.selection.search import (
 __all__ = [
     "Audit",
     "Better",
+    "CellAudit",
     "IndependentTaskRidgeCV",
     "Interval",
     "KroneckerRidgeCV",
     "LearnedKernelRidge",
+    "Nearness",
     "NestedScore",
     "PairKernelRidgeCV",
     "Scores",
     "SettingKFold",
     "SettingScore",
+    "TimeSplit",
     "TwoStepRidgeCV",
     "audit",
     "better_of",

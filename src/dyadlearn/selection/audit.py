@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,15 +14,19 @@ from dyadlearn._codes import (
     ends_in_order,
     factorize,
     id_columns,
-    identical_rows,
     pair_numbers,
 )
-from dyadlearn._tables import read_table
+from dyadlearn._columns import read_columns
+from dyadlearn._tables import read_table, shown
 from dyadlearn.holdout.splitters import check_writing
-from dyadlearn.models.reading import positions
+from dyadlearn.holdout.time import read_times, time_in_words
+from dyadlearn.kernels.gram import Kernel
+from dyadlearn.labels import read_numbers
+from dyadlearn.metrics.scorers import scorer, usual_scoring
+from dyadlearn.selection.nearness import Nearness, in_words, nearness, stacked_bands
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.sides import SideNames, plural
 
-_NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
 _NEW_NODES = {"A": "only the edge", "B": "first node", "C": "second node", "D": "both nodes"}
 
 
@@ -46,9 +51,13 @@ class Audit:
         Whether each test pair has a new instance or task that is claimed to be known.
     network : bool
         Whether the pairs are edges of an undirected network.
-    n_identical : (int, int)
-        Number of new instances, and of new tasks, in test whose description equals that of one in
-        training.
+    nearness : (Nearness or None, Nearness or None)
+        Similarity of the instances, and of the tasks, of the test pairs to those of training; None
+        without descriptions.
+    n_older : int
+        Number of test pairs that are older than the newest training pair; 0 without times.
+    newest : object
+        Time of the newest training pair; None without times.
 
     Examples
     --------
@@ -56,11 +65,11 @@ class Audit:
     >>> print(audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], setting="A"))
     Setting A does not hold for 2 of 3 test pairs (2 A, 1 B): 1 also in training (leak), 1 with a new instance or
     task (harder).
-      setting  new                test pairs
-      A        only the pair               2
-      B        instance                    1
-      C        task                        0
-      D        instance and task           0
+      setting  new                    test pairs
+      A        only the pair                   2
+      B        instance                        1
+      C        task                            0
+      D        instance and task               0
       3 training pairs, 1 test pair among them
     """
 
@@ -72,7 +81,49 @@ class Audit:
     is_leak: np.ndarray
     is_harder: np.ndarray
     network: bool = False
-    n_identical: tuple[int, int] = (0, 0)
+    nearness: tuple[Nearness | None, Nearness | None] = (None, None)
+    n_older: int = 0
+    newest: Any = None
+
+    @property
+    def n_identical(self) -> tuple[int, int]:
+        """Number of new instances, and of new tasks, whose description equals that of one in training."""
+        first, second = (0 if side is None else len(side.copies) for side in self.nearness)
+        return first, second
+
+    @property
+    def sides(self) -> list[tuple[str, Nearness]]:
+        """The name of each side with descriptions, and its similarities."""
+        words = ("node", "") if self.network else ("instance", "task")
+        pairs = zip(words, self.nearness, strict=True)
+        return [(word, side) for word, side in pairs if side is not None]
+
+    def bands(
+        self, y: Any = None, predicted: Any = None, scoring: Any = None
+    ) -> dict[str, list[Any]]:
+        """Return a histogram of the similarity of test entities to training, and the score by similarity.
+
+        Parameters
+        ----------
+        y, predicted : array-like of shape (n_test,), default=None
+            Labels and predictions of the test pairs, for a column of scores.
+        scoring : str or callable, default=None
+            Score of all pairs of a band together; by default as in `dyadlearn.evaluate`.
+
+        Returns
+        -------
+        dict of str to list
+            Columns: ``side``, ``similarity`` (the band of the largest similarity to training),
+            ``entities``, ``pairs`` and, with predictions, one with the name of the score.
+        """
+        if predicted is None:
+            return stacked_bands(self.sides)
+        truth = read_numbers(y, "y", self.n_test)
+        values = read_numbers(predicted, "predicted", self.n_test)
+        scoring = usual_scoring(truth) if scoring is None else scoring
+        name = scorer(scoring).name
+        scores = [side.scores(truth, values, scoring) for _, side in self.sides]
+        return stacked_bands(self.sides, **{name: scores})
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -139,11 +190,13 @@ class Audit:
                 if self.network:
                     reason = "a new node" if self.claimed == "A" else "two new nodes"
                 findings.append(f"{self.n_harder} with {reason} (harder)")
-        for count, noun in zip(
-            self.n_identical, ("node", "") if self.network else ("instance", "task"), strict=True
-        ):
-            findings += (
-                [f"{_number(count, f'new {noun}')} identical to one in training"] if count else []
+        for noun, side in self.sides:
+            if side.copies:
+                copies = _number(len(side.copies), f"new {noun}")
+                findings.append(f"{copies} identical to one in training")
+        if self.n_older:
+            findings.append(
+                f"{self.n_older} older than the newest training pair ({time_in_words(self.newest)})"
             )
         return verdict + (": " if findings else "") + ", ".join(findings) + "."
 
@@ -165,16 +218,107 @@ class Audit:
         return f"Audit(setting={self.setting!r}{claim}, {tally}, n_repeated={self.n_repeated}, n_leaks={self.n_leaks})"
 
     def __str__(self) -> str:
-        lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
-        new = _NEW_NODES if self.network else _NEW
-        lines += [
-            f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()
-        ]
+        return self.described(SideNames())
+
+    def described(self, names: SideNames) -> str:
+        """Return the message, the number of test pairs of each setting, and sentences about similarity.
+
+        Parameters
+        ----------
+        names : SideNames
+            Names of an instance and of a task.
+        """
+        lines = [self.message, f"  {'setting':<9}{'new':<21}{'test pairs':>12}"]
+        new = {"A": "only the pair", "B": names.instance, "C": names.task}
+        new["D"] = f"{names.instance} and {names.task}"
+        if self.network:
+            new = _NEW_NODES
+        for letter, count in self.counts.items():
+            lines.append(f"  {letter:<9}{new[letter]:<21}{count:>12}")
         lines.append(
             f"  {_number(self.n_train, 'training pair')}, {_number(self.n_repeated, 'test pair')} "
             f"among them"
         )
+        words = {"instance": names.instance, "task": names.task}
+        for side, found in self.sides:
+            word = words.get(side, side)
+            lines += [f"  {sentence}" for sentence in in_words(found, (word, plural(word)))]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class CellAudit:
+    """New sides and leaks of a split of cells; the result of `audit` for columns of a table.
+
+    Attributes
+    ----------
+    n_train : int
+        Number of training rows.
+    claimed : tuple of str
+        Sides that the split is claimed to test as new.
+    settings : array of str of shape (n_test,)
+        New sides of each test row, such as ``"mother + trial"``, or ``"cell"``.
+    is_leak, is_harder : arrays of bool of shape (n_test,)
+        Whether a side that is claimed to be new is in training, or, if none is claimed, the cell;
+        and whether a side that is claimed to be known is not in training.
+    """
+
+    n_train: int
+    claimed: tuple[str, ...]
+    settings: np.ndarray
+    is_leak: np.ndarray
+    is_harder: np.ndarray
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of test rows of each setting that occurs."""
+        names, counts = np.unique(self.settings, return_counts=True)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def message(self) -> str:
+        """Result of the audit in one sentence."""
+        claimed = " + ".join(self.claimed) or "cell"
+        tally = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        n_wrong = int((self.is_leak | self.is_harder).sum())
+        if not n_wrong:
+            return f"A new {claimed} holds for {_number(len(self.settings), 'test row')}."
+        return (
+            f"A new {claimed} does not hold for {n_wrong} of "
+            f"{_number(len(self.settings), 'test row')} ({tally}): {int(self.is_leak.sum())} with "
+            f"something new in training (leak), {int(self.is_harder.sum())} with something known "
+            f"not in training (harder)."
+        )
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _audit_cells(train: Any, test: Any, claimed: tuple[str, ...]) -> CellAudit:
+    """Return the audit of tables with a column for each side."""
+    known = read_columns(train)
+    asked = read_columns(test, list(known))
+    absent = [name for name in claimed if name not in known]
+    if absent:
+        raise ValueError(f"train has no column {shown(absent)}, which setting names.")
+    codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name, column in known.items():
+        check_writing([column], [asked[name]], f"The columns {name!r} of train and test")
+        first, second = factorize([column, asked[name]], f"The column {name!r}")
+        codes[name] = (first, second)
+    is_new = {name: ~np.isin(second, first) for name, (first, second) in codes.items()}
+    n_test = len(next(iter(is_new.values())))
+    settings = []
+    for row in range(n_test):
+        settings.append(" + ".join(name for name in is_new if is_new[name][row]) or "cell")
+    cells = [np.stack(each, axis=1) for each in zip(*codes.values(), strict=True)]
+    trained = set(map(tuple, cells[0].tolist()))
+    is_leak = np.array([tuple(cell) in trained for cell in cells[1].tolist()])
+    if claimed:
+        is_leak = np.logical_or.reduce([~is_new[name] for name in claimed])
+    others = [is_new[name] for name in is_new if name not in claimed]
+    is_harder = np.logical_or.reduce([np.zeros(n_test, dtype=bool), *others])
+    return CellAudit(len(cells[0]), claimed, np.array(settings), is_leak, is_harder)
 
 
 def _number(count: int, noun: str) -> str:
@@ -184,12 +328,15 @@ def _number(count: int, noun: str) -> str:
 def audit(
     train: Any,
     test: Any,
-    setting: str | Setting | None = None,
+    setting: str | Setting | Sequence[str] | None = None,
     *,
     network: bool = False,
     instances: Any = None,
     tasks: Any = None,
-) -> Audit:
+    kernel: Kernel = "linear",
+    task_kernel: Kernel = "linear",
+    time: Any = None,
+) -> Audit | CellAudit:
     """Return the actual setting of a split of pairs, and the leaks from training into test.
 
     Parameters
@@ -197,8 +344,10 @@ def audit(
     train, test : array-like or frame of shape (n, 2), or array of booleans of shape (m, q)
         Tables of pairs, with an instance id and a task id in each row; or boolean masks of the
         cells of one grid.
-    setting : str, Setting or None, default=None
-        The setting that the split is claimed to be.
+    setting : str, Setting, sequence of str or None, default=None
+        The setting that the split is claimed to be. For tables of cells, with a column for each of
+        any number of sides, a list of the columns of the new sides; then the result is a
+        `CellAudit`.
     network : bool, default=False
         Whether the pairs are edges of an undirected network, whose nodes are both the instances and
         the tasks. Then (b,
@@ -206,9 +355,17 @@ def audit(
            both mean one new
         node.
     instances, tasks : array, sparse matrix or frame with one row per instance or task, default=None
-        Features, or kernels, in which to search for new rows that are identical to one in training.
-        The ids of a frame are those of the pairs; the rows of an array are numbered from 0. For a
-        network, `instances` are the nodes.
+        Features, or kernels, by which new rows are compared with those of training: which are
+        identical to one, and how similar each is to the nearest. The ids of a frame are those of
+        the pairs; the rows of an array are numbered from 0. For a network, `instances` are the
+        nodes.
+    kernel, task_kernel : str or callable, default="linear"
+        Kernel whose normalised values are the similarities, such as "tanimoto"; "precomputed" if
+        the table is a kernel. Those of the linear kernel are cosines.
+    time : (array-like, array-like), default=None
+        Times of the training pairs and of the test pairs: numbers, dates or ISO text. Test pairs
+        that are older than the newest training pair are counted, as such a split does not show how
+        well the future is predicted.
 
     Returns
     -------
@@ -222,6 +379,7 @@ def audit(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from dyadlearn import audit
     >>> train = [("ann", "tea"), ("ann", "cake"), ("bob", "tea")]
     >>> audit(train, [("bob", "cake")]).setting
@@ -231,10 +389,19 @@ def audit(
     ({'A': 0, 'B': 0, 'C': 1, 'D': 1}, 1)
     >>> print(report.message)
     Setting D does not hold for 1 of 2 test pairs (1 C, 1 D): 1 with the instance (1) or the task (0) in training ...
+    >>> people = pd.DataFrame({"x": [1.0, 0, 1], "y": [0.0, 1, 0.1]}, index=["ann", "bob", "eve"])
+    >>> near = audit(train, [("eve", "tea"), ("eve", "cake")], instances=people)
+    >>> near.nearness[0].nearest, near.nearness[0].similarity.round(3)
+    (('ann',), array([0.995]))
+    >>> near.bands()
+    {'side': ['instance'], 'similarity': ['0.9–1'], 'entities': [1], 'pairs': [2]}
     >>> audit([("ann", "bob"), ("bob", "eve")], [("eve", "bob")], setting="A", network=True).message
     'Setting A does not hold for 1 of 1 test pair (1 A): 1 also in training (leak).'
     """
-    claimed = None if setting is None else as_setting(setting)
+    if isinstance(setting, list | tuple):
+        return _audit_cells(train, test, tuple(setting))
+    claimed = None if setting is None else as_setting(setting)  # type: ignore[arg-type]
+    newest, n_older = (None, 0) if time is None else _older(*time)
     (first, second), (test_first, test_second) = _read(train, test)
     pairs = ((first, test_first), (second, test_second))
     if network:
@@ -282,20 +449,36 @@ def audit(
         is_leak=is_leak,
         is_harder=is_harder,
         network=network,
-        n_identical=(_n_identical(instances, *pairs[0]), _n_identical(tasks, *pairs[1])),
+        nearness=(
+            _nearness(instances, kernel, *pairs[0]),
+            _nearness(tasks, task_kernel, *pairs[1]),
+        ),
+        n_older=n_older,
+        newest=newest,
     )
 
 
-def _n_identical(described: Any, train: Column, test: Column) -> int:
-    """Return the number of rows that are in test only and equal a row in training; 0 without descriptions."""
+def _nearness(described: Any, kernel: Kernel, train: Column, test: Column) -> Nearness | None:
+    """Return the similarities of test entities to those of training; None without descriptions."""
     if described is None:
-        return 0
+        return None
     table = read_table(described, "instances or tasks")
-    codes = identical_rows(table.values)
-    at, test_at = (
-        positions(ids, table.row_ids, len(codes), "instances or tasks") for ids in (train, test)
-    )
-    return int(np.isin(codes[np.setdiff1d(test_at, at)], codes[at]).sum())
+    values = table.values
+    if not hasattr(values, "shape"):
+        table = replace(table, values=np.asarray(values))
+    is_kernel = isinstance(kernel, str) and kernel == "precomputed"
+    if is_kernel and table.row_ids is not None and table.column_ids is not None:
+        table = table.columns_as(table.row_ids, "the columns of the kernel", "its rows")
+    return nearness(table, train, test, kernel)
+
+
+def _older(train: Any, test: Any) -> tuple[Any, int]:
+    """Return the time of the newest training pair, and the number of test pairs before it."""
+    times, test_times = read_times(train, "time"), read_times(test, "time")
+    if times.dtype != test_times.dtype:
+        raise TypeError("time must be numbers or dates in training and in test, found both.")
+    newest = times.max()
+    return newest, int(np.count_nonzero(test_times < newest))
 
 
 def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:

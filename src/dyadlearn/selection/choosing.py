@@ -99,7 +99,7 @@ def better_of(
         mean diagonal of each kernel as `constants`, so that the main effects have a weight.
     X, y, tasks, sample_weight
         Arguments of their `fit`; for `PairRegressor`, `X` are the pairs.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks that are left out together.
 
     Returns
@@ -123,28 +123,36 @@ def better_of(
         raise ValueError("searches is empty: give at least one search, by name.")
     candidates = [_Candidate(name, search) for name, search in searches.items()]
     first = candidates[0].search
-    for each in candidates[1:]:
-        _check_same(first, each.search)
+    for candidate in candidates[1:]:
+        _check_same(first, candidate.search)
     with keeping_best(first.progress) as interrupts:
-        for each in candidates:
-            each.pose(X, y, tasks, sample_weight, groups, task_groups)
+        for candidate in candidates:
+            candidate.pose(X, y, tasks, sample_weight, groups, task_groups)
         tried = _affordable(candidates)
         _run_all(tried, interrupts, first.progress)
-        ran = [each for each in tried if each.score is not None]
+        ran = [candidate for candidate in tried if candidate.score is not None]
         if not ran:
-            raise next(each.refusal for each in tried if each.refusal is not None)
-        best = max(ran, key=lambda each: -np.inf if each.score is None else each.score)
+            raise next(candidate.refusal for candidate in tried if candidate.refusal is not None)
+        best = max(
+            ran, key=lambda candidate: -np.inf if candidate.score is None else candidate.score
+        )
         best.repeat_warnings()
         reason = _reason(best, candidates, tried)
         model = best.finished(X, y, sample_weight)
     if interrupts.heard is not None:
-        stopped = [each.stopped for each in tried if each.stopped] + [
-            _ends(each) for each in tried if each not in ran
+        stopped = [candidate.stopped for candidate in tried if candidate.stopped] + [
+            _ends(candidate) for candidate in tried if candidate not in ran
         ]
         warnings.warn(" ".join(stopped), SearchStoppedWarning, stacklevel=2)
-    scores = {each.name: float(each.score) for each in ran if each.score is not None}
+    scores = {
+        candidate.name: float(candidate.score) for candidate in ran if candidate.score is not None
+    }
     return Better(
-        model, best.name, scores, {each.name: each.expected.words for each in candidates}, reason
+        model,
+        best.name,
+        scores,
+        {candidate.name: candidate.expected.words for candidate in candidates},
+        reason,
     )
 
 
@@ -181,11 +189,11 @@ class _Candidate:
     ) -> None:
         """Read the data, decompose the sides, and plan the search."""
         search = self.search
-        given = (X, y, tasks, sample_weight)
+        arguments = (X, y, tasks, sample_weight)
         if self.owner is not None:
-            given = self.owner.given_to_model(X, y, sample_weight)
+            arguments = self.owner.given_to_model(X, y, sample_weight)
         spec = search.search_spec()
-        data = read_training(spec.model, *given)
+        data = read_training(spec.model, *arguments)
         if (
             isinstance(search, KroneckerRidgeCV)
             and search.constants is None
@@ -218,9 +226,9 @@ class _Candidate:
 
     def repeat_warnings(self) -> None:
         """Warn of what was recorded, each once."""
-        distinct = {(each.category, str(each.message)): each for each in self._warnings}
-        for each in distinct.values():
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        distinct = {(record.category, str(record.message)): record for record in self._warnings}
+        for record in distinct.values():
+            warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
 
     def finished(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Return the fitted estimator."""
@@ -249,14 +257,14 @@ class _Recording:
 
 def _check_same(first: Search, other: Search) -> None:
     """Raise if the scores of two searches are not comparable."""
-    settings = [as_setting(each.setting).value for each in (first, other)]
+    settings = [as_setting(candidate.setting).value for candidate in (first, other)]
     if settings[0] != settings[1]:
         raise ValueError(
             f"The searches have the settings {settings[0]} and {settings[1]}: give them the same "
             f"one."
         )
     if scorer(first.scoring) != scorer(other.scoring):
-        names = [scorer(each.scoring).name for each in (first, other)]
+        names = [scorer(candidate.scoring).name for candidate in (first, other)]
         raise ValueError(
             f"The searches have the scores {names[0]} and {names[1]}: give them the same scoring."
         )
@@ -264,23 +272,23 @@ def _check_same(first: Search, other: Search) -> None:
 
 def _affordable(candidates: list[_Candidate]) -> list[_Candidate]:
     """Return the searches to run, that with the least work first."""
-    exact = [each for each in candidates if each.expected.how.is_asked]
-    comparable = sorted(exact or candidates, key=lambda each: each.expected.cost.work)
+    exact = [candidate for candidate in candidates if candidate.expected.how.is_asked]
+    comparable = sorted(exact or candidates, key=lambda candidate: candidate.expected.cost.work)
     cheapest = comparable[0]
     most = max(
         _SOME_SECONDS * most_work(cheapest.posed.data.labels),
         _LITTLE_MORE * cheapest.expected.cost.work,
     )
-    return [each for each in comparable if each.expected.cost.work <= most]
+    return [candidate for candidate in comparable if candidate.expected.cost.work <= most]
 
 
 def _run_all(tried: list[_Candidate], interrupts: Interrupts, show: bool | None) -> None:
     """Run searches one after the other; after an interrupt, what has a result is kept."""
-    total = sum(each.expected.cost.seconds for each in tried)
+    total = sum(candidate.expected.cost.seconds for candidate in tried)
     with Progress(total, "Searches", show):
-        for place, each in enumerate(tried):
+        for place, candidate in enumerate(tried):
             try:
-                each.run(interrupts)
+                candidate.run(interrupts)
             except KeyboardInterrupt as error:
                 if not any(before.score is not None for before in tried[:place]):
                     raise

@@ -49,8 +49,9 @@ from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.pairing.full import check_memory, hold_out_stack
-from dyadlearn.settings import Setting, as_settings
+from dyadlearn.settings import NewSides, Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
 
@@ -332,7 +333,8 @@ class SettingScore:
 
     Attributes
     ----------
-    setting : Setting
+    setting : Setting or NewSides
+        The new sides of a `MultiwayRidge`.
     judge : Scorer
         The metric.
     score : float
@@ -357,9 +359,11 @@ class SettingScore:
     n_identical : (int, int)
         Number of held-out instances, and of tasks, that have an identical one in training: same
         features, or kernel.
+    shape : (int, int)
+        Numbers of instances and of tasks.
     """
 
-    setting: Setting
+    setting: Any
     judge: Scorer
     score: float
     n_undefined: int = 0
@@ -372,6 +376,7 @@ class SettingScore:
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
     reason: str = ""
+    shape: tuple[int, int] = (0, 0)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -435,9 +440,7 @@ class SettingScore:
                 )
         if self.n_undefined and self.labels is not None:
             is_task = average == "task"
-            of = (
-                f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            )
+            of = f"{self.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
             notes.append(
                 f"In setting {self.setting.value}, {self.judge.name} is undefined for "
                 f"{self.n_undefined:,} of {of}, "
@@ -502,7 +505,10 @@ class Scores(dict[str, list[Any]]):
         self.scoring = scoring or "score"
         self.sides = sides
         self._kind = kind
-        names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
+        scored = dict.fromkeys(name for each in results for name in each.baselines)
+        baselines = tuple(scored) or BASELINES
+        names = ["setting", *([] if scoring else ["scoring"]), self.scoring]
+        names += [*_OTHERS[1 : -len(BASELINES)], *baselines]
         rows: list[dict[str, Any]] = []
         for each in results:
             words = {
@@ -511,7 +517,7 @@ class Scores(dict[str, list[Any]]):
                 "new": sides.new_in(each.setting),
             }
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
-            means = {**dict.fromkeys(BASELINES, math.nan), **each.baselines}
+            means = {**dict.fromkeys(baselines, math.nan), **each.baselines}
             rows.append({**words, self.scoring: each.score, **figures, **means})
         super().__init__({name: [row[name] for row in rows] for name in names})
 
@@ -558,7 +564,7 @@ class Scores(dict[str, list[Any]]):
             new = self.sides.new_in(each.setting)
             best = best_in_words(each.baselines, self.sides, short=True)
             words = {
-                "new": f"{each.setting.value} {new}",
+                "new": f"{each.setting.value} {new}".strip(),
                 "method": each.method,
                 "scoring": str(each.judge),
             }
@@ -696,7 +702,7 @@ def best_in_words(
 
 def nothing_learnt(
     scoring: str,
-    setting: Setting,
+    setting: Setting | NewSides,
     score: float,
     scores: Mapping[str, float],
     sides: SideNames = _SIDES,
@@ -877,6 +883,7 @@ def evaluate(
     model: Any,
     setting: Iterable[str | Setting] = "ABCD",
     *,
+    new: Sequence[Any] | None = None,
     scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
     cv: Any = None,
     method: str | None = None,
@@ -904,6 +911,10 @@ def evaluate(
     model : fitted estimator
     setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, C and D are skipped.
+    new : list of names or of sequences of names, default=None
+        Settings of a `MultiwayRidge`, instead of `setting`: the sides that are new in each, ``()``
+        for a new cell. None means a new cell, each side, and all sides. Its `groups` are a dict, as
+        in `MultiwayRidge.holdout`, its hold-out is exact, and scores are of all labels together.
     scoring : str, callable or list of these, default=None
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the
         held-out predictions, both of shape (m, q); greater is better. None means the `scoring` of a
@@ -920,7 +931,7 @@ def evaluate(
     method : {"exact", "folds"}, default=None
         "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
         refits folds.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave
         out its side. None means the groups of the fit for a search or `LearnedKernelRidge`, unless
         `cv` is a list. "identical" leaves out rows with equal descriptions together; otherwise
@@ -978,13 +989,28 @@ def evaluate(
     """
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
-    fitted: Fitted = as_fitted(model)
+    metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
+    error_score = error_score if error_score == "raise" else float(error_score)
+    fitted: Any = as_fitted(model)
+    if isinstance(fitted, FittedMultiway):
+        unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
+        check_exact(unused, n_permutations)
+        usual: Any = usual_scoring(fitted.values)
+        judges = [scorer(each or usual) for each in metrics]
+        results = cell_scores(fitted, new, judges, groups, error_score)
+        return Scores(results, _column(metrics, scoring, judges), _SIDES, None)
+    if new is not None:
+        raise ValueError(
+            Message(
+                "new= names sides of a MultiwayRidge, found {model}: use <setting=>.",
+                model=fitted.name,
+            )
+        )
     asked = as_settings(setting)
     wanted = [each for each in asked if each in fitted.settings]
     if not wanted:
         fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
-    metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(fitted, each)) for each in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
     how: dict[str, Any] = {
@@ -994,21 +1020,84 @@ def evaluate(
         "task_groups": task_groups,
         "nested": nested,
     }
-    error_score = error_score if error_score == "raise" else float(error_score)
-    results: list[SettingScore] = []
+    results = []
     with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
         for setting in wanted:
             with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
                 results += _setting_scores(
                     fitted, setting, judges, n_permutations, error_score, **how
                 )
+    return Scores(results, _column(metrics, scoring, judges), names, fitted.form.kind)
+
+
+def _column(metrics: Any, scoring: Any, judges: Sequence[Scorer]) -> str | None:
+    """Return the name of the column with the scores; None for several metrics."""
     if metrics is scoring:
-        name = None
-    elif judges[0].name in _OTHERS:
-        name = "score"
-    else:
-        name = judges[0].name
-    return Scores(results, name, names, fitted.form.kind)
+        return None
+    return "score" if judges[0].name in _OTHERS else judges[0].name
+
+
+def check_exact(unused: Mapping[str, Any], n_permutations: int) -> None:
+    """Raise if arguments are given that the exact hold-out of cells does not use."""
+    given = [name for name, value in unused.items() if value is not None]
+    if n_permutations:
+        given.append("n_permutations")
+    if given:
+        raise ValueError(
+            f"{given[0]} is not available for a MultiwayRidge, whose hold-out is exact in all "
+            f"settings: leave it out, and choose settings by new=."
+        )
+
+
+def cell_scores(
+    fitted: FittedMultiway,
+    new: Sequence[Any] | None,
+    judges: Sequence[Scorer],
+    groups: Any,
+    error_score: Any,
+) -> list[SettingScore]:
+    """Return scores of the held-out predictions of cells; arguments as in `evaluate`."""
+    names = fitted.side_names
+    if new is None:
+        new = list(dict.fromkeys([(), *((name,) for name in names), names]))
+    labels = fitted.values[:, None].copy()
+    labels.flags.writeable = False
+    weights = np.ones(len(labels)) if fitted.weights is None else fitted.weights
+    sides = list(zip(names, fitted.places, strict=True))
+    results = []
+    for setting in map(fitted.setting, new):
+        held_groups = groups
+        if isinstance(groups, Mapping):
+            held_groups = {name: groups[name] for name in setting.names if name in groups}
+        try:
+            units = fitted.units(setting, held_groups)
+            held_out = fitted.held_out(units)
+            held_out.flags.writeable = False
+        except LeverageError as error:
+            if error_score == "raise":
+                raise
+            trouble = message_of(error)
+            results += [
+                SettingScore(setting, judge, float(error_score), trouble=trouble)
+                for judge in judges
+            ]
+            continue
+        means = units.baselines(fitted.values, weights, sides, setting.names)
+        for judge in judges:
+            prepared = judge.prepare(labels, average="micro", tie_tolerance=None)
+            scores = {name: _score(prepared, each[:, None]) for name, each in means.items()}
+            results.append(
+                SettingScore(
+                    setting,
+                    judge,
+                    float(prepared(held_out[:, None])),
+                    method="exact leave-one-out" if not held_groups else "exact leave-group-out",
+                    baselines=scores,
+                    predictions=held_out,
+                    labels=labels[:, 0],
+                )
+            )
+    return results
 
 
 def _duration(setting: Setting) -> float:
@@ -1027,7 +1116,7 @@ def _setting_scores(
     """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
     held_out = None
     results = []
-    same: dict[str, Any] = {"is_network": fitted.is_network}
+    same: dict[str, Any] = {"is_network": fitted.is_network, "shape": fitted.labels.shape}
     is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:

@@ -515,7 +515,7 @@ def landscape(
         both of shape (m, q); greater is better. None means the `scoring` of a search, and
         ``"neg_mean_squared_error"`` for other models. Rank metrics are averaged over all cells in A
         and D, per instance in B, and per task in C.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks; a group is left out together. None means no groups, also
         for a search that was fitted with groups.
     cv : int, SettingKFold or list of (training rows, test rows), default=None

@@ -55,7 +55,7 @@ class LearnedKernelRidge(ProcessModel):
         or a pair of a kernel and its parameters. Give one kernel for all descriptions, a mapping by
         their names, or a sequence in their order. "rbf" without gamma starts at one over the mean
         squared distance.
-    setting : {"A", "B", "C", "D"} or an alias, default="A"
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     stages : int or "auto", default="auto"
         Maximum number of stages to try; the best is kept. From the second stage on, sides that are
@@ -182,7 +182,7 @@ class LearnedKernelRidge(ProcessModel):
 
     kernel: Any = "rbf"
     task_kernel: Any = "rbf"
-    setting: str = "A"
+    setting: str = "B"
     stages: Any = "auto"
     n_steps: int = 60
     shrinkage: float = 0.1
@@ -225,10 +225,11 @@ class LearnedKernelRidge(ProcessModel):
         tasks : the same as `X` for the q tasks, default=None
             The tasks: features, or the kernel between them. Without `tasks` each task is learned
             independently. `IndependentTaskRidgeCV` ignores `tasks`.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the hold-out error that kernels are
-            learned by. The `scoring` of a search counts all labels with positive weight equally.
-        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+        sample_weight : array, series or frame of shape (m,), (q,) or (m, q), default=None
+            Weights of instances, of tasks or of labels in the squared loss, in the fit and in the
+            hold-out error that kernels are learned by. The `scoring` of a search counts all labels
+            with positive weight equally.
+        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
             Groups of instances and of tasks; a group is left out together. "identical" groups rows
             with equal features or kernels.
 

@@ -284,7 +284,8 @@ def read_described(
     first, second = (None if each is None else each.places for each in of_sides)
     plain = (of_sides[0] is None, of_sides[1] is None)
     described = Described(tuple(learned), plain, (first, second))
-    return replace(data, sides=tuple(wide)), described
+    combined = tuple(KernelSpec(kernel, None, spec.common["repair"]) for kernel in learned)
+    return replace(data, sides=tuple(wide), kernels=combined), described
 
 
 def kernel_spec(given: Any, repair: str) -> KernelSpec:
@@ -430,7 +431,7 @@ def _folds_to_learn(
     setting = spec.setting
     given = data.labels
     # Given folds or groups are always used.
-    is_free = isinstance(spec.cv, Integral) and all(each is None for each in groups)
+    is_free = isinstance(spec.cv, Integral) and all(group is None for group in groups)
     splitter = spec.splitter(knows_tasks=data.has_tasks)
     if n_stages == 1 and is_free and has_exact_error(labels.labels, setting):
         return FoldsToLearn(True, Units(), [], True, "exact leave-one-out")
@@ -879,8 +880,8 @@ class FittedLearned(FittedChoice):
             )
         if left_out.nested:
             return self.relearned_holdout(setting, left_out.groups, left_out.cv)
-        given = (left_out.cv, *left_out.groups)
-        if self.describes_by_labels and any(each is not None for each in given):
+        options = (left_out.cv, *left_out.groups)
+        if self.describes_by_labels and any(option is not None for option in options):
             units = Units.of_groups(self.labels, setting, left_out.groups)
             return self._own_holdout(setting, units, left_out.cv)
         return super()._hold_out(setting, left_out)
@@ -947,8 +948,8 @@ class FittedLearned(FittedChoice):
         """
         labels = self.labels
         used = []
-        for given, own in zip(groups, self.validation.groups, strict=True):
-            used.append(own if given is None else given)
+        for group, chosen in zip(groups, self.validation.groups, strict=True):
+            used.append(chosen if group is None else group)
         together = code_groups(labels, used)
         if cv is None:
             cv = min(_N_FOLDS, _most_folds(setting, labels.shape, together))
@@ -959,7 +960,7 @@ class FittedLearned(FittedChoice):
             return self._relearned(setting, splitter, together, own_groups)
         splitter = SettingKFold(setting, int(cv), random_state=_SEED)
         compute = partial(self._relearned, setting, splitter, together, together)
-        if any(given is not None for given in groups):
+        if any(group is not None for group in groups):
             return compute()
         held_out: HeldOut = self._once((setting, int(cv)), compute)
         return held_out

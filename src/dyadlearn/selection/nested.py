@@ -103,7 +103,7 @@ class Refits:
         fitted = self.fit(left, self._staying(fold))
         self.alphas.append(fitted.alphas)
         self._n_at_edge += any(
-            issubclass(each.category, GridEdgeWarning) for each in self._caught[n_before:]
+            issubclass(warning.category, GridEdgeWarning) for warning in self._caught[n_before:]
         )
         return self._predicted(fitted, asked, fold)
 
@@ -142,10 +142,12 @@ class Refits:
             warnings.warn(f"{message}: widen it.", GridEdgeWarning, stacklevel=caller_level())
         # Repeat each distinct warning of the folds once, except those that have a common message
         # for all folds.
-        others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
-        for (category, filename, line), each in others.items():
+        others = {
+            (record.category, record.filename, record.lineno): record for record in reversed(caught)
+        }
+        for (category, filename, line), record in others.items():
             if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
-                warnings.warn_explicit(each.message, category, filename, line)
+                warnings.warn_explicit(record.message, category, filename, line)
         return predictions
 
 
@@ -215,7 +217,7 @@ def nested_score(
         again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
-    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
         Groups of instances and of tasks. A group is left out together, by the folds and by the
         search within them.
     cv : int, default=5

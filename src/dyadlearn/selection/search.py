@@ -205,10 +205,11 @@ class Search(GridModel, stored=False):
         tasks : the same as `X` for the q tasks, default=None
             The tasks: features, or the kernel between them. Without `tasks` each task is learned
             independently. `IndependentTaskRidgeCV` ignores `tasks`.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the hold-out error that kernels are
-            learned by. The `scoring` of a search counts all labels with positive weight equally.
-        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+        sample_weight : array, series or frame of shape (m,), (q,) or (m, q), default=None
+            Weights of instances, of tasks or of labels in the squared loss, in the fit and in the
+            hold-out error that kernels are learned by. The `scoring` of a search counts all labels
+            with positive weight equally.
+        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
             Groups of instances and of tasks; a group is left out together. "identical" groups rows
             with equal features or kernels.
 
@@ -370,7 +371,7 @@ def _constants_to_try(given: Any) -> tuple[Constants, ...]:
     is_one = isinstance(given, str) or getattr(given, "ndim", 1) == 0
     if is_one or not isinstance(given, Iterable):
         return (check_constants(given),)
-    tried = tuple(check_constants(each, "each of constants") for each in given)
+    tried = tuple(check_constants(level, "each of constants") for level in given)
     if not tried:
         raise ValueError("constants is empty: give at least one number or pair of numbers.")
     return tried

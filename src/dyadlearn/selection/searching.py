@@ -116,8 +116,8 @@ class SearchSpec(Stored):
         check_method(self.method)
         scorer(self.scoring)
         self.model.check()
-        given = {"task_alphas": self.task_alphas, "task_kernel_grid": self.kernel_grids[1]}
-        for name, value in given.items():
+        grids = {"task_alphas": self.task_alphas, "task_kernel_grid": self.kernel_grids[1]}
+        for name, value in grids.items():
             if self.model.sign and value is not None:
                 raise ValueError(
                     f"A network has one kernel and one regularisation for both sides: leave {name} "
@@ -507,7 +507,7 @@ def _scored(posed: PosedSearch) -> _Scored:
         raise refusal
     if interrupts.heard is not None and top == -np.inf:
         raise Interrupted(interrupts.heard)  # what is kept is the result of another search
-    n_evaluated = sum(each.n_points for each in evaluated.values())
+    n_evaluated = sum(scored.n_points for scored in evaluated.values())
     stack = np.full((len(posed.problems), *scores.scores.shape), np.nan)
     for number, one in evaluated.items():
         stack[number] = one.scores

@@ -87,10 +87,10 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     else:
         constant = None
     Y = data.labels.values
-    given = data.labels.weights
+    weights = data.labels.weights
     xp = namespace(data.labels.values)
     present = ~xp.isnan(Y)
-    weights, unit = _in_units(given, data.labels.observed, unit)
+    weights, unit = _in_units(weights, data.labels.observed, unit)
     if weights is None:
         share = xp.astype(present, Y.dtype)
     else:

@@ -72,7 +72,14 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
+from dyadlearn._rounding import (
+    digits_left,
+    ratio,
+    rounding_level,
+    settle,
+    solve_block,
+    warn_of_rounding,
+)
 from dyadlearn.leverage import check_cells, interpolation_error, leverage_error
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.fixed import FixedFit, FixedPart
@@ -343,11 +350,15 @@ def leave_one_out_beside_block(
         check_cells(
             slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * total, 0.0
         )
+    level = rounding_level(
+        xp.reshape(completed, (-1, 1)), largest(operators.shrinkage), n_terms=sum(completed.shape)
+    )
     if operators.prefers_residual or operators.hat_is_identity:
-        held_out = completed - operators.residual(completed) / slack
+        held_out = settle(slack * completed - operators.residual(completed), level) / slack
     else:  # for strong shrinkage, the hat matrix is more accurate
         leverage = rows.leverage[:, None] * columns.leverage[None, :]
-        held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
+        held_out = operators.hat(completed) - (leverage + shared) * completed
+        held_out = settle(held_out, level) / slack
     return embedded(held_out, take_block(completed, *block), *block)
 
 

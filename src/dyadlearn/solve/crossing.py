@@ -7,11 +7,13 @@ the task. With
 :math:`\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R` of the order of R. Tasks and instances are exchanged if
 instances have more labels. Sets of at most 64 labels are gathered and solved together, many of one
 size at a time.
+
+`leave_unions_out` leaves out unions of any number of sets, for cells of several sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,7 +32,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import settle, solve_block
-from dyadlearn.leverage import nothing_left
+from dyadlearn.leverage import leverage_error, nothing_left
 from dyadlearn.solve.blocks import (
     Blocks,
     gathered,
@@ -361,3 +363,169 @@ class _Crossing:
             blocks, right, inverse.floor, inverse.is_graded, refusal, error=inverse.error
         )
         return -(from_lower @ (of_first - xp.matrix_transpose(along) @ solved))
+
+
+#: A condition by which labels are left out: the code that each label asks for, and the codes by
+#: which labels hold it, arrays (n,); alike sides have two of the latter.
+Condition = tuple[np.ndarray, tuple[np.ndarray, ...]]
+
+
+def leave_unions_out(inverse: Blocks, labels: Array, conditions: Sequence[Condition]) -> Array:
+    r"""Return the prediction of each label by the model without the labels that meet any of its conditions.
+
+    The labels that meet the first condition are eliminated from **N** and from the residuals
+    :math:`\mathbf{r} = \mathbf{Ny}`, which leaves those of the others,
+
+    .. math:: \mathbf{N}' = \mathbf{N}_{RR} - \mathbf{N}_{RC}\mathbf{N}_{CC}^{-1}\mathbf{N}_{CR}, \qquad
+              \mathbf{r}' = \mathbf{r}_R - \mathbf{N}_{RC}\mathbf{N}_{CC}^{-1}\mathbf{r}_C ,
+
+    once for all labels with the same first code, and so on with the next condition.
+
+    Parameters
+    ----------
+    inverse : Blocks
+    labels : array of shape (n,)
+    conditions : sequence of Condition
+
+    Returns
+    -------
+    array of shape (n,)
+    """
+    ordered = sorted(conditions, key=lambda condition: np.unique(condition[0]).size)
+    everything = np.arange(inverse.n_labels)
+    column = labels[:, None]
+    left = _Left(inverse.rows(everything), inverse.times(column), everything, everything)
+    pieces: list[tuple[Array, np.ndarray]] = []
+    _eliminate(left, everything, ordered, [], pieces)
+    errors, places = zip(*pieces, strict=True)
+    predictions = column - in_order(errors, places)
+    return settle(predictions, inverse.prediction_level(column))[:, 0]
+
+
+class _Eliminated(NamedTuple):
+    """Labels C that were eliminated.
+
+    Attributes
+    ----------
+    members : integer array of shape (c,)
+        The labels, in ascending order.
+    lower : array of shape (c, c)
+        Inverse of the Cholesky factor of their block of N.
+    along : array of shape (c, k)
+        Z, the inverse factor times their rows of N, for the k labels `known`.
+    right : array of shape (c, 1)
+        The inverse factor times their residuals.
+    known : integer array of shape (k,)
+    """
+
+    members: np.ndarray
+    lower: Array
+    along: Array
+    right: Array
+    known: np.ndarray
+
+    def errors(self, later: Array, members: np.ndarray) -> Array:
+        """Return the held-out errors (c, 1) of C, given those of the labels that were eliminated later."""
+        places = np.searchsorted(self.known, members)
+        return self.lower.T @ (self.right - take_rows(self.along.T, places).T @ later)
+
+
+class _Left(NamedTuple):
+    """N and the residuals of the labels that are not eliminated.
+
+    Attributes
+    ----------
+    matrix, residuals : arrays of shape (k, k) and (k, 1)
+        Those of the k labels `known`, before `last` was eliminated.
+    known : integer array of shape (k,)
+    rest : integer array
+        Positions among these of the labels that are not eliminated.
+    last : _Eliminated or None
+        Labels whose elimination is applied to the blocks that are read.
+    """
+
+    matrix: Array
+    residuals: Array
+    known: np.ndarray
+    rest: np.ndarray
+    last: _Eliminated | None = None
+
+    def block(self, at: np.ndarray, others: np.ndarray) -> Array:
+        """Return the block of N between labels at some positions."""
+        block = take_block(self.matrix, at, others)
+        if self.last is None:
+            return block
+        return block - take_rows(self.last.along.T, at) @ take_rows(self.last.along.T, others).T
+
+    def residuals_at(self, at: np.ndarray) -> Array:
+        """Return the residuals of labels at some positions."""
+        residuals = take_rows(self.residuals, at)
+        if self.last is None:
+            return residuals
+        return residuals - take_rows(self.last.along.T, at) @ self.last.right
+
+    def without(self, at: np.ndarray, is_last: bool) -> _Eliminated:
+        """Return the elimination of labels at some positions; the last one does not need its rows of N."""
+        try:
+            block = self.block(at, at)
+            lower = solve_lower(cholesky(block), identity(block)) if at.size else block
+        except np.linalg.LinAlgError:
+            n_labels = int(self.known[-1]) + 1
+            raise leverage_error(self.known[at], n_labels, "labels form a set that") from None
+        others = at[:0] if is_last else np.arange(len(self.known))
+        along = lower @ self.block(at, others)
+        right = lower @ self.residuals_at(at)
+        return _Eliminated(self.known[at], lower, along, right, self.known[others])
+
+
+def _eliminate(
+    left: _Left,
+    asked: np.ndarray,
+    conditions: Sequence[Condition],
+    before: list[_Eliminated],
+    pieces: list[tuple[Array, np.ndarray]],
+) -> None:
+    """Add the held-out errors of some labels to `pieces`.
+
+    Parameters
+    ----------
+    left : _Left
+    asked : integer array
+        Labels to predict.
+    conditions : sequence of Condition
+        Those that are not used yet.
+    before : list of _Eliminated
+    pieces : list of (errors, positions)
+    """
+    (codes, holders), *others = conditions
+    labels = left.known[left.rest]
+    for here in members_of(codes[asked]):
+        some = asked[here]
+        code = codes[some[0]]
+        is_left_out = np.logical_or.reduce([held[labels] == code for held in holders])
+        stays = left.rest[~is_left_out]
+        if not stays.size:
+            raise nothing_left()
+        done = left.without(left.rest[is_left_out], not others)
+        eliminated = [*before, done]
+        if not others:
+            pieces.append((_errors_of(some, eliminated), some))
+        elif len(others) == 1:
+            _eliminate(left._replace(rest=stays, last=done), some, others, eliminated, pieces)
+        else:
+            along = take_rows(done.along.T, stays)
+            matrix = left.block(stays, stays) - along @ along.T
+            residuals = left.residuals_at(stays) - along @ done.right
+            known = left.known[stays]
+            reduced = _Left(matrix, residuals, known, np.arange(len(known)))
+            _eliminate(reduced, some, others, eliminated, pieces)
+
+
+def _errors_of(asked: np.ndarray, eliminated: list[_Eliminated]) -> Array:
+    """Return the held-out errors of some labels of the first set that was eliminated."""
+    errors = eliminated[-1].right[:0, :]
+    members = eliminated[-1].members[:0]
+    for done in reversed(eliminated):
+        errors = namespace(errors).concat([done.errors(errors, members), errors])
+        members = np.concatenate([done.members, members])
+    return take_rows(errors, np.searchsorted(eliminated[0].members, asked))

@@ -212,6 +212,8 @@ class FeatureInverse(FactorInverse):
     error : float
         Absolute error of the eigenvalues of a block of N, which is the difference of an identity
         and the hat.
+    rounding : float
+        As in `Inverse`.
     """
 
     features: Callable[[np.ndarray], Array] = field(kw_only=True)
@@ -219,6 +221,7 @@ class FeatureInverse(FactorInverse):
     n_pairs: int = field(kw_only=True)
     norm: float = field(kw_only=True)
     error: float = field(kw_only=True)
+    rounding: float = field(kw_only=True)
 
     @classmethod
     def of(
@@ -247,8 +250,9 @@ class FeatureInverse(FactorInverse):
         for here in row_blocks(n_pairs, 8 * k):
             rows = features(np.arange(n_pairs)[here])
             gram = gram + rows.T @ rows
+        system = gram + penalties * identity(gram)
         try:
-            lower = solve_lower(cholesky(gram + penalties * identity(gram)), identity(gram))
+            lower = solve_lower(cholesky(system), identity(gram))
         except np.linalg.LinAlgError:
             raise refusal() from None
         # The largest sum of a row bounds the norm, which is that of the hat; it is small for a
@@ -264,6 +268,7 @@ class FeatureInverse(FactorInverse):
             n_pairs=n_pairs,
             norm=norm,
             error=epsilon(gram) * n_pairs,
+            rounding=epsilon(gram) * _scaled_condition(system, lower),
         )
 
     @property
@@ -322,3 +327,19 @@ class FeatureInverse(FactorInverse):
             unit = int(units[members[0]])
             columns[unit] = total - self.features(members).T @ take_rows(residuals, members)
         return self.lower.T @ (self.lower @ xp.stack(columns, axis=1))
+
+
+def _scaled_condition(system: Array, lower: Array) -> float:
+    """Return an upper bound of the condition number of a system (k, k) that is scaled to a unit diagonal.
+
+    The error of a Cholesky factor depends on this number alone, because it does not change if
+    features are multiplied. `lower` is the inverse of the factor.
+    """
+    xp = namespace(system)
+    scale = xp.linalg.diagonal(system) ** 0.5
+    inverse = lower.T @ lower
+    inverse *= scale[:, None]
+    inverse *= scale[None, :]
+    scaled = system / scale[:, None] / scale[None, :]
+    norms = [largest(xp.sum(xp.abs(matrix), axis=1)) for matrix in (scaled, inverse)]
+    return norms[0] * norms[1]

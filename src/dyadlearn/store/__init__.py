@@ -113,7 +113,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model
-        The model, bit for bit, with numpy arrays. If it was fitted on a frame of labels,
+        The model, bit for bit, with numpy arrays; eigenvectors of learned kernels are computed
+        again when they are needed. If it was fitted on a frame of labels,
         predictions are frames of the same library if that is installed, else arrays.
 
     Raises

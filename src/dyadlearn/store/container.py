@@ -6,13 +6,14 @@ before them the metadata
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"10","checksum":"<SHA-256>","header":"<JSON in a
+    {"__metadata__":{"format":"dyadlearn","version":"11","checksum":"<SHA-256>","header":"<JSON in a
     string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is
 that of the whole file with zeros in place of the checksum. Any reader of safetensors can open the
 arrays. Files are read and written in one pass and without a second copy of the arrays, so that the
-checked bytes are those that are used.
+checked bytes are those that are used. Arrays that fit into fewer bytes exactly are stored so
+(`dyadlearn.store.compact`).
 
 The values of a model are written as plain JSON and arrays, without executable content.
 
@@ -43,9 +44,10 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, StoredEstimator, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.compact import compact, expanded
 
 #: Version of the format that is written.
-VERSION = 10
+VERSION = 11
 #: Oldest version that is read. ``tests/store/data`` holds a file of each version from here on.
 OLDEST = 10
 
@@ -446,24 +448,29 @@ def _frame(frame: Any, path: str) -> Table:
     return Table(values, table.row_ids, table.column_ids, table.kind)
 
 
-def _write_array(writer: Writer, value: Any, path: str) -> str:
-    """Add an array to those of the file, and return its memory layout, "C" or "F"."""
+def _write_array(writer: Writer, value: Any, path: str) -> str | dict[str, Any]:
+    """Add an array to those of the file, and return its memory layout, "C" or "F", and how it was compacted."""
     array = to_numpy(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise _refusal(array, path)
-    writer.arrays[path] = array
+    writer.arrays[path], how = compact(array)
     # The memory layout is stored, because it determines the rounding of sums.
     steps = [abs(step) for step in array.strides]
+    layout = "C"
     if array.ndim == 2 and not array.flags.c_contiguous and steps[0] < steps[1]:
-        return "F"
-    return "C"
+        layout = "F"
+    return {"layout": layout, **how} if how else layout
 
 
-def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
+def _read_array(reader: Reader, plain: Any, path: str) -> np.ndarray:
     """Return an array of the file in its memory layout."""
+    how = dict(plain) if isinstance(plain, dict) else {}
+    layout = how.pop("layout", None) if how else plain
     if layout not in ("C", "F"):
         raise ModelFileError(f"its array {path} has the unknown layout {layout!r}")
     array = reader.arrays[path]
+    if how:
+        array = expanded(array, how)
     if layout == "F" and reader.copies:
         array = np.asfortranarray(array)
     return array

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_flag
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Table
+from dyadlearn._tables import Ids, Table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import closed_form_of, known_settings, labels_of
@@ -27,9 +28,18 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection.edges import edges_of
-from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
+from dyadlearn.selection.evaluate import (
+    Interval,
+    SettingScore,
+    evaluate,
+    nothing_learnt,
+    scoring_of,
+)
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
+from dyadlearn.views.by_similarity import SimilarityScores, scores_by_similarity
+from dyadlearn.views.by_task import TaskCorrelations, correlations_by_task, folds_by_task
+from dyadlearn.views.cautions import Caution, Importance, cautions_of
 from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
 from dyadlearn.views.landscape import LandscapeView, landscapes_of_model, loss_levels
 from dyadlearn.views.spectrum import SideSpectrum, spectra_of_model
@@ -65,6 +75,8 @@ class SummaryOptions:
         Regularisations of the landscapes.
     groups, task_groups, cv
         What is left out together, as in `dyadlearn.evaluate`.
+    nested : bool
+        Whether learned kernels are learned again in each fold.
     n_permutations : int
     n : int
         Number of contradicted labels to list.
@@ -85,6 +97,7 @@ class SummaryOptions:
     groups: Any = None
     task_groups: Any = None
     cv: Any = None
+    nested: bool = True
     n_permutations: int = 0
     n: int = 200
     notes: Iterable[str] = ()
@@ -117,18 +130,27 @@ class Summary:
     intervals : dict of Setting to Interval
         Intervals of the scores, unless they take long or are undefined.
     landscapes : list of LandscapeView
+    by_similarity : list of SimilarityScores
+        Scores by the similarity of what was held out to what remained.
     contradicting : Screening or None
         The labels that are contradicted most, by the setting with the best predictions over all
         cells.
+    by_task : TaskCorrelations or None
+        Correlations within each task, in the setting of the search, else in B; None for labels of
+        two values, for networks, and if it takes long.
     likeliest : TopPairs or None
         The likeliest unobserved pairs; None if there are none, or if the model would have to be
         solved again.
     explanations : list of Explanation
         Explanations of the first few of these.
-    warnings, notes : list of str
-        Warnings, and notes on how the numbers were computed.
+    cautions : list of Caution
+        Warnings, the important first.
+    notes : list of str
+        Notes on how the numbers were computed.
     id_names : dict of str to str
         Names of instances and tasks by their ids as text, to show after the ids.
+    task_ids : Ids or None
+        Ids of the tasks.
     """
 
     title: str
@@ -142,12 +164,20 @@ class Summary:
     others: list[SettingScore]
     intervals: dict[Setting, Interval]
     landscapes: list[LandscapeView]
+    by_similarity: list[SimilarityScores]
     contradicting: Screening | None
+    by_task: TaskCorrelations | None
     likeliest: TopPairs | None
     explanations: list[Explanation]
-    warnings: list[str]
+    cautions: list[Caution]
     notes: list[str]
     id_names: dict[str, str] = field(default_factory=dict)
+    task_ids: Ids | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """All different warnings, the important first."""
+        return [text for caution in self.cautions for text in caution.texts]
 
     @property
     def names(self) -> SideNames:
@@ -209,22 +239,24 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
     request = _read_request(model, options or SummaryOptions())
     fitted = request.fitted
     grid = request.grid
-    messages: list[str] = []
+    messages: list[tuple[Importance, str]] = []
     title = "Hold-out and landscapes"
     with _listing_warnings(messages):
         with Progress(len(request.settings) + 1, title, request.options.progress):
             results, others = _scores(request)
             landscapes, notes = _landscapes(request, results)
+        by_task, more_notes = _by_task(request, results)
         likeliest = _likeliest(request)
     intervals = _intervals(request, results)
     sides = spectra_of_model(fitted)
-    notes = [*notes, *likeliest.notes, *_notes_on_settings(request)]
+    notes = [*notes, *more_notes, *likeliest.notes, *_notes_on_settings(request)]
     notes += _notes_on_scores(request, results, landscapes)
     notes += _notes_on_omissions(request, results, intervals)
     notes += _notes_on_pairs(fitted, sides)
-    all_warnings = [*request.options.notes, *_warnings(fitted, grid.names)]
+    all_warnings = [(Importance.DOUBT, text) for text in request.options.notes]
+    all_warnings += _warnings(fitted, grid.names)
     for result in results:
-        all_warnings += result.notes(_apart(grid.names))
+        all_warnings += _warnings_about_score(result, _apart(grid.names))
     all_warnings += messages
     named = request.options.names or {}
     return Summary(
@@ -239,12 +271,15 @@ def summary_of(model: Any, options: SummaryOptions | None = None) -> Summary:
         others=others,
         intervals=intervals,
         landscapes=landscapes,
+        by_similarity=scores_by_similarity(fitted, results, request.left_out),
         contradicting=_contradicting(request, results),
+        by_task=by_task,
         likeliest=likeliest.pairs,
         explanations=likeliest.explanations,
-        warnings=list(dict.fromkeys(all_warnings)),
+        cautions=cautions_of(all_warnings),
         notes=notes,
         id_names={str(label): str(name) for label, name in named.items()},
+        task_ids=request.labels.column_ids,
     )
 
 
@@ -288,15 +323,31 @@ def _read_request(model: Any, options: SummaryOptions) -> _Request:
     judge = scorer(scoring_of(fitted, options.scoring))
     grid = grid_of_labels(labels.values, network=fitted.is_network, sides=options.sides)
     groups, task_groups = fitted.in_groups(options.groups, options.task_groups)
+    check_flag(options.nested, "nested")
     left_out = {"groups": groups, "task_groups": task_groups, "cv": options.cv}
-    settings = _settings_to_show(fitted, options.setting, left_out)
+    relearns = fitted.learns_kernels and (options.nested or fitted.describes_by_labels)
+    settings = _settings_to_show(fitted, options.setting, left_out, relearns=relearns)
     return _Request(model, fitted, options, labels, grid, judge, left_out, settings)
 
 
 def _settings_to_show(
-    fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]
+    fitted: FittedRidge,
+    wanted: Iterable[str | Setting] | None,
+    left_out: dict[str, Any],
+    *,
+    relearns: bool,
 ) -> list[Setting]:
-    """Return the settings to show: the requested ones, or by default those that do not take long."""
+    """Return the settings to show: the requested ones, or by default those that do not take long.
+
+    Parameters
+    ----------
+    fitted : FittedRidge
+    wanted : iterable of settings or None
+    left_out : dict
+        As in `_Request`.
+    relearns : bool
+        Whether kernels or profiles are learned again in each fold.
+    """
     known = known_settings(fitted, Setting if wanted is None else wanted)
     if not known:
         letters = joined([setting.value for setting in fitted.settings])
@@ -307,7 +358,7 @@ def _settings_to_show(
     if wanted is not None:
         return known
     searched = fitted.searched_setting
-    if fitted.learns_kernels:
+    if relearns:
         return [setting for setting in known if setting is searched]
     if fitted.labels.is_full:
         return known
@@ -345,14 +396,16 @@ def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
 
 
 @contextmanager
-def _listing_warnings(messages: list[str]) -> Iterator[None]:
+def _listing_warnings(messages: list[tuple[Importance, str]]) -> Iterator[None]:
     """Append the warnings about scores to a list, and issue all other warnings again in the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for warning in caught:
         if issubclass(warning.category, _LISTED):
-            messages.append(str(warning.message))
+            is_wrong = issubclass(warning.category, ConvergenceWarning)
+            importance = Importance.RESULT if is_wrong else Importance.DOUBT
+            messages.append((importance, str(warning.message)))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
@@ -371,6 +424,7 @@ def _scores(request: _Request) -> tuple[list[SettingScore], list[SettingScore]]:
         **request.left_out,
         "scoring": judges,
         "n_permutations": request.options.n_permutations,
+        "nested": request.options.nested,
         "error_score": math.nan,
     }
     results = []
@@ -423,6 +477,37 @@ def _intervals(request: _Request, results: Sequence[SettingScore]) -> dict[Setti
         if interval is not None:
             intervals[result.setting] = interval
     return intervals
+
+
+def _by_task(
+    request: _Request, results: Sequence[SettingScore]
+) -> tuple[TaskCorrelations | None, list[str]]:
+    """Return the correlations within tasks in one setting, and a note if they take long."""
+    fitted = request.fitted
+    scored = [result.setting for result in results if result.trouble is None]
+    if request.grid.is_binary or fitted.is_network or not scored:
+        return None, []
+    setting = scored[0]
+    for preferred in (Setting.B, fitted.searched_setting):
+        if preferred in scored:
+            setting = preferred
+    how = {**request.left_out, "nested": request.options.nested}
+    keeps_kernels = not fitted.learns_kernels or not (
+        request.options.nested or fitted.describes_by_labels
+    )
+    if keeps_kernels and not fitted.labels.is_full:
+        folds = {"cv": folds_by_task(fitted.labels, setting)}
+        left_out = folds if how["cv"] is None else {}
+        n_solves = plan(fitted.problem, setting, **{**request.left_out, **left_out}).n_solves
+        if not _is_little_work(fitted, n_solves):
+            tasks = request.grid.names.tasks
+            note = f"Correlations of single {tasks} would need another hold-out of so large a grid."
+            return None, [note]
+    try:
+        found = correlations_by_task(fitted, setting, **how)
+    except ValueError:  # nothing is left to learn from without a fold
+        return None, []
+    return (None if found.is_empty else found), []
 
 
 # Lists of pairs ------------------------------------------------------------------------------------
@@ -552,19 +637,31 @@ def _apart(names: SideNames) -> SideNames:
 # Warnings and notes --------------------------------------------------------------------------------
 
 
-def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
+def _warnings(fitted: FittedRidge, names: SideNames) -> list[tuple[Importance, str]]:
     """Return warnings about a model that do not depend on its scores."""
-    texts = _zero_eigenvalues(fitted, names)
+    texts = [(Importance.DATA, text) for text in _zero_eigenvalues(fitted, names)]
     # A model from a file may not know its search.
     if fitted.searches and not fitted.learns_kernels:
-        texts += [edge.note(power) for edge in edges_of(fitted)]
+        texts += [(Importance.DOUBT, edge.note(power)) for edge in edges_of(fitted)]
     solution = fitted.solution
     if not solution.converged:
-        texts.append(
+        stopped = (
             f"The solver of the missing labels stopped after {solution.n_iter} iterations at a "
             f"relative residual of {solution.residual:.1e}: raise max_iter, tol or the "
             f"regularisation."
         )
+        texts.append((Importance.RESULT, stopped))
+    return texts
+
+
+def _warnings_about_score(result: SettingScore, names: SideNames) -> list[tuple[Importance, str]]:
+    """Return warnings about a setting; a score that is missing or no better than the baselines is important."""
+    scoring = result.judge.name
+    useless = nothing_learnt(scoring, result.setting, result.score, result.baselines, names)
+    texts = []
+    for text in result.notes(names):
+        is_of_result = result.trouble is not None or text == useless
+        texts.append((Importance.RESULT if is_of_result else Importance.DOUBT, text))
     return texts
 
 
@@ -595,7 +692,7 @@ def _notes_on_settings(request: _Request) -> list[str]:
         return []
     names = joined([setting.value for setting in missing])
     word = "it" if len(missing) == 1 else "them"
-    if fitted.learns_kernels:
+    if fitted.learns_kernels and request.options.nested:
         return [
             f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks '
             f"for {word}."
@@ -618,9 +715,14 @@ def _notes_on_scores(
     fitted = request.fitted
     searched = fitted.searched_setting
     notes = []
-    if fitted.learns_kernels:
+    if fitted.learns_kernels and request.options.nested:
         notes.append(
             "Kernels and regularisation were learned again without each fold that is scored."
+        )
+    elif fitted.learns_kernels:
+        notes.append(
+            "Kernels and regularisation are those of all labels, also in the folds that are scored, "
+            "so the scores are optimistic."
         )
     elif searched in [result.setting for result in results]:
         notes.append(

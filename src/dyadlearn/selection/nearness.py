@@ -1,0 +1,273 @@
+"""How similar held-out entities are to those of training, and the score of predictions by that similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn._codes import Column, distinct, identical_rows
+from dyadlearn._tables import Ids, Table, shown
+from dyadlearn._text import number
+from dyadlearn.holdout.units import Units
+from dyadlearn.kernels.gram import Kernel
+from dyadlearn.kernels.similarity import Similarity
+from dyadlearn.metrics.scorers import scorer
+from dyadlearn.models.fitted import Fitted
+from dyadlearn.models.reading import positions
+from dyadlearn.selection.evaluate import scoring_of
+from dyadlearn.settings import Setting
+
+# Lower ends of the bands of similarity; the last band is that of 1, up to rounding.
+_ENDS = (-np.inf, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0 - 1e-9)
+#: Names of the bands.
+BANDS = ("< 0.3", "0.3–0.4", "0.4–0.5", "0.5–0.6", "0.6–0.7", "0.7–0.8", "0.8–0.9", "0.9–1", "1")
+#: Name of the band of entities that are in training.
+KNOWN = "in training"
+
+
+def bands_of(similarity: np.ndarray) -> np.ndarray:
+    """Return the position in `BANDS` of each similarity."""
+    return np.searchsorted(_ENDS, similarity, side="right") - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """The held-out entities of one side, and the most similar entity of training for each.
+
+    Attributes
+    ----------
+    ids : tuple of length k
+        The distinct entities of the test pairs, in the order of their first appearance.
+    is_new : array of bool of shape (k,)
+        Whether each entity is not in training.
+    similarity : array of shape (k,)
+        Largest similarity of each to an entity of training: the kernel, normalised to 1 for equal
+        entities. It is 1 for entities that are in training.
+    nearest : tuple of length k
+        The entity of training with that similarity.
+    is_copy : array of bool of shape (k,)
+        Whether each entity is new, but its description equals that of `nearest`.
+    entity : integer array of shape (n_test,)
+        Position in `ids` of the entity of each test pair.
+    """
+
+    ids: tuple[Hashable, ...]
+    is_new: np.ndarray
+    similarity: np.ndarray
+    nearest: tuple[Hashable, ...]
+    is_copy: np.ndarray
+    entity: np.ndarray
+
+    @property
+    def copies(self) -> dict[Hashable, Hashable]:
+        """The entity of training that each new entity is identical to, if there is one."""
+        return {self.ids[place]: self.nearest[place] for place in np.flatnonzero(self.is_copy)}
+
+    @cached_property
+    def bands(self) -> np.ndarray:
+        """Name of the band of each entity, (k,); entities of training have a band of their own."""
+        names = np.array([*BANDS, KNOWN])
+        return names[np.where(self.is_new, bands_of(self.similarity), len(BANDS))]
+
+    def similar(self, threshold: float) -> int:
+        """Return the number of new entities that are at least as similar to one of training as a threshold."""
+        return int(np.count_nonzero(self.is_new & (self.similarity >= threshold - 1e-9)))
+
+    def histogram(self) -> dict[str, list[Any]]:
+        """Return the numbers of entities and of test pairs of each band, as columns; empty bands are left out."""
+        columns: dict[str, list[Any]] = {"similarity": [], "entities": [], "pairs": []}
+        of_pairs = self.bands[self.entity]
+        for name in (*BANDS, KNOWN):
+            count = int(np.count_nonzero(self.bands == name))
+            if count:
+                columns["similarity"].append(name)
+                columns["entities"].append(count)
+                columns["pairs"].append(int(np.count_nonzero(of_pairs == name)))
+        return columns
+
+    def scores(self, y: np.ndarray, predicted: np.ndarray, scoring: Any) -> list[float]:
+        """Return the score of all pairs of each band of `histogram` together; NaN where it is undefined.
+
+        Parameters
+        ----------
+        y, predicted : arrays of shape (n_test,)
+            Labels and predictions of the test pairs; pairs without either are left out.
+        scoring : str or callable
+        """
+        judge = scorer(scoring)
+        of_pairs = self.bands[self.entity]
+        return [
+            pooled_score(judge, y[of_pairs == name], predicted[of_pairs == name])
+            for name in self.histogram()["similarity"]
+        ]
+
+
+def pooled_score(judge: Any, y: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the score of all pairs together; NaN where it is undefined."""
+    judged = np.isfinite(y) & np.isfinite(predicted)
+    if not judged.any():
+        return float("nan")
+    # The average over one row is that of all pairs.
+    others = {name: value for name, value in judge.options.items() if name != "average"}
+    judge = replace(judge, options=others)
+    try:
+        return float(judge(y[None, judged], predicted[None, judged]))
+    except ValueError:  # such as labels that are all alike
+        return float("nan")
+
+
+def nearness(
+    table: Table,
+    train: Column,
+    test: Column,
+    kernel: Kernel = "linear",
+    kernel_params: Mapping[str, Any] | None = None,
+    name: str = "instances or tasks",
+) -> Nearness:
+    """Return how similar the entities of test pairs are to those of training pairs.
+
+    Parameters
+    ----------
+    table : Table
+        Features, or a precomputed kernel, of all entities; its ids are those of the pairs.
+    train, test : columns of ids, or of positions if the table has no ids
+    kernel, kernel_params : as in `dyadlearn.kernels.gram`, or "precomputed"
+    name : str
+        Name of the table in messages.
+    """
+    similarity = Similarity.of_table(table.values, kernel, kernel_params)
+    codes, ids = distinct(test, name)
+    known = np.unique(_positions(train, table.row_ids, similarity.n, name))
+    asked = _positions(ids, table.row_ids, similarity.n, name)
+    is_new = ~np.isin(asked, known)
+    largest = np.ones(len(ids))
+    nearest_at = asked.copy()
+    largest[is_new], nearest_at[is_new] = similarity.nearest(asked[is_new], known)
+    equal = identical_rows(table.values)
+    is_copy = is_new & np.isin(equal[asked], equal[known])
+    first_known = dict(zip(equal[known[::-1]].tolist(), known[::-1].tolist(), strict=True))
+    for place in np.flatnonzero(is_copy):
+        nearest_at[place] = first_known[int(equal[asked[place]])]
+    labels = range(similarity.n) if table.row_ids is None else table.row_ids.labels
+    nearest = tuple(labels[place] for place in nearest_at)
+    return Nearness(tuple(ids), is_new, largest, nearest, is_copy, codes)
+
+
+def _positions(wanted: Any, ids: Ids | None, n: int, name: str) -> np.ndarray:
+    if ids is None and isinstance(wanted, list):
+        wanted = np.asarray(wanted)
+    return positions(wanted, ids, n, name)
+
+
+def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tuple[str, Nearness]]:
+    """Return how similar the held-out entities of each new side are to those outside their fold.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    setting : Setting
+    units : Units
+        Folds that were left out, as `Fitted.hold_out` returns them.
+    """
+    sides = []
+    places = fitted.labels.places
+    form = (fitted.form.row_ids, fitted.task_ids)
+    for axis, folds in units.of_sides(fitted.labels.shape, setting):
+        similarity = fitted.similarity(axis)
+        if similarity is None:
+            continue
+        largest, at = similarity.nearest_outside(folds)
+        ids = form[axis]
+        labels = range(similarity.n) if ids is None else ids.labels
+        nearest = tuple(labels[place] for place in at)
+        equal = fitted.identical(axis)
+        assert equal is not None  # the side is described
+        is_copy = (at >= 0) & (equal == equal[at])
+        is_new = np.ones(len(folds), dtype=bool)
+        side = Nearness(tuple(labels), is_new, largest, nearest, is_copy, places[axis])
+        sides.append((("instance", "task")[axis], side))
+    return sides
+
+
+def holdout_bands(
+    fitted: Fitted, setting: Setting, scoring: Any = None
+) -> tuple[str, dict[str, list[Any]]]:
+    """Return the hold-out method of a setting, and the score by the similarity of what was held out.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    setting : Setting
+    scoring : str or callable, default=None
+        By default that of the search, else as in `dyadlearn.evaluate`.
+
+    Returns
+    -------
+    method : str
+    columns : dict of str to list
+        Columns as those of `Audit.bands`; no rows in setting A, which holds out pairs only.
+    """
+    held_out = fitted.hold_out(setting)
+    sides = holdout_nearness(fitted, setting, held_out.units)
+    observed = fitted.labels.observed
+    y = to_numpy(fitted.labels.values)[observed]
+    predicted = to_numpy(held_out.predictions)[observed]
+    chosen = scoring_of(fitted, scoring)
+    scores = [side.scores(y, predicted, chosen) for _, side in sides]
+    return held_out.method, stacked_bands(sides, **{scorer(chosen).name: scores})
+
+
+def in_words(found: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
+    """Return sentences about one side: its copies, and how many new entities are similar to one of training.
+
+    Parameters
+    ----------
+    found : Nearness
+    words : (str, str)
+        Name of an entity in the singular and in the plural.
+    threshold : float, default=0.6
+    """
+    sentences = []
+    copies = found.copies
+    pairs = [f"{new!s} is {old!s}" for new, old in copies.items()]
+    if copies:
+        is_one = len(copies) == 1
+        what = (
+            f"1 new {words[0]} is a copy" if is_one else f"{len(copies)} new {words[1]} are copies"
+        )
+        sentences.append(f"{what} of one in training: {shown(pairs)}.")
+    n_new = int(np.count_nonzero(found.is_new))
+    if n_new:
+        middle = number(float(np.median(found.similarity[found.is_new])), 2)
+        sentences.append(
+            f"{found.similar(threshold)} of {n_new} new {words[1]} have a similarity of "
+            f"{threshold:g} or more to one in training; the median is {middle}."
+        )
+    return sentences
+
+
+def stacked_bands(
+    sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list[float]]
+) -> dict[str, list[Any]]:
+    """Return the histograms of several sides as one table, with columns of scores if there are any.
+
+    Parameters
+    ----------
+    sides : sequence of (name, Nearness)
+    **scores : for each column, a list for each side
+    """
+    columns: dict[str, list[Any]] = {"side": [], "similarity": [], "entities": [], "pairs": []}
+    columns |= {heading: [] for heading in scores}
+    for place, (name, found) in enumerate(sides):
+        part: dict[str, list[Any]] = found.histogram()
+        for heading, lists in scores.items():
+            part[heading] = lists[place]
+        columns["side"] += [name] * len(part["entities"])
+        for heading, values in part.items():
+            columns[heading] += values
+    return columns

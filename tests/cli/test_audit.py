@@ -1,0 +1,193 @@
+"""``dyadlearn audit``: splits in tables, with descriptions, times and predictions; and hold-outs of a model."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from cli.conftest import read_csv
+from dyadlearn import TwoStepRidgeCV, audit, save
+from dyadlearn.selection.nearness import BANDS, bands_of
+from sweeps import lines, over
+
+TRAIN = [("ann", "tea", 1.0), ("ann", "cake", 2.0), ("bob", "tea", 3.0)]
+TEST = [("bob", "cake", 1.5), ("eve", "tea", 2.5), ("ann", "tea", 1.0)]
+
+
+def write(path, rows, headings=("user", "item", "stars")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([headings, *rows])
+    return path
+
+
+@pytest.fixture
+def split(tmp_path):
+    return write(tmp_path / "train.csv", TRAIN), write(tmp_path / "test.csv", TEST)
+
+
+def test_the_result_is_that_of_the_function(split, run, tmp_path):
+    expected = audit([row[:2] for row in TRAIN], [row[:2] for row in TEST], "A")
+    printed = run("audit", *split, "--setting", "A")
+    assert printed.code == 0
+    assert "Training: train. Test: test." in printed.out
+    for line in str(expected).splitlines()[1:]:
+        assert line in printed.out
+    (figures,) = run("audit", *split, "--setting", "A", "--json").json["audits"]
+    assert figures["message"] == expected.message
+    assert figures["counts"] == expected.counts
+    assert (figures["leaks"], figures["harder"], figures["repeated"]) == (1, 1, 1)
+    ran = run("audit", *split, "--setting", "A", "-o", tmp_path / "out.csv")
+    assert expected.message in ran.out.replace("\n", " ").replace("  ", " ")
+    rows = read_csv(tmp_path / "out.csv")
+    assert rows[0] == ["train", "test", "instance", "task", "setting", "in_training", "leak"]
+    assert [row[2:5] for row in rows[1:]] == [
+        ["bob", "cake", "A"],
+        ["eve", "tea", "B"],
+        ["ann", "tea", "A"],
+    ]
+    assert [row[6] for row in rows[1:]] == ["False", "False", "True"]
+
+
+def test_parts_of_one_table_in_the_order_of_use(run, tmp_path):
+    rows = [
+        (*row[:2], part)
+        for part, table in (("test", TEST), ("valid", TEST[:1]), ("train", TRAIN))
+        for row in table
+    ]
+    path = write(tmp_path / "table.csv", rows, ["user", "item", "part"])
+    audits = run("audit", path, "--split", "part", "--json").json["audits"]
+    names = [(each["train"], each["test"]) for each in audits]
+    assert names == [("train", "valid"), ("train", "test"), ("valid", "test")]
+    assert [each["n_test"] for each in audits] == [1, 3, 3]
+    ran = run("audit", path, "--split", "part", "--columns", "item,user")
+    assert ran.code == 0
+
+
+def described(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.random((12, 9)) < 0.5).astype(int)
+    X[:, 0] = 1
+    X[11] = X[2]
+    ids = [f"d{place}" for place in range(12)]
+    features = write(
+        tmp_path / "drugs.csv",
+        [[name, *row] for name, row in zip(ids, X.tolist(), strict=True)],
+        ["id", *"abcdefghi"],
+    )
+    train = [(f"d{i}", f"t{j}", float(i + j)) for i in range(6) for j in range(3)]
+    test = [(f"d{i}", f"t{j}", float(i + j), float(i)) for i in range(4, 12) for j in range(3)]
+    one = write(tmp_path / "train.csv", train, ["drug", "target", "y"])
+    other = write(tmp_path / "test.csv", test, ["drug", "target", "y", "guess"])
+    return X, features, one, other
+
+
+def test_similarity_and_scores_by_band(run, tmp_path):
+    X, features, train, test = described(tmp_path)
+    words = ("--instances", features, "--kernel", "tanimoto", "--sides", "drug,target")
+    more = ("--label", "y", "--prediction", "guess", "--setting", "B")
+    ran = run("audit", train, test, *words, *more, "--json")
+    assert ran.code == 0, ran.err
+    (figures,) = ran.json["audits"]
+    expected = audit(
+        [(i, j) for i in range(6) for j in range(3)],
+        [(i, j) for i in range(4, 12) for j in range(3)],
+        instances=X,
+        kernel="tanimoto",
+    )
+    bands = expected.bands(
+        [i + j for i in range(4, 12) for j in range(3)], [i for i in range(4, 12) for j in range(3)]
+    )
+    for row, line in enumerate(figures["similarity"]):
+        assert line["similarity"] == bands["similarity"][row]
+        assert line["pairs"] == bands["pairs"][row]
+        assert_allclose(line["neg_mean_squared_error"], bands["neg_mean_squared_error"][row])
+    assert figures["copies"] == {"instances": {"d11": "d2"}}
+    out = run("audit", train, test, *words, *more).out
+    assert "1 new drug is a copy of one in training: 'd11 is d2'." in out
+    assert "new drugs have a similarity of 0.6 or more" in out
+    run("audit", train, test, *words, "-o", tmp_path / "out.csv")
+    rows = read_csv(tmp_path / "out.csv")
+    assert rows[0][-2:] == ["drug_similarity", "nearest_drug"]
+    assert rows[-1][-2:] == ["1.0", "d2"]
+
+
+def test_structures(run, tmp_path):
+    pytest.importorskip("rdkit", reason="rdkit is not installed: SMILES are not tested")
+    train = write(
+        tmp_path / "train.csv", [("CCO", "MKVLA"), ("CCCO", "MKVLL")], ["drug_smiles", "seq"]
+    )
+    test = write(
+        tmp_path / "test.csv", [("OCC", "MKVLA"), ("CCCCO", "mkvla")], ["drug_smiles", "seq"]
+    )
+    words = ("--smiles", "drug_smiles", "--sequence", "seq", "--task-kernel", "spectrum:k=2")
+    ran = run("audit", train, test, *words, "--json")
+    assert ran.code == 0, ran.err
+    (figures,) = ran.json["audits"]
+    assert figures["counts"] == {"A": 1, "B": 1, "C": 0, "D": 0}
+    assert figures["repeated"] == 1
+    assert {line["side"] for line in figures["similarity"]} == {"instance", "task"}
+    assert "1 B" in run("audit", train, test, *words).out
+
+
+def test_times(run, tmp_path):
+    train = write(
+        tmp_path / "train.csv",
+        [("a", "t", "2019-01-01"), ("b", "t", "2020-06-01")],
+        ["i", "j", "day"],
+    )
+    test = write(
+        tmp_path / "test.csv",
+        [("a", "u", "2020-01-01"), ("b", "u", "2021-01-01")],
+        ["i", "j", "day"],
+    )
+    ran = run("audit", train, test, "--time", "day")
+    assert "1 older than the newest training pair (2020-06-01)" in ran.out
+    assert run("audit", train, test, "--time", "day", "--json").json["audits"][0]["older"] == 1
+
+
+def test_hold_outs_of_a_model(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(12, 3)), rng.normal(size=(7, 2))
+    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 7))
+    model = TwoStepRidgeCV(np.logspace(-3, 6, 5), setting="D").fit(X, Y, tasks=T)
+    save(model, tmp_path / "m.dyad")
+    (only,) = run("audit", tmp_path / "m.dyad", "--json").json["settings"]
+    assert only["setting"] == "D"
+    F = model.holdout("D")
+    C = X @ X.T / np.sqrt(np.outer((X**2).sum(axis=1), (X**2).sum(axis=1)))
+    np.fill_diagonal(C, -np.inf)
+    band_of = np.array(BANDS)[bands_of(C.max(axis=1))]
+    for line in only["similarity"]:
+        if line["side"] == "instance":
+            here = band_of == line["similarity"]
+            assert line["entities"] == here.sum()
+            assert_allclose(line["neg_mean_squared_error"], -np.mean((Y - F)[here] ** 2))
+    ran = run("audit", tmp_path / "m.dyad", "--setting", "ABC", "--scoring", "pearson")
+    assert "No entity is held out, only pairs." in ran.out
+    assert "tasks" in ran.out
+
+
+@over(
+    lines(
+        "words message",
+        ("TRAIN", "Give two tables or more, training first"),
+        ("TRAIN TEST --split part", "--split is for one table"),
+        ("TRAIN --split part", "has no column 'part'"),
+        ("TRAIN --split stars --columns 1", "--columns must name two columns"),
+        ("TRAIN TEST --prediction stars", "--prediction goes with --label"),
+        ("TRAIN TEST --smiles user", "Name the columns of both sides"),
+        ("TRAIN TEST --smiles user --id item --columns 1,2", "--columns has no effect beside"),
+        ("TRAIN TEST --time item", "time must hold numbers, dates or text such as 2021-07-01"),
+        ("MODEL --split part", "--split is for a split in tables"),
+        ("MODEL MODEL", "Give one model file"),
+    )
+)
+def test_wrong_words(split, run, tmp_path, words, message):
+    paths = {"TRAIN": split[0], "TEST": split[1], "MODEL": tmp_path / "m.dyad"}
+    ran = run("audit", *[paths.get(word, word) for word in words.split()])
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1

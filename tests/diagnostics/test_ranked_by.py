@@ -1,0 +1,382 @@
+"""Recommendations with limits, bounds and probabilities, and of observed pairs, against slow and obvious twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    calibrate,
+    recommend,
+    top_pairs,
+)
+from dyadlearn.diagnostics import rankings
+from dyadlearn.diagnostics.limits import Limits, best_of_grids, best_within
+from dyadlearn.settings import Setting
+from problems import data
+from sweeps import covering, every, lines, over
+
+
+def binary(m=14, q=9, seed=0, missing=0.0):
+    X, Y, T = data(m, q, seed=seed)
+    Y = (Y > 0.3).astype(float)
+    rng = np.random.default_rng(seed)
+    Y[rng.random(Y.shape) < missing] = np.nan
+    return X, Y, T
+
+
+def slow_choice(ranks, n, ends, most):
+    """Go through all candidates of all rows, best first."""
+    cells = [(i, j) for i, j in np.ndindex(ranks.shape) if not np.isnan(ranks[i, j])]
+    cells.sort(key=lambda cell: (-ranks[cell], cell))
+    counts = dict.fromkeys(range(len(most)), 0)
+    lists = [[] for _ in ranks]
+    for i, j in cells:
+        if len(lists[i]) == n:
+            continue
+        nodes = set(ends(i, j))
+        if any(counts[node] == most[node] for node in nodes):
+            continue
+        for node in nodes:
+            counts[node] += 1
+        lists[i].append(j)
+    return lists
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+@over(every(seed=[0, 1, 2], n=[1, 3, 50], most=[1, 2, 5], holes=[0.0, 0.5]))
+def test_limits_against_complete_lists(seed, n, most, holes):
+    rng = np.random.default_rng(seed)
+    ranks = rng.integers(0, 12, size=(7, 23)).astype(float)  # with ties
+    ranks[rng.random(ranks.shape) < holes] = np.nan
+    limits = Limits(lambda rows, places: (places, places), np.full(23, most))
+    found = best_within(best_of_grids(ranks, {"twice": 2 * ranks}), n, limits)
+    expected = slow_choice(ranks, n, lambda i, j: (j, j), [most] * 23)
+    for row, places in enumerate(expected):
+        listed = ~np.isnan(found.ranks[row])
+        assert found.places[row, listed].tolist() == places
+        assert_array_equal(found.figures["twice"][row, listed], 2 * ranks[row, places])
+        assert not listed[len(places) :].any()
+
+
+MODELS = {
+    "two-step": TwoStepRidge(0.3, 2.0),
+    "kronecker": KroneckerRidge(0.7),
+    "pairs": PairKernelRidge(0.7, per_task=0.3, per_instance=0.3),
+}
+
+
+@over(
+    covering(
+        model=MODELS,
+        limits=[(1, None), (None, 1), (2, 3), (1, 1)],
+        n=[3, 20, 500],
+        missing=[0.0, 0.4],
+        by=["score", "upper"],
+    )
+)
+def test_top_pairs_of_few_entities(model, limits, n, missing, by):
+    X, Y, T = binary(missing=missing)
+    model = model.fit(X, Y, tasks=T)
+    per_instance, per_task = limits
+    options = {"per_instance": per_instance, "per_task": per_task, "zeros": True, "by": by}
+    found = top_pairs(model, n=n, **options)
+    everything = top_pairs(model, n=Y.size, zeros=True, by=by)
+    ranks = np.full(Y.shape, np.nan)
+    cells = everything.instances, everything.tasks
+    ranks[cells] = everything.scores if by == "score" else everything.upper
+    m, q = Y.shape
+    most = [per_instance or Y.size] * m + [per_task or Y.size] * q
+    [expected] = slow_choice(
+        ranks.reshape(1, -1), n, lambda _, cell: (cell // q, m + cell % q), most
+    )
+    assert list(zip(found.instances, found.tasks, strict=True)) == [
+        divmod(cell, q) for cell in expected
+    ]
+    assert np.bincount(found.tasks).max() <= (per_task or m)
+    assert np.bincount(found.instances).max() <= (per_instance or q)
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"], most=[1, 2], by=["score", "upper", "lower"]))
+def test_nodes_of_a_network_have_one_limit(symmetry, most, by):
+    X, Y, _ = data(11, 11)
+    sign = 1 if symmetry == "symmetric" else -1
+    Y = Y + sign * Y.T
+    hidden = np.triu(np.random.default_rng(3).random(Y.shape) < 0.5, 1)
+    Y[hidden | hidden.T] = np.nan
+    model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
+    options = {"zeros": False, "by": by, "coverage": 0.8}
+    everything = top_pairs(model, n=Y.size, **options)
+    found = top_pairs(model, n=9, per_instance=most, **options)
+    counts = np.zeros(11, dtype=int)
+    expected = []
+    for i, j in zip(everything.instances, everything.tasks, strict=True):
+        if len(expected) < 9 and counts[i] < most and counts[j] < most:
+            expected.append((i, j))
+            counts[[i, j]] += 1
+    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    if by != "score":
+        lower, upper = model.predict_interval(coverage=0.8)
+        assert_allclose(found.upper, [upper[pair] for pair in expected])
+        assert_allclose(found.lower, [lower[pair] for pair in expected])
+    with_other = top_pairs(model, n=9, per_instance=11, per_task=most, **options)
+    assert list(zip(with_other.instances, with_other.tasks, strict=True)) == expected
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Let a handful of cells be a block."""
+    monkeypatch.setattr(rankings, "_BLOCK_BYTES", 100)
+
+
+@over(covering(model=MODELS, new=["X", "tasks", "both", "known"], n=[1, 3, 30], most=[1, 2]))
+def test_lists_share_candidates(model, new, n, most, small_blocks):
+    X, Y, T = binary(missing=0.4)
+    rng = np.random.default_rng(5)
+    X_new = rng.normal(size=(6, X.shape[1]))
+    T_new = rng.normal(size=(5, T.shape[1]))
+    model = model.fit(X, Y, tasks=T)
+    given = {
+        "X": {"X": X_new},
+        "tasks": {"tasks": T_new},
+        "both": {"X": X_new, "tasks": T_new},
+        "known": {"instance": list(range(14))},
+    }[new]
+    limit = "per_instance" if new == "tasks" else "per_task"
+    found = recommend(model, **given, n=n, **{limit: most})
+    if new == "known":
+        F = np.where(np.isnan(Y), model.predict(), np.nan)
+    else:
+        F = model.predict(given.get("X"), given.get("tasks"))
+        F = F.T if new == "tasks" else F
+    expected = slow_choice(F, n, lambda i, j: (j, j), [most] * F.shape[1])
+    assert found.ids == tuple(map(tuple, expected))
+    for row, ids in enumerate(expected):
+        assert_allclose(found.scores[row, : len(ids)], F[row, ids])
+    # The other limit is one of the length of a list.
+    other = "per_task" if new == "tasks" else "per_instance"
+    short = recommend(model, **given, n=n, **{other: 2})
+    assert max(map(len, short.ids)) == min(n, 2)
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+@over(covering(model=MODELS, new=["X", "tasks", "both"], by=["lower", "upper"], n=[1, 4]))
+def test_new_ones_by_a_bound(model, new, by, n, small_blocks):
+    X, Y, T = data(40, 30)
+    model = model.fit(X[:33], Y[:33, :25], tasks=T[:25])
+    given = {
+        "X": None if new == "tasks" else X[33:],
+        "tasks": None if new == "X" else T[25:],
+    }
+    bounds = model.predict_interval(given["X"], given["tasks"], coverage=0.8)
+    F = model.predict(given["X"], given["tasks"])
+    lower, upper, F = (grid.T if new == "tasks" else grid for grid in (*bounds, F))
+    ranks = {"lower": lower, "upper": upper}[by].copy()
+    known = [(3, 2) if new == "tasks" else (2, 3)]
+    ranks[2, 3] = np.nan
+    found = recommend(model, **given, n=n, by=by, coverage=0.8, known=known)
+    for row, places in enumerate(np.argsort(-np.nan_to_num(ranks, nan=-np.inf), axis=1)[:, :n]):
+        assert found.ids[row] == tuple(places)
+        for name, grid in (("scores", F), ("lower", lower), ("upper", upper)):
+            assert_allclose(getattr(found, name)[row], grid[row, places], err_msg=name)
+    assert list(found.columns())[2:] == ["score", "lower", "upper"]
+
+
+@over(
+    covering(
+        missing=[0.0, 0.4], by=["lower", "upper"], observed=[False, True], several=[False, True]
+    )
+)
+def test_known_ones_by_a_bound(missing, by, observed, several):
+    X, Y, T = binary(20, 12, missing=missing)
+    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    lower, upper = model.predict_interval(coverage=0.7)
+    ranks = {"lower": lower, "upper": upper}[by]
+    wanted = np.ones(Y.shape, bool) if observed else (Y == 0 if missing == 0 else np.isnan(Y))
+    ranks = np.where(wanted, ranks, np.nan)
+    asked = [3, 0] if several else 3
+    found = recommend(model, instance=asked, n=4, by=by, coverage=0.7, observed=observed)
+    for row, instance in enumerate([3, 0] if several else [3]):
+        order = np.argsort(-np.nan_to_num(ranks[instance], nan=-np.inf), kind="stable")
+        expected = [j for j in order if wanted[instance, j]][:4]
+        ids = found.ids[row] if several else found.ids
+        assert list(ids) == expected
+        listed = found.lower[row] if several else found.lower
+        assert_allclose(listed[: len(expected)], lower[instance, expected])
+
+
+def test_long_tables_by_a_bound():
+    """Ids of the tables that are not in training have the intervals of new instances."""
+    pd = pytest.importorskip("pandas")
+    X, Y, T = data(24, 10)
+    X = pd.DataFrame(X, index=[f"x{i}" for i in range(24)])
+    T = pd.DataFrame(T, index=[f"t{j}" for j in range(10)])
+    cells = [(i, j) for i in range(20) for j in range(10) if (i + j) % 3]
+    pairs = [(X.index[i], T.index[j]) for i, j in cells]
+    model = PairRegressor(KroneckerRidge(0.7), instances=X, tasks=T)
+    model = model.fit(pairs, [Y[cell] for cell in cells])
+    for subject in ("x3", "x22"):
+        asked = [(subject, task) for task in T.index if (subject, task) not in pairs]
+        _, upper = model.predict_interval(asked, coverage=0.8)
+        found = recommend(model, instance=subject, n=3, by="upper", coverage=0.8)
+        order = np.argsort(-upper, kind="stable")[:3]
+        assert list(found.ids) == [asked[place][1] for place in order]
+        assert_allclose(found.upper, upper[order])
+
+
+# --- probabilities -------------------------------------------------------------------------------
+
+
+@over(
+    lines(
+        "asked setting",
+        ({"instance": 2}, "A"),
+        ({"instance": [2, 5], "setting": "B"}, "B"),
+        ({"task": 3, "setting": "D"}, "D"),
+        ({"X": np.ones((3, 4))}, "B"),
+        ({"tasks": np.ones((2, 3))}, "C"),
+        ({"X": np.ones((3, 4)), "tasks": np.ones((2, 3))}, "D"),
+        (None, "A"),
+        ({}, "C"),
+    )
+)
+def test_probabilities_are_those_of_the_setting(asked, setting):
+    X, Y, T = binary(18, 12)
+    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    calibration = calibrate(model, setting, prevalence=0.1)
+    for probability, expected in ((True, calibrate(model, setting)), (calibration, calibration)):
+        if asked:
+            found = recommend(model, **asked, n=3, probability=probability)
+        else:
+            found = top_pairs(model, n=6, probability=probability, setting=setting)
+        assert found.setting == setting
+        mapping = expected[setting].mapping
+        assert_array_equal(found.probabilities, mapping(found.scores))
+        assert "probability" in found.columns()
+    plain = top_pairs(model, n=6)
+    assert plain.probabilities is None
+    assert "probability" not in plain.columns()
+
+
+def test_probabilities_of_known_and_new_ids_in_one_call():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = binary(24, 10)
+    X = pd.DataFrame(X, index=[f"x{i}" for i in range(24)])
+    T = pd.DataFrame(T, index=[f"t{j}" for j in range(10)])
+    cells = [(i, j) for i in range(20) for j in range(10) if (i + j) % 3]
+    pairs = [(X.index[i], T.index[j]) for i, j in cells]
+    model = PairRegressor(KroneckerRidge(0.7), instances=X, tasks=T)
+    model = model.fit(pairs, [Y[cell] for cell in cells])
+    calibration = calibrate(model, "AB")
+    for ids in (["x3", "x22", "x4"], ["x22"], ["x3"]):
+        found = recommend(model, instance=ids, n=4, probability=calibration)
+        for row, subject in enumerate(ids):
+            setting = "B" if subject == "x22" else "A"
+            k = len(found.ids[row])
+            expected = calibration[setting].mapping(found.scores[row, :k])
+            assert_array_equal(found.probabilities[row, :k], expected)
+
+
+# --- observed pairs ------------------------------------------------------------------------------
+
+
+@over(covering(setting=["A", "B", "C", "D"], missing=[0.0, 0.4], side=["instance", "task"]))
+def test_observed_pairs_are_ranked_without_their_labels(setting, missing, side):
+    X, Y, T = binary(missing=missing)
+    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    F = np.asarray(model.holdout(setting))
+    if setting == "A":
+        F = np.where(np.isnan(Y), model.predict(), F)
+    axis = int(side == "task")
+    scores = F[:, 4] if axis else F[4]
+    labels = Y[:, 4] if axis else Y[4]
+    found = recommend(model, **{side: 4}, n=20, observed=True, setting=setting)
+    expected = np.argsort(-scores, kind="stable")
+    assert list(found.ids) == expected.tolist()
+    assert_allclose(found.scores, scores[expected], rtol=1e-9)
+    assert_array_equal(found.labels, labels[expected])
+    top = top_pairs(model, n=Y.size, observed=True, setting=setting)
+    assert len(top) == Y.size
+    assert_allclose(top.scores, np.sort(F.ravel())[::-1], rtol=1e-9)
+    assert_array_equal(top.labels, [Y[pair] for pair in zip(top.instances, top.tasks, strict=True)])
+
+
+def test_observed_pairs_of_a_list():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = data(12, 8)
+    X = pd.DataFrame(X, index=[f"x{i}" for i in range(12)])
+    T = pd.DataFrame(T, index=[f"t{j}" for j in range(8)])
+    cells = [(i, j) for i in range(10) for j in range(8) if (i + j) % 3]
+    pairs = [(X.index[i], T.index[j]) for i, j in cells]
+    model = PairRegressor(KroneckerRidge(0.7), instances=X, tasks=T)
+    model = model.fit(pairs, [Y[cell] for cell in cells])
+    labels = model.fitted_.labels
+    F = labels.spread(model.fitted_.hold_out(Setting.A).predictions)
+    rows = {label: row for row, label in enumerate(model.instance_ids_)}
+    columns = {label: column for column, label in enumerate(model.task_ids_)}
+    held_out = {pair: F[rows[pair[0]], columns[pair[1]]] for pair in pairs}
+    found = recommend(model, instance="x4", n=8, observed=True)
+    assert len(found) == 8
+    for task, score, label in zip(found.ids, found.scores, found.labels, strict=True):
+        pair = ("x4", task)
+        if pair in held_out:
+            assert_allclose([score, label], [held_out[pair], Y[4, T.index.get_loc(task)]])
+        else:
+            assert_allclose(score, model.predict([pair])[0])
+            assert np.isnan(label)
+    with pytest.raises(ValueError, match="Known and new instances are ranked differently"):
+        recommend(model, instance=["x4", "x11"], observed=True)
+
+
+def test_an_online_model_ranks_what_it_has_kept():
+    X, Y, T = binary()
+    online = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X, Y, tasks=T)
+    plain = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    for more in ({"observed": True}, {"by": "upper"}):
+        found = recommend(online, instance=3, n=4, **more)
+        expected = recommend(plain, instance=3, n=4, **more)
+        assert found.ids == expected.ids
+        assert_allclose(found.scores, expected.scores)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_what_cannot_be_ranked():
+    X, Y, T = binary()
+    model = KroneckerRidge().fit(X, Y, tasks=T)
+    pairs = [(0, 1)]
+    for asked, words in (
+        ({"instance": 1, "observed": True, "zeros": True}, "leave zeros out"),
+        ({"instance": 1, "observed": True, "known": pairs}, "leave known out"),
+        ({"X": X, "observed": True}, "have no labels to hold out"),
+        ({"instance": 1, "by": "bound"}, "by must be one of 'score', 'lower', 'upper'"),
+        ({"instance": 1, "by": "upper", "setting": "B"}, "leave setting and cv out"),
+        ({"instance": 1, "by": "upper", "cv": 3}, "leave setting and cv out"),
+        ({"instance": 1, "per_task": 0}, "per_task must be a whole number"),
+        ({"X": X, "by": "upper", "coverage": 1.0}, "coverage must be a number between 0 and 1"),
+        ({"X": X, "by": "upper", "coverage": 0.999}, "too few for a coverage of 0.999"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            recommend(model, **asked)
+    with pytest.raises(ValueError, match="leave setting and cv out"):
+        top_pairs(model, by="lower", setting="C")
+    with pytest.raises(ValueError, match="Setting B: .* is not calibrated, only A"):
+        recommend(model, X=X, probability=calibrate(model, "A"))
+    online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="no prediction intervals: use by='score'"):
+        recommend(online, X=X, by="upper")
+    numbers = IndependentTaskRidge().fit(X, X)
+    with pytest.raises(ValueError, match="Probabilities need labels of two values"):
+        recommend(numbers, X=X, probability=True)

@@ -1,0 +1,758 @@
+"""Ridge regression on cells: every answer against dense refits with fifty digits, and refusals with their reasons."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.utils import estimator_checks, get_tags
+
+from dyadlearn import (
+    KroneckerRidge,
+    MultiwayRidge,
+    compare,
+    evaluate,
+    explain,
+    landscape,
+    load,
+    permutation_test,
+    save,
+    screen,
+    verify_holdout,
+)
+from dyadlearn.cli.models import load_model
+from dyadlearn.exceptions import IdError, LeverageError, ModelFileError, NotEnoughMemoryError
+from dyadlearn.kernels import gram, pairs_of
+from dyadlearn.report import write_report
+from fifty_digits import exact, in_fifty_digits, solve
+from sweeps import every, over
+
+NAMES = ("mother", "father", "trial", "year")
+OF_PARENTS = {
+    "kernels": {"mother": "precomputed"},
+    "variances": {"mother": 1.0, "father": 1.0},
+}
+
+
+class Cells(NamedTuple):
+    """Labels of cells with the kernels of their sides, and the model with given variances."""
+
+    kernels: dict[str, np.ndarray]
+    places: dict[str, np.ndarray]
+    y: np.ndarray
+    weights: np.ndarray
+    covariate: np.ndarray
+    variances: dict[str, float]
+    alike: tuple[str, str] | None = None
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return {**self.places, "covariate": self.covariate}
+
+    def model(self, **options: Any) -> MultiwayRidge:
+        terms = [name for name in self.variances if name != "residual"]
+        model = MultiwayRidge(
+            terms,
+            entities={name: self.kernels[name] for name in self.kernels if name != self.second},
+            kernels=dict.fromkeys(set(self.kernels) - {self.second}, "precomputed"),
+            variances=self.variances,
+            symmetric=self.alike,
+            **options,
+        )
+        return model.fit(self.table, self.y, sample_weight=self.weights)
+
+    @property
+    def second(self) -> str | None:
+        return None if self.alike is None else self.alike[1]
+
+    def kernel(self, term: str, left: Any, right: Any) -> Any:
+        """Return the kernel of a term between two labels, by its definition."""
+        sides = term.split(":")
+        value = 1.0
+        if self.alike is not None and set(sides) & set(self.alike):
+            a, b = self.alike
+            K = self.kernels[a]
+            a, b, c, d = (self.places[name][at] for at in (left, right) for name in (a, b))
+            if set(self.alike) <= set(sides):
+                value = (K[a, c] * K[b, d] + K[a, d] * K[b, c]) / 2
+            else:
+                value = (K[a, c] + K[b, d] + K[a, d] + K[b, c]) / 2
+        for name in sides:
+            if self.alike is None or name not in self.alike:
+                value = (
+                    value * self.kernels[name][self.places[name][left], self.places[name][right]]
+                )
+        return value
+
+
+def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> Cells:
+    """Return random labels, some of them of one cell."""
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip(NAMES, rng.integers(3, 6, n_sides), strict=False))
+    if alike:
+        sizes["father"] = sizes["mother"] = 5
+    features = {name: rng.normal(size=(size, 2)) for name, size in sizes.items()}
+    kernels = {name: gram(rows, kernel="rbf") for name, rows in features.items()}
+    if alike:
+        kernels["father"] = kernels["mother"]
+    places = {name: rng.integers(0, size, n) for name, size in sizes.items()}
+    for name, size in sizes.items():
+        places[name][:size] = rng.permutation(size)
+    for at in places.values():
+        at[-1] = at[-2]
+    terms = [":".join(T) for k in range(1, n_sides + 1) for T in combinations(sizes, k)]
+    if alike:
+        terms = [term for term in terms if term != "father" and not term.startswith("father:")]
+    variances = {term: float(rng.uniform(0.2, 2.0)) for term in terms}
+    return Cells(
+        kernels,
+        places,
+        rng.normal(size=n) + 3.0,
+        rng.uniform(0.3, 3.0, n),
+        rng.normal(size=n),
+        {**variances, "residual": 0.3},
+        ("mother", "father") if alike else None,
+    )
+
+
+def settings(names: Any) -> list[tuple[str, ...]]:
+    return list(chain.from_iterable(combinations(names, k) for k in range(len(names) + 1)))
+
+
+def covariance(cells: Cells) -> np.ndarray:
+    """Return the covariance of all labels without their noise, term by term and label by label."""
+    n = len(cells.y)
+    V = np.zeros((n, n))
+    for term, variance in cells.variances.items():
+        if term != "residual":
+            entries = [[cells.kernel(term, p, q) for q in range(n)] for p in range(n)]
+            V += variance * np.array(entries)
+    return V
+
+
+@in_fifty_digits
+def refitted(
+    cells: Cells, V: np.ndarray, columns: np.ndarray, at: int, kept: np.ndarray
+) -> tuple[float, float]:
+    """Return the prediction of a label from the kept ones, and the variance of its error, with fifty digits."""
+    here = np.flatnonzero(kept)
+    noise = exact(cells.variances["residual"]) / exact(cells.weights[here])
+    X = exact(columns[here])
+    border = np.block(
+        [[exact(V[np.ix_(here, here)]), X], [X.T, exact(np.zeros((X.shape[1],) * 2))]]
+    )
+    border[np.arange(len(here)), np.arange(len(here))] += noise
+    cross = exact(np.concatenate([V[at, here], columns[at]]))
+    weights = solve(border, cross)
+    mean = cells.y[here] @ weights[: len(here)]
+    return float(mean), float(V[at, at] - cross @ weights)
+
+
+def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
+    """Return the labels that are left out for one of them."""
+    of = cells.places
+    if not new:
+        same = np.ones(len(cells.y), dtype=bool)
+        for name in cells.kernels:
+            if cells.alike is None or name not in cells.alike:
+                same &= of[name] == of[name][at]
+        if cells.alike is not None:
+            a, b = (of[name] for name in cells.alike)
+            same &= ((a == a[at]) & (b == b[at])) | ((a == b[at]) & (b == a[at]))
+        return same
+    out = np.zeros(len(cells.y), dtype=bool)
+    for name in new:
+        both = cells.alike if cells.alike is not None and name in cells.alike else (name,)
+        for other in both:
+            out |= of[other] == of[name][at]
+    return out
+
+
+CASES = [(2, False), (3, False), (4, False), (2, True), (3, True)]
+
+
+@over(every(case=CASES, fixed=[False, True]))
+def test_hold_out_equals_refits_with_fifty_digits_in_all_settings(case, fixed):
+    n_sides, alike = case
+    cells = some_cells(n_sides, n_sides, alike=alike)
+    columns = np.stack([np.ones(20), cells.covariate], axis=1)[:, : 1 + fixed]
+    model = cells.model(fixed="covariate" if fixed else ())
+    V = covariance(cells)
+    n_compared = 0
+    for new in settings(cells.kernels):
+        asked = [
+            at for at in range(0, 20, 3) if (~left_out(cells, new, at)).sum() > columns.shape[1]
+        ]
+        if len(asked) < 7:
+            continue
+        held_out = model.holdout(new)
+        for at in (asked[0], asked[-1]):
+            expected, _ = refitted(cells, V, columns, at, ~left_out(cells, new, at))
+            assert_allclose(held_out[at], expected, rtol=1e-9, atol=1e-10)
+            n_compared += 1
+    assert n_compared >= 6
+
+
+@over(every(case=CASES))
+def test_predictions_and_their_variances_equal_fifty_digits(case):
+    n_sides, alike = case
+    cells = some_cells(n_sides, 10 + n_sides, alike=alike)
+    columns = np.stack([np.ones(20), cells.covariate], axis=1)
+    model = cells.model(fixed="covariate")
+    V = covariance(cells)
+    means, deviations = model.predict(cells.table, return_std=True)
+    for at in (0, 7):
+        mean, variance = refitted(cells, V, columns, at, np.ones(20, dtype=bool))
+        assert_allclose([means[at], deviations[at] ** 2], [mean, variance], rtol=1e-9)
+    assert_allclose(sum(model.contributions().values()), means)
+    assert_allclose(sum(model.contributions(cells.table).values()), means)
+    assert_allclose(model.label_weights(cells.table) @ cells.y, means)
+
+
+def test_levels_that_are_nested_can_be_left_out_with_those_that_contain_them():
+    """All labels of an inner level are gone before it is left out."""
+    cells = some_cells(3, 5)
+    cells.places["trial"][:] = cells.places["mother"] * 2 + (cells.places["father"] > 1)
+    table = {name: column.astype(str) for name, column in cells.places.items()}
+    variances = {"mother": 1.0, "father": 0.5, "trial": 0.7, "residual": 0.3}
+    terms = ["mother", "father", "trial"]
+    model = MultiwayRidge(terms, variances=variances).fit(table, cells.y)
+    without = model.holdout(("mother", "father"))
+    assert_allclose(model.holdout(("mother", "father", "trial")), without)
+
+
+def test_groups_are_left_out_together():
+    cells = some_cells(3, 6)
+    model = cells.model()
+    of_rows = np.array(["a", "b"])[cells.places["mother"] % 2]
+    held_out = model.holdout("mother", groups={"mother": of_rows})
+    columns = np.ones((20, 1))
+    V = covariance(cells)
+    for at in (0, 9):
+        expected, _ = refitted(cells, V, columns, at, of_rows != of_rows[at])
+        assert_allclose(held_out[at], expected, rtol=1e-9)
+    folds = model.holdout(groups=np.arange(20) % 3)
+    expected, _ = refitted(cells, V, columns, 4, np.arange(20) % 3 != 1)
+    assert_allclose(folds[4], expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="a dict with the groups"):
+        model.holdout("mother", groups=np.arange(20) % 3)
+    with pytest.raises(ValueError, match="one level of 'mother' several groups"):
+        model.holdout("mother", groups={"mother": np.arange(20)})
+    with pytest.raises(ValueError, match="'father', which is not new"):
+        model.holdout("mother", groups={"father": of_rows})
+
+
+# --- the same models of two sides -----------------------------------------------------------------
+
+
+@over(every(intercept=[True, False], seed=[0, 1]))
+def test_two_sides_are_kronecker_ridge(intercept, seed):
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(9, 3)), rng.normal(size=(7, 2))
+    Y = rng.normal(size=(9, 7)) + 1.0
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    grid = KroneckerRidge(0.7, kernel="rbf", task_kernel="rbf", fit_intercept=intercept)
+    grid.fit(X, Y, tasks=T)
+    rows, columns = np.nonzero(~np.isnan(Y))
+    terms = "a*b" if intercept else "a:b"
+    variances = {"a": 1.0, "b": 1.0, "a:b": 1.0} if intercept else {"a:b": 1.0}
+    model = MultiwayRidge(
+        terms,
+        entities={"a": X, "b": T},
+        kernels={"a": "rbf", "b": "rbf"},
+        variances={**variances, "residual": 0.7},
+        fit_intercept=intercept,
+    ).fit({"a": rows, "b": columns}, Y[rows, columns])
+    every_cell = np.indices(Y.shape).reshape(2, -1)
+    predicted = model.predict({"a": every_cell[0], "b": every_cell[1]})
+    assert_allclose(predicted.reshape(Y.shape), grid.predict(X, tasks=T), rtol=1e-6, atol=1e-7)
+    for setting, new in (("A", ()), ("B", "a"), ("C", "b"), ("D", ("a", "b"))):
+        expected = grid.holdout(setting)[rows, columns]
+        assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_symmetric_terms_have_the_kernels_of_pairs():
+    cells = some_cells(2, 3, alike=True)
+    model = cells.model()
+    asked = {"mother": [0, 2, 3], "father": [1, 4, 3], "covariate": [0.0, 0.0, 0.0]}
+    turned = {"mother": [1, 4, 3], "father": [0, 2, 3], "covariate": [0.0, 0.0, 0.0]}
+    assert_allclose(model.predict(asked), model.predict(turned))
+    K = cells.kernels["mother"]
+    parts = model.contributions(asked)
+    for term, name in (("mother", "sum"), ("mother:father", "product")):
+        expected = np.zeros(3)
+        for place, dual in enumerate(model.fitted_.duals):
+            of_label = [[cells.places[side][place]] for side in ("mother", "father")]
+            kernels = pairs_of(K, asked["mother"], asked["father"], known=of_label)
+            expected += cells.variances[term] * dual * kernels[name][:, 0]
+        assert_allclose(parts[term], expected)
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+def test_effects_have_the_variance_and_reliability_of_their_definition():
+    cells = some_cells(3, 8)
+    model = cells.model()
+    Q = np.linalg.inv(covariance(cells) + np.diag(cells.variances["residual"] / cells.weights))
+    N = Q - np.outer(Q.sum(axis=1), Q.sum(axis=0)) / Q.sum()
+    found = model.effects("mother")
+    assert found["mother"] == list(range(len(cells.kernels["mother"])))
+    cross = cells.variances["mother"] * cells.kernels["mother"][:, cells.places["mother"]]
+    prior = cells.variances["mother"] * np.diag(cells.kernels["mother"])
+    explained = np.einsum("ij,jk,ik->i", cross, N, cross)
+    assert_allclose(found["effect"], cross @ N @ cells.y)
+    assert_allclose(found["std"], np.sqrt(prior - explained), rtol=1e-7)
+    assert_allclose(found["reliability"], explained / prior)
+    pair = model.effects("father:mother", {"mother": [1], "father": [2]})
+    cross = cells.variances["mother:father"] * (
+        cells.kernels["mother"][1, cells.places["mother"]]
+        * cells.kernels["father"][2, cells.places["father"]]
+    )
+    assert_allclose(pair["effect"], [cross @ N @ cells.y])
+    with pytest.raises(ValueError, match="'mother:year' is not a term"):
+        model.effects("mother:year")
+
+
+def test_the_effect_of_a_parent_is_half_that_of_its_pair_with_itself():
+    cells = some_cells(2, 3, alike=True)
+    model = cells.model()
+    found = model.effects("mother")
+    alone = {"mother": [2], "father": [2], "covariate": [0.0]}
+    assert_allclose(found["effect"][2], model.contributions(alone)["mother"][0] / 2)
+    assert list(found) == ["mother", "effect", "std", "reliability"]
+
+
+# --- intervals, scores, files ---------------------------------------------------------------------
+
+
+def test_intervals_come_from_models_without_each_unit():
+    cells = some_cells(3, 12, n=24)
+    model = cells.model()
+    asked = {"mother": [0], "father": [1], "trial": [2], "covariate": [0.0]}
+    lower, upper = model.predict_interval(asked, coverage=0.8, new="mother")
+    held_out = model.holdout("mother")
+    ends = []
+    for at in range(24):
+        kept = cells.places["mother"] != cells.places["mother"][at]
+        part = Cells(
+            cells.kernels,
+            {name: column[kept] for name, column in cells.places.items()},
+            cells.y[kept],
+            cells.weights[kept],
+            cells.covariate[kept],
+            cells.variances,
+        )
+        ends.append((part.model().predict(asked)[0], abs(cells.y[at] - held_out[at])))
+    middle, reach = np.array(ends).T
+    # Of 24 labels and a coverage of 0.8, the fifth smallest and the fifth largest end.
+    assert_allclose(lower[0], np.sort(middle - reach)[4])
+    assert_allclose(upper[0], np.sort(middle + reach)[-5])
+    wide = model.predict_interval(asked, coverage=0.8, new=("mother", "father"))
+    residuals = np.sort(np.abs(cells.y - model.holdout(("mother", "father"))))
+    assert_allclose(wide[1] - wide[0], 2 * residuals[19])
+
+
+def test_scores_are_those_of_held_out_predictions_beside_means():
+    cells = some_cells(3, 13, n=40)
+    model = cells.model()
+    scores = evaluate(model, new=[(), "mother", ("mother", "trial")], scoring=["r2", "pearson"])
+    assert scores["setting"] == ["cell", "cell", "mother", "mother", *["mother + trial"] * 2]
+    held_out = model.holdout("mother")
+    centred = cells.y - cells.y.mean()
+    assert_allclose(scores["score"][2], 1 - ((cells.y - held_out) ** 2).sum() / (centred**2).sum())
+    means = evaluate(model, new=["mother"], scoring="neg_mean_squared_error")
+    at = cells.places["mother"]
+    expected = {
+        "grand_mean": np.zeros(40),
+        "father_means": np.zeros(40),
+        "trial_means": np.zeros(40),
+    }
+    for p in range(40):
+        kept = at != at[p]
+        grand = np.average(cells.y[kept], weights=cells.weights[kept])
+        expected["grand_mean"][p] = grand
+        for name in ("father", "trial"):
+            same = kept & (cells.places[name] == cells.places[name][p])
+            mean = grand
+            if same.any():
+                mean = np.average(cells.y[same], weights=cells.weights[same])
+            expected[f"{name}_means"][p] = mean
+    expected["mother_means"] = expected["grand_mean"]
+    expected["sum"] = expected["father_means"] + expected["trial_means"] - expected["grand_mean"]
+    for name, prediction in expected.items():
+        assert_allclose(means[name], [-np.mean((cells.y - prediction) ** 2)], rtol=1e-10)
+    assert "new" in repr(scores)
+    assert evaluate(model)["setting"] == ["cell", *list(NAMES[:3]), "mother + father + trial"]
+
+
+def test_files_and_pickles_hold_the_whole_model(tmp_path):
+    cells = some_cells(3, 14)
+    model = cells.model(fixed="covariate")
+    save(model, tmp_path / "model.dyad")
+    for same in (load(tmp_path / "model.dyad"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(same.predict(cells.table), model.predict(cells.table))
+        assert_allclose(same.holdout("father"), model.holdout("father"))
+        assert same.variances_ == model.variances_
+        assert same.fixed_effects_ == model.fixed_effects_
+    assert len(pickle.dumps(model)) < 60_000
+    assert clone(model).fit(cells.table, cells.y, cells.weights).terms_ == model.terms_
+
+
+@over(every(kind=["dict", "pandas", "polars", "array", "rows"]))
+def test_tables_of_all_kinds(kind):
+    cells = some_cells(2, 15)
+    ids = {name: [f"{name[0]}{level}" for level in at] for name, at in cells.places.items()}
+    makers = {
+        "dict": lambda: ids,
+        "pandas": lambda: pd.DataFrame(ids),
+        "polars": lambda: pl.DataFrame(ids),
+        "array": lambda: np.array(list(ids.values())).T,
+        "rows": lambda: list(zip(*ids.values(), strict=True)),
+    }
+    first, second = ("x0", "x1") if kind in ("array", "rows") else ("mother", "father")
+    variances = {first: 1.0, f"{first}:{second}": 0.5, second: 0.2, "residual": 0.4}
+    table = makers[kind]()
+    y = pd.Series(cells.y) if kind == "pandas" else cells.y
+    model = MultiwayRidge(f"{first}*{second}", variances=variances).fit(table, y)
+    expected = MultiwayRidge(
+        "mother*father",
+        variances={"mother": 1.0, "mother:father": 0.5, "father": 0.2, "residual": 0.4},
+    ).fit(cells.places, cells.y)
+    assert_allclose(model.predict(table), expected.predict(cells.places))
+    assert model.n_features_in_ == 2
+
+
+def test_features_in_frames_are_found_by_id():
+    rng = np.random.default_rng(0)
+    weather = pd.DataFrame(rng.normal(size=(6, 3)), index=list("uvwxyz"), columns=["a", "b", "c"])
+    used = np.array(list("zyxwv"))[rng.integers(0, 5, 30)]
+    lines = rng.integers(0, 6, 30)
+    y = rng.normal(size=30)
+    variances = {"line": 1.0, "environment": 0.5, "residual": 0.4}
+    model = MultiwayRidge(
+        "line + environment",
+        entities={"environment": weather},
+        kernels={"environment": "rbf"},
+        kernel_params={"environment": {"gamma": 0.3}},
+        variances=variances,
+    ).fit({"line": lines, "environment": used}, y)
+    K = gram(weather.to_numpy(), kernel="rbf", kernel_params={"gamma": 0.3})
+    K = pd.DataFrame(K, index=weather.index, columns=weather.index)
+    shuffled = K.loc[list("xzuywv"), list("vwuzyx")]
+    other = MultiwayRidge(
+        "line + environment",
+        entities={"environment": shuffled},
+        kernels={"environment": "precomputed"},
+        variances=variances,
+    ).fit({"line": lines, "environment": used}, y)
+    asked = {"line": [0, 99], "environment": ["u", "z"]}
+    for found, expected in zip(
+        model.predict(asked, return_std=True), other.predict(asked, return_std=True), strict=True
+    ):
+        assert_allclose(found, expected)
+    effects = model.effects("environment")
+    assert effects["environment"] == list("uvwxyz")
+    with pytest.raises(IdError, match=r"1 of 1 levels of 'environment' are not in the table"):
+        model.predict({"line": [0], "environment": ["q"]})
+
+
+def test_models_share_no_array_with_the_caller_and_clones_share_tables():
+    cells = some_cells(2, 23)
+    kernel = cells.kernels["mother"].copy()
+    y = cells.y.copy()
+    table = {name: column.copy() for name, column in cells.places.items()}
+    model = MultiwayRidge("mother + father", entities={"mother": kernel}, **OF_PARENTS)
+    model.fit(table, y)
+    expected = model.predict(cells.places)
+    for array in (kernel, y, *table.values()):
+        array[...] = 0
+    assert_array_equal(model.predict(cells.places), expected)
+    assert clone(model).entities["mother"] is kernel
+    with config_context(enable_metadata_routing=True):
+        requests = clone(model).set_fit_request(sample_weight=True).get_metadata_routing()
+        assert requests.fit.requests == {"sample_weight": True}
+
+
+def test_rows_without_a_label_or_weight_are_left_out():
+    cells = some_cells(2, 16)
+    y = cells.y.copy()
+    weights = cells.weights.copy()
+    y[3] = np.nan
+    weights[5] = 0.0
+    kept = np.setdiff1d(np.arange(20), [3, 5])
+    model = MultiwayRidge("mother + father", variances={"mother": 1.0, "father": 1.0})
+    held_out = model.fit(cells.places, y, weights).holdout("father")
+    part = {name: at[kept] for name, at in cells.places.items()}
+    expected = clone(model).fit(part, y[kept], weights[kept]).holdout("father")
+    assert np.isnan(held_out[[3, 5]]).all()
+    assert_allclose(held_out[kept], expected)
+    assert model.label_weights(cells.places).shape == (20, 20)
+
+
+def test_torch_computes_the_same():
+    pytest.importorskip("torch")
+    cells = some_cells(3, 21)
+    here = cells.model(fixed="covariate")
+    there = cells.model(fixed="covariate", device="cpu")
+    for new in settings(cells.kernels)[:7]:
+        assert_allclose(there.holdout(new), here.holdout(new), rtol=1e-9)
+    for found, expected in zip(
+        there.predict(cells.table, return_std=True),
+        here.predict(cells.table, return_std=True),
+        strict=True,
+    ):
+        assert isinstance(found, np.ndarray)
+        assert_allclose(found, expected, rtol=1e-9)
+    assert_allclose(there.label_weights(cells.table), here.label_weights(cells.table), atol=1e-12)
+    likely = [
+        MultiwayRidge("mother + father", device=device).fit(cells.table, cells.y).variances_
+        for device in (None, "cpu")
+    ]
+    assert_allclose(list(likely[1].values()), list(likely[0].values()), rtol=1e-6, atol=1e-9)
+
+
+def test_a_large_mean_costs_no_digits():
+    cells = some_cells(3, 17)
+    near = cells.model().holdout("mother")
+    far = cells._replace(y=cells.y + 1e9).model().holdout("mother")
+    assert_allclose(far - 1e9, near, atol=1e-5)
+
+
+# --- fixed effects and refusals -------------------------------------------------------------------
+
+
+def test_fixed_categories_are_coded_without_a_change_of_predictions():
+    cells = some_cells(2, 18)
+    trial = np.array(["x", "y", "z"])[np.arange(20) % 3]
+    table = {**cells.places, "trial": trial}
+    dummies = {f"is_{level}": (trial == level) * 1.0 for level in "xyz"}
+    options = {"variances": {"mother": 1.0, "father": 1.0}}
+    model = MultiwayRidge("mother + father", fixed="trial", **options).fit(table, cells.y)
+    coded = MultiwayRidge(
+        "mother + father", fixed=tuple(dummies), fit_intercept=False, **options
+    ).fit({**cells.places, **dummies}, cells.y)
+    redundant = MultiwayRidge("mother + father", fixed=tuple(dummies), **options).fit(
+        {**cells.places, **dummies}, cells.y
+    )
+    for other in (coded, redundant):
+        assert_allclose(other.predict({**cells.places, **dummies}), model.predict(table), rtol=1e-8)
+        assert_allclose(other.holdout("mother"), model.holdout("mother"), rtol=1e-8)
+        assert_allclose(other.log_likelihood_, model.log_likelihood_)
+    numbers = pd.DataFrame({**cells.places, "trial": pd.Categorical(np.arange(20) % 3)})
+    model.fit(numbers, cells.y)
+    assert list(model.fixed_effects_) == ["intercept", "trial=1", "trial=2"]
+    assert_allclose(model.predict(numbers), coded.predict({**cells.places, **dummies}))
+    model.fit(table, cells.y)
+    effects = model.fixed_effects_
+    whole = coded.fixed_effects_
+    assert list(effects) == ["intercept", "trial=y", "trial=z"]
+    assert_allclose(effects["intercept"], whole["is_x"])
+    assert_allclose(effects["trial=z"], whole["is_z"] - whole["is_x"])
+    with pytest.raises(ValueError, match="does not determine|do not determine"):
+        redundant.predict({**cells.places, **dict.fromkeys(dummies, np.zeros(20))})
+
+
+def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
+    cells = some_cells(2, 19)
+    trial = np.array(["x", "y"])[(cells.places["mother"] == 0) * 1]
+    table = {**cells.places, "trial": trial}
+    variances = {"mother": 1.0, "father": 1.0}
+    model = MultiwayRidge("mother + father", fixed="trial", variances=variances)
+    model.fit(table, cells.y)
+    with pytest.raises(ValueError, match="trial='y' is not estimable.*left out together"):
+        model.holdout("mother")
+    with pytest.raises(ValueError, match="trial='x' is not estimable.*to be left out"):
+        model.holdout("trial")
+    asked = {"mother": [0], "father": [0], "trial": ["new"]}
+    with pytest.raises(ValueError, match="trial='new' is not estimable.*has no label"):
+        model.predict(asked)
+    assert np.isfinite(model.holdout("father")).all()
+    # The first level, and a number.
+    turned = {**table, "trial": np.array(["y", "x"])[(cells.places["mother"] != 0) * 1]}
+    turned["trial"][np.argmax(cells.places["mother"] == 0)] = "y"
+    model.fit({name: column[::-1] for name, column in turned.items()}, cells.y)
+    with pytest.raises(ValueError, match="trial='y' is not estimable"):
+        model.holdout("mother")
+    model.set_params(fixed=("number", "trial")).fit(
+        {**table, "trial": np.array(["x", "y"])[np.arange(20) % 2], "number": trial == "y"},
+        cells.y,
+    )
+    with pytest.raises(ValueError, match="number=True is not estimable"):
+        model.holdout("mother")
+    model.fit({**table, "number": 7.0 * (trial == "y"), "trial": ["x"] * 20}, cells.y)
+    with pytest.raises(ValueError, match="fixed column 'number' is not estimable without"):
+        model.holdout("mother")
+
+
+TABLE = {"a": np.arange(8) // 2, "b": np.arange(8) % 2}
+Y = np.arange(8.0)
+GIVEN = {"variances": {"a": 1.0, "b": 1.0}}
+REFUSALS = [
+    ({"terms": "a + c"}, "no column 'c': its columns are 'a', 'b'"),
+    ({"terms": "a::b"}, "names of sides, without blanks"),
+    ({"terms": "a a"}, "names of sides, without blanks"),
+    ({"terms": []}, "names no side"),
+    ({"terms": "a", "entities": {"c": np.eye(2)}}, "entities has 'c', which is no column"),
+    ({"terms": "a", "kernels": {"a": "rbf"}}, "kernels has 'a' without entities"),
+    ({"terms": "a", "entities": {"a": np.eye(4)}, "kernels": {"a": 3}}, "name of a kernel"),
+    ({"terms": "a", "variances": {"b": 1.0}}, "'b', which is no term"),
+    ({"terms": "a + b", "variances": {"b": 1.0}}, "lacks the terms 'a'"),
+    ({"terms": "a", "variances": {"a": 1.0, "residual": 0.0}}, "above 0"),
+    ({"terms": "a", "variances": "reml"}, "'likelihood', 'holdout' or a dict"),
+    ({"terms": "a + b", "symmetric": "ab"}, "must name two sides"),
+    ({"terms": "a", "fixed": "a"}, "'a' has the same effects as the fixed columns"),
+    ({"terms": "a + b", "fit_intercept": 3}, "fit_intercept"),
+    ({"terms": "a*b"}, "'a:b', 'residual' are confounded"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSALS)
+def test_refusals_say_what_is_wrong(options, words):
+    table = TABLE
+    if options.get("fixed"):
+        table = {**TABLE, "a": [f"level {level}" for level in TABLE["a"]]}
+    with pytest.raises((ValueError, TypeError), match=words):
+        MultiwayRidge(**options).fit(table, Y)
+
+
+def test_tables_and_settings_that_cannot_be_used_are_refused():
+    model = MultiwayRidge("a + b", **GIVEN)
+    with pytest.raises(ValueError, match="different lengths"):
+        model.fit({"a": [1, 2], "b": [1]}, [0.0, 1.0])
+    with pytest.raises(ValueError, match="no id in row 1"):
+        model.fit({"a": ["x", None, "y"], "b": [1, 2, 2]}, [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="Reshape your data"):
+        model.fit(np.arange(3.0), Y[:3])
+    with pytest.raises(TypeError, match="found LazyFrame"):
+        model.fit(pl.DataFrame(TABLE).lazy(), Y)
+    with pytest.raises(ValueError, match="The table has no rows"):
+        model.fit({"a": [], "b": []}, [])
+    with pytest.raises(ValueError, match="None of 8 rows has a label"):
+        model.fit(TABLE, np.full(8, np.nan))
+    model.fit(TABLE, Y)
+    with pytest.raises(ValueError, match="new names 'c', which is no side"):
+        model.holdout("c")
+    with pytest.raises(LeverageError, match="No label remains"):
+        MultiwayRidge("a", variances={"a": 1.0}).fit({"a": [1, 1, 1]}, Y[:3]).holdout("a")
+    with pytest.raises(ValueError, match="cv is not available"):
+        evaluate(model, cv=5)
+    grid = KroneckerRidge().fit(np.eye(3), np.eye(3), tasks=np.eye(3))
+    with pytest.raises(ValueError, match="names sides of a MultiwayRidge"):
+        evaluate(grid, new=["a"])
+
+
+def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
+    model = MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
+    save(model, tmp_path / "model.dyad")
+    for ask in (
+        lambda: explain(model, 0, 0),
+        lambda: compare({"one": model, "two": model}, "A"),
+        lambda: permutation_test(model, "A"),
+        lambda: landscape(model),
+        lambda: verify_holdout(model, "A"),
+        lambda: screen(model, "A"),
+        lambda: write_report(model, tmp_path / "report.html"),
+    ):
+        with pytest.raises(TypeError, match="cells of any number of sides"):
+            ask()
+    with pytest.raises(ModelFileError, match="belong to cells and not to pairs"):
+        load_model(tmp_path / "model.dyad")
+
+
+# --- comparisons and tests ------------------------------------------------------------------------
+
+
+def test_comparisons_draw_levels_of_all_sides():
+    cells = some_cells(3, 22, n=60)
+    large = cells.model()
+    small = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y)
+    found = compare({"large": large, "small": small}, new="mother", n_resamples=50, random_state=3)
+    errors = {}
+    for name, model in (("large", large), ("small", small)):
+        errors[name] = (model.holdout("mother") - cells.y) ** 2
+        assert_allclose(found.scores[name], -errors[name].mean())
+    random = np.random.RandomState(3)
+    at = np.unique(cells.places["mother"], return_inverse=True)[1]
+    draws = []
+    for _ in range(50):
+        drawn = random.randint(at.max() + 1, size=at.max() + 1)
+        counts = np.array([(drawn == level).sum() for level in at])
+        draws.append(((errors["small"] - errors["large"]) * counts).sum() / counts.sum())
+    [difference] = found.differences
+    sign = 1 if difference.better == "large" else -1
+    middle = (difference.low + difference.high) / 2
+    assert_allclose(middle, sign * (errors["small"] - errors["large"]).mean())
+    reach = np.quantile(np.abs(np.array(draws) - np.mean(errors["small"] - errors["large"])), 0.95)
+    assert_allclose(difference.high - middle, reach)
+    assert (found.setting, found.resampled) == ("mother", "levels of mother")
+    other = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y + 1)
+    with pytest.raises(ValueError, match="'other' was fitted on other labels than 'large'"):
+        compare({"large": large, "other": other}, new="mother")
+    with pytest.raises(ValueError, match="and not both"):
+        compare({"large": large, "small": small}, "A", new="mother")
+    grid = KroneckerRidge().fit(np.eye(3), np.eye(3), tasks=np.eye(3))
+    with pytest.raises(TypeError, match="found KroneckerRidge"):
+        compare({"large": large, "grid": grid}, new="mother")
+
+
+@over(every(variances=[None, "likelihood"]))
+def test_permutations_move_descriptions_to_other_levels(variances):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(12, 3))
+    levels = np.repeat(np.arange(12), 4)
+    others = np.tile(np.arange(4), 12)
+    y = (X @ rng.normal(size=3))[levels] + 0.3 * rng.normal(size=48)
+    given = {"a": 1.0, "b": 0.1, "residual": 0.5}
+    model = MultiwayRidge("a + b", entities={"a": X}, variances=variances or given)
+    model.fit({"a": levels, "b": others}, y)
+    found = permutation_test(model, new="a", n_permutations=19, random_state=7)
+    assert found.p_value == 0.05
+    assert (found.setting, found.permuted) == ("a", "a")
+    order = np.random.RandomState(7).permutation(12)
+    moved = clone(model).set_params(entities={"a": X[order]}).fit({"a": levels, "b": others}, y)
+    assert_allclose(found.null[0], -np.mean((moved.holdout("a") - y) ** 2), rtol=1e-6)
+    assert found.method.endswith("again") == (variances is not None)
+    with pytest.raises(ValueError, match="No new side has a description"):
+        permutation_test(model, new="b")
+
+
+def test_too_many_labels_are_refused_before_the_matrix_is_formed(monkeypatch):
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 1000)
+    monkeypatch.setattr("dyadlearn._memory._is_free", lambda need, like, is_fresh=False: False)
+    with pytest.raises(NotEnoughMemoryError, match="8 × 8 labels of cells.*KroneckerRidge"):
+        MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
+
+
+@over(
+    every(
+        check=[
+            "check_do_not_raise_errors_in_init_or_set_params",
+            "check_estimator_cloneable",
+            "check_estimator_repr",
+            "check_estimator_tags_renamed",
+            "check_get_params_invariance",
+            "check_mixin_order",
+            "check_no_attributes_set_in_init",
+            "check_parameters_default_constructible",
+            "check_set_params",
+            "check_valid_tag_types",
+        ]
+    )
+)
+def test_scikit_learn_conventions(check):
+    getattr(estimator_checks, check)("MultiwayRidge", MultiwayRidge())
+
+
+def test_what_it_says_of_itself():
+    tags = get_tags(MultiwayRidge())
+    assert not tags.input_tags.two_d_array
+    assert tags.input_tags.string

@@ -1,0 +1,207 @@
+"""PairRegressor on structures: ids are SMILES and sequences, which describe themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import cross_val_predict
+
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    load,
+    predict_table,
+    save,
+)
+from dyadlearn.kernels import Structures
+from dyadlearn.kernels.chemistry import fingerprints
+from dyadlearn.kernels.sequences import kmer_counts, smith_waterman, usual_sequence_kernel
+from sweeps import every, lines, over
+
+pytest.importorskip("rdkit", reason="rdkit is not installed: SMILES are not tested")
+
+DRUGS = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1", "CC(=O)O", "CCN"]
+PROTEINS = ["MKVLAAGGWW", "MKVLAAGGYY", "WWPWWKKLLA", "ACDEFGHIKL", "MKAAAAGGWW"]
+NEW = ("CCCCCO", "MKVLAAGGAA")
+
+
+def table(binary=False, kind=pd.DataFrame):
+    rng = np.random.default_rng(0)
+    places = [(i, j) for i in range(7) for j in range(5)]
+    y = [float(i + 2 * j + rng.normal()) for i, j in places]
+    if binary:
+        y = [float(value > 7) for value in y]
+    columns = {
+        "target": [PROTEINS[j] for _, j in places],
+        "noise": list(range(35)),
+        "drug": [DRUGS[i] for i, _ in places],
+        "y": y,
+    }
+    return kind(columns)
+
+
+def fitted(model=None, kind=pd.DataFrame, binary=False, **more):
+    model = KroneckerRidge(0.5) if model is None else model
+    words = {"smiles": "drug", "sequence": "target", "label": "y"}
+    options = {"sequence_kernel": "spectrum", **more}
+    return PairRegressor.from_table(model, table(binary, kind), **words, **options)
+
+
+def mixed(kind=pd.DataFrame):
+    rows = [("OCC", PROTEINS[1]), (NEW[0], PROTEINS[1]), ("CCCO", NEW[1]), NEW]
+    return kind({"target": [row[1] for row in rows], "drug": [row[0] for row in rows]})
+
+
+@over(every(kernel=["spectrum", "smith-waterman"]))
+def test_the_model_is_that_of_features(kernel):
+    if kernel == "smith-waterman":
+        pytest.importorskip("parasail", reason="no aligner")
+    model = fitted(sequence_kernel=kernel)
+    X, _ = fingerprints([*DRUGS, NEW[0]])
+    Y = table().y.to_numpy().reshape(7, 5)
+    if kernel == "spectrum":
+        T, _ = kmer_counts([*PROTEINS, NEW[1]])
+        plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="cosine")
+        by_hand = plain.fit(X[:7], Y, tasks=T[:5])
+        grid = by_hand.predict(X, T)
+    else:
+        K, _ = smith_waterman([*PROTEINS, NEW[1]])
+        plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="precomputed")
+        by_hand = plain.fit(X[:7], Y, tasks=K[:5, :5])
+        grid = by_hand.predict(X, K[:, :5])
+    expected = [grid[0, 1], grid[7, 1], grid[1, 5], grid[7, 5]]
+    assert_allclose(model.predict(mixed()), expected, rtol=1e-9)
+    assert model.instance_ids_ == tuple(DRUGS)
+    assert model.task_ids_ == tuple(PROTEINS)
+
+
+@over(every(kind=[pd.DataFrame, pl.DataFrame]))
+def test_a_table_has_settings_and_intervals(kind):
+    model = fitted(kind=kind)
+    result = predict_table(model, mixed(kind), coverage=0.6)
+    assert isinstance(result, kind)
+    names = ["target", "drug", "setting", "prediction", "lower", "upper", "training_label"]
+    assert list(result.columns) == names
+    assert list(result["setting"]) == list("ABCD")
+    assert_allclose(list(result["prediction"]), model.predict(mixed(kind)))
+    lower, upper = model.predict_interval(mixed(kind), coverage=0.6)
+    assert_allclose(list(result["lower"]), lower)
+    assert_allclose(list(result["upper"]), upper)
+    assert_allclose(result["training_label"][0], table().y[1])
+
+
+def test_a_table_of_two_labels_has_probabilities():
+    model = fitted(TwoStepRidge(0.1, 0.1), binary=True)
+    result = predict_table(model, mixed())
+    assert "lower" not in result
+    assert result.probability.between(0, 1).all()
+
+
+def test_columns_that_are_in_the_table_are_kept():
+    model = fitted()
+    wanted = mixed().assign(setting="mine")
+    result = predict_table(model, wanted, coverage=0.6)
+    assert list(result["setting"]) == ["mine"] * 4
+    assert list(result["setting_"]) == list("ABCD")
+
+
+def test_equal_structures_are_one_entity():
+    rows = table()
+    again = rows.iloc[:1].assign(drug="OCC", target="mkvlaaggww", y=rows.y[0] + 2.0)
+    rows = pd.concat([rows, again, rows.iloc[:1].assign(drug=None)])
+    words = {"smiles": "drug", "sequence": "target", "label": "y", "sequence_kernel": "spectrum"}
+    model = PairRegressor.from_table(KroneckerRidge(0.5), rows, **words)
+    assert model.instance_ids_ == tuple(DRUGS)
+    assert (model.n_repeated_, model.n_contradicting_, model.n_dropped_) == (1, 1, 1)
+    assert_allclose(model.fitted_.labels.dense().values[0, 0], table().y[0] + 1.0)
+
+
+def test_files_and_pickles(tmp_path):
+    model = fitted()
+    save(model, tmp_path / "m.dyad")
+    loaded = load(tmp_path / "m.dyad")
+    assert_array_equal(loaded.predict(mixed()), model.predict(mixed()))
+    assert loaded.instances == Structures("smiles", options={"kind": "morgan"})
+
+
+def test_cross_validation_of_scikit_learn():
+    pairs = table()[["drug", "target"]]
+    y = table().y
+    model = PairRegressor(
+        TwoStepRidge(0.1, 0.1, kernel="tanimoto", task_kernel="cosine"),
+        instances=Structures("smiles"),
+        tasks=Structures("sequences", "spectrum"),
+    )
+    folds = SettingKFold("B", 3, random_state=0)
+    predicted = cross_val_predict(model, pairs, y, cv=folds)
+    X, _ = fingerprints(DRUGS)
+    T, _ = kmer_counts(PROTEINS)
+    by_table = PairRegressor(
+        model.model,
+        instances=pd.DataFrame(X.toarray(), DRUGS),
+        tasks=pd.DataFrame(T.toarray(), PROTEINS),
+    )
+    assert_allclose(predicted, cross_val_predict(by_table, pairs, y, cv=folds), rtol=1e-9)
+
+
+def test_searches_and_fingerprints():
+    options = {"kind": "atom_pairs", "counts": True}
+    model = fitted(KroneckerRidgeCV([0.5]), fingerprint=options)
+    assert model.model.kernel == "minmax"
+    assert np.isfinite(model.predict(mixed())).all()
+
+
+def test_unknown_structures_are_not_unknown():
+    model = fitted().set_params(unknown="baseline")
+    assert_allclose(model.predict(mixed()), fitted().predict(mixed()))
+    missing = mixed().assign(drug=None)
+    assert np.isfinite(model.predict(missing)).all()
+
+
+def test_many_sequences_are_not_aligned():
+    rng = np.random.default_rng(0)
+    many = ["".join(rng.choice(list("ACDEFGHIKL"), 500)) for _ in range(1000)]
+    kernel, reason = usual_sequence_kernel(many)
+    assert kernel == "spectrum"
+    assert reason.startswith("1,000 sequences are compared by their words of 3 letters")
+    assert "smith-waterman would take about 2 min" in reason
+    # Repeated sequences are aligned once.
+    assert usual_sequence_kernel(many[:10] * 100) == ("smith-waterman", "")
+    with pytest.warns(UserWarning, match=r"1,000 sequences .* Pass sequence_kernel="):
+        assert Structures("sequences").chosen(many).kernel == "spectrum"
+
+
+@over(
+    lines(
+        "words message",
+        ({"smiles": "drug"}, "Name two columns of structures by smiles= and sequence=.*found 1"),
+        ({"smiles": ["drug", "x"], "sequence": "target"}, "found 3"),
+        ({"smiles": "molecule", "sequence": "target"}, "lacks the columns 'molecule'"),
+        ({"smiles": "drug", "sequence": "target", "fingerprint": "ecfp"}, "kind must be one of"),
+        ({"smiles": "drug", "sequence": "target", "sequence_kernel": "blast"}, "kernel must be"),
+    )
+)
+def test_wrong_words(words, message):
+    with pytest.raises(ValueError, match=message):
+        PairRegressor.from_table(KroneckerRidge(), table(), label="y", **words)
+
+
+def test_wrong_structures():
+    with pytest.raises(ValueError, match="kind must be one of 'smiles', 'sequences'"):
+        Structures("names")
+    rows = table()
+    rows.loc[3, "drug"] = "CC("
+    with pytest.raises(ValueError, match="Not valid: 1 of 8 molecules"):
+        PairRegressor.from_table(
+            KroneckerRidge(), rows, label="y", smiles="drug", sequence="target"
+        )
+    with pytest.raises(ValueError, match="lacks the columns 'drug'"):
+        fitted().predict(mixed().rename(columns={"drug": "d"}))
+    with pytest.raises(TypeError, match="predict_table takes a PairRegressor"):
+        predict_table(KroneckerRidge(), mixed())

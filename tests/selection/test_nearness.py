@@ -1,0 +1,147 @@
+"""The similarity of held-out entities to training, against loops over all entities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
+
+from dyadlearn import audit
+from dyadlearn.kernels import gram
+from dyadlearn.selection.nearness import BANDS, bands_of
+from sweeps import every, over
+
+NAMES = [f"d{place}" for place in range(12)]
+
+
+def frame(kernel="tanimoto"):
+    rng = np.random.default_rng(0)
+    X = (rng.random((12, 9)) < 0.5).astype(float)
+    X[:, 0] = 1
+    X[11] = X[2]
+    X[10] = X[2]
+    if kernel == "precomputed":
+        return pd.DataFrame(gram(X, kernel="tanimoto"), NAMES, NAMES)
+    return pd.DataFrame(X, NAMES)
+
+
+def split():
+    rng = np.random.default_rng(1)
+    train = [
+        (NAMES[i], int(j))
+        for i, j in zip(rng.integers(0, 6, 30), rng.integers(0, 4, 30), strict=True)
+    ]
+    test = [
+        (NAMES[i], int(j))
+        for i, j in zip(rng.integers(4, 12, 40), rng.integers(0, 6, 40), strict=True)
+    ]
+    return train, test
+
+
+@over(every(kernel=["tanimoto", "linear", "precomputed"]))
+def test_the_nearest_is_that_of_a_loop(kernel):
+    train, test = split()
+    X = frame(kernel)
+    found = audit(train, test, instances=X, kernel=kernel).nearness[0]
+    K = X.to_numpy() if kernel == "precomputed" else gram(X.to_numpy(), kernel=kernel)
+    known = sorted({NAMES.index(drug) for drug, _ in train})
+    assert list(found.ids) == list(dict.fromkeys(drug for drug, _ in test))
+    for place, drug in enumerate(found.ids):
+        row = NAMES.index(drug)
+        assert found.is_new[place] == (row not in known)
+        if row in known:
+            assert found.similarity[place] == 1
+            assert found.nearest[place] == drug
+            continue
+        values = [K[row, other] / np.sqrt(K[row, row] * K[other, other]) for other in known]
+        assert_allclose(found.similarity[place], max(values), rtol=1e-12)
+        at = known.index(NAMES.index(found.nearest[place]))
+        assert_allclose(values[at], max(values), rtol=1e-12)
+    assert found.copies == {"d10": "d2", "d11": "d2"}
+    assert [found.ids[at] for at in found.entity] == [drug for drug, _ in test]
+
+
+def test_bands():
+    similarity = np.array([-0.5, 0.0, 0.3, 0.35, 0.5999, 0.6, 0.95, 1 - 1e-12, 1.0])
+    names = [BANDS[place] for place in bands_of(similarity)]
+    expected = ["< 0.3", "< 0.3", "0.3–0.4", "0.3–0.4", "0.5–0.6", "0.6–0.7", "0.9–1", "1", "1"]
+    assert names == expected
+
+
+def test_histograms_and_scores_by_band():
+    train, test = split()
+    tasks = np.random.default_rng(2).normal(size=(6, 3))
+    result = audit(train, test, instances=frame(), tasks=tasks, kernel="tanimoto")
+    y = np.random.default_rng(3).normal(size=40)
+    predicted = y + np.random.default_rng(4).normal(size=40)
+    y[7] = np.nan
+    table = pd.DataFrame(result.bands(y, predicted))
+    assert set(table.side) == {"instance", "task"}
+    for axis, side in enumerate(("instance", "task")):
+        rows = table[table.side == side]
+        found = result.nearness[axis]
+        assert rows.pairs.sum() == 40
+        assert rows.entities.sum() == len(found.ids)
+        for _, row in rows.iterrows():
+            here = np.array([found.bands[at] == row.similarity for at in found.entity])
+            assert row.pairs == here.sum()
+            here &= ~np.isnan(y)
+            assert_allclose(row.neg_mean_squared_error, -np.mean((y - predicted)[here] ** 2))
+    plain = result.bands()
+    assert list(plain) == ["side", "similarity", "entities", "pairs"]
+
+
+def test_scores_that_are_undefined_are_nan():
+    train, test = split()
+    y = np.zeros(40)
+    found = audit(train, test, instances=frame(), kernel="tanimoto")
+    drugs = [drug for drug, _ in test]
+    y[[drug in ("d6", "d7", "d8", "d9") for drug in drugs]] = (
+        np.arange(40)[[drug in ("d6", "d7", "d8", "d9") for drug in drugs]] % 2
+    )
+    predicted = np.random.default_rng(0).random(40)
+    bands = found.bands(y, predicted, "roc_auc")
+    for name, score in zip(bands["similarity"], bands["roc_auc"], strict=True):
+        here = found.nearness[0].bands[found.nearness[0].entity] == name
+        if len(set(y[here])) < 2:
+            assert np.isnan(score)
+        else:
+            assert_allclose(score, roc_auc_score(y[here], predicted[here]))
+    assert np.isnan(bands["roc_auc"]).any()
+
+
+def test_sentences():
+    train, test = split()
+    result = audit(train, test, instances=frame(), kernel="tanimoto")
+    assert "2 new instances are copies of one in training: 'd1" in str(result)
+    assert "new instances have a similarity of 0.6 or more to one in training; the median" in str(
+        result
+    )
+    found = result.nearness[0]
+    new = found.similarity[found.is_new]
+    assert found.similar(0.5) == (new >= 0.5).sum()
+    assert audit(train, train, instances=frame()).nearness[0].similar(0) == 0
+
+
+def test_times():
+    train = [(0, 0), (1, 1)]
+    test = [(0, 1), (1, 0), (0, 0)]
+    result = audit(
+        train, test, time=(["2019-01-01", "2020-06-01"], ["2020-01-01", "2021-01-01", "2018-01-01"])
+    )
+    assert result.n_older == 2
+    assert "2 older than the newest training pair (2020-06-01)" in result.message
+    assert audit(train, test, time=([1, 2], [2, 3, 4])).n_older == 0
+    with pytest.raises(TypeError, match="numbers or dates in training and in test"):
+        audit(train, test, time=([1, 2], ["2020-01-01"] * 3))
+
+
+def test_arrays_without_ids_and_networks():
+    X = frame().to_numpy()
+    result = audit([(0, 0), (1, 0)], [(2, 0), (11, 0)], instances=X, kernel="tanimoto")
+    assert_array_equal(result.nearness[0].ids, [2, 11])
+    nodes = audit([(0, 2), (1, 2)], [(2, 11), (10, 0)], network=True, instances=X)
+    assert nodes.nearness[0].copies == {11: 2, 10: 2}
+    assert nodes.nearness[1] is None

@@ -1,0 +1,191 @@
+"""groups="similar:0.6" keeps similar rows together, by the kernel of the model, in every hold-out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    TwoStepRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    better_of,
+    evaluate,
+    landscape,
+    nested_score,
+    verify_holdout,
+)
+from dyadlearn.kernels import gram, similar_groups
+from dyadlearn.kernels.similarity import Similarity
+from sweeps import every, over
+
+ALPHAS = np.logspace(-6, 6, 9)
+MODELS = {
+    "two-step": TwoStepRidge,
+    "kronecker": KroneckerRidge,
+    "pair": PairKernelRidge,
+    "independent": IndependentTaskRidge,
+}
+
+
+def grid(X, seed=1):
+    rng = np.random.default_rng(seed)
+    T = rng.normal(size=(5, 2))
+    dense = X.toarray() if sparse.issparse(X) else X
+    return dense @ rng.normal(size=(dense.shape[1], 2)) @ T.T + rng.normal(size=(len(dense), 5)), T
+
+
+def features(form):
+    rng = np.random.default_rng(0)
+    if form == "tall":
+        return rng.normal(size=(14, 3)) + 2.0
+    if form == "wide":
+        return rng.normal(size=(14, 30)) + 1.0
+    if form == "sparse":
+        return sparse.csr_array(rng.poisson(0.7, size=(14, 6)) + np.eye(14, 6))
+    if form == "wide sparse":
+        return sparse.csr_array(rng.poisson(0.5, size=(14, 40)) + np.eye(14, 40))
+    return (rng.random((14, 20)) < 0.4).astype(float)
+
+
+def fitted(kind, form, kernel, intercept):
+    X = features(form)
+    given = gram(X, kernel="rbf") if kernel == "precomputed" else X
+    Y, T = grid(X)
+    model = MODELS[kind](kernel=kernel, fit_intercept=intercept)
+    return model.fit(given, Y, tasks=T), given
+
+
+@over(
+    every(
+        kind=list(MODELS),
+        form=["tall", "wide", "sparse", "wide sparse"],
+        kernel=["linear", "rbf"],
+        intercept=[True, False],
+    )
+)
+def test_a_fitted_model_knows_the_similarities_of_its_rows(kind, form, kernel, intercept):
+    model, X = fitted(kind, form, kernel, intercept)
+    everything = np.arange(14)
+    S = model.fitted_.similarity(0).rows(everything)
+    assert_allclose(S, Similarity.of_table(X, kernel).rows(everything), atol=1e-10)
+
+
+@over(every(kind=list(MODELS), intercept=[True, False]))
+def test_of_a_precomputed_kernel(kind, intercept):
+    model, K = fitted(kind, "tall", "precomputed", intercept)
+    everything = np.arange(14)
+    assert_allclose(model.fitted_.similarity(0).rows(everything), K, atol=1e-10)
+
+
+def test_of_tasks_and_of_other_models():
+    X = features("tall")
+    Y, T = grid(X)
+    expected = Similarity.of_table(T).rows(np.arange(5))
+    assert_allclose(
+        TwoStepRidge().fit(X, Y, tasks=T).fitted_.similarity(1).rows(np.arange(5)), expected
+    )
+    steps = TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
+    assert_allclose(steps.fitted_.similarity(1).rows(np.arange(5)), expected)
+    assert IndependentTaskRidge().fit(X, Y).fitted_.similarity(1) is None
+
+
+def test_every_hold_out_leaves_similar_rows_out_together():
+    X = features("bits")
+    Y, T = grid(X)
+    codes = similar_groups(X, 0.5, kernel="tanimoto")
+    task_codes = similar_groups(T, 0.9)
+    assert 1 < codes.max() + 1 < 14
+    assert 1 < task_codes.max() + 1 < 5
+    words = {"groups": "similar:0.5", "task_groups": "similar:0.9"}
+    arrays = {"groups": codes, "task_groups": task_codes}
+    model = TwoStepRidge(kernel="tanimoto").fit(X, Y, tasks=T)
+    for setting, names in (("B", ["groups"]), ("C", ["task_groups"]), ("D", list(words))):
+        one = model.holdout(setting, **{name: words[name] for name in names})
+        other = model.holdout(setting, **{name: arrays[name] for name in names})
+        assert_array_equal(one, other)
+    assert evaluate(model, "BCD", **words) == evaluate(model, "BCD", **arrays)
+    assert verify_holdout(model, "D", random_state=0, **words) < 1e-10
+    one = landscape(model, "B", groups="similar:0.5")
+    other = landscape(model, "B", groups=codes)
+    for name, values in one.items():
+        assert_array_equal(values, other[name])
+
+
+@over(
+    every(
+        make=[
+            lambda: TwoStepRidgeCV(kernel="tanimoto", setting="B"),
+            lambda: KroneckerRidgeCV(kernel="tanimoto", setting="B"),
+            lambda: LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=2, random_state=0),
+        ]
+    )
+)
+def test_searches_and_learned_kernels(make):
+    X = features("bits")
+    Y, T = grid(X)
+    codes = similar_groups(X, 0.5, kernel="tanimoto")
+    one = make().fit(X, Y, tasks=T, groups="similar:0.5")
+    other = make().fit(X, Y, tasks=T, groups=codes)
+    assert_array_equal(one.fitted_.validation.predictions, other.fitted_.validation.predictions)
+
+
+def test_several_descriptions_are_similar_by_their_common_kernel():
+    X = features("bits")
+    Y, T = grid(X)
+    drugs = {"a": X[:, :10], "b": X[:, 10:]}
+    K = gram(X[:, :10], kernel="tanimoto") + gram(X[:, 10:], kernel="tanimoto")
+    codes = similar_groups(K, 0.5, kernel="precomputed")
+    assert 1 < codes.max() + 1 < 14
+    model = LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=2, random_state=0)
+    one = model.fit(drugs, Y, tasks=T, groups="similar:0.5").fitted_.validation.predictions
+    other = model.fit(drugs, Y, tasks=T, groups=codes).fitted_.validation.predictions
+    assert_array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:.*edge of the grid")
+def test_nested_scores_and_choices():
+    X = features("bits")
+    Y, T = grid(X)
+    codes = similar_groups(X, 0.5, kernel="tanimoto")
+    search = TwoStepRidgeCV(ALPHAS, kernel="tanimoto", setting="B")
+    one = nested_score(search, X, Y, tasks=T, cv=3, groups="similar:0.5", random_state=0)
+    other = nested_score(search, X, Y, tasks=T, cv=3, groups=codes, random_state=0)
+    assert one.score == other.score
+    searches = {"a": search, "b": KroneckerRidgeCV(ALPHAS, kernel="tanimoto", setting="B")}
+    one = better_of(searches, X, Y, tasks=T, groups="similar:0.5").scores
+    assert one == better_of(searches, X, Y, tasks=T, groups=codes).scores
+
+
+def test_online_models_that_keep_labels():
+    X = features("tall")
+    Y, T = grid(X)
+    codes = similar_groups(X, 0.97)
+    assert 1 < codes.max() + 1 < 14
+    online = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
+    one = evaluate(online, "B", groups="similar:0.97")
+    assert one == evaluate(online, "B", groups=codes)
+
+
+def test_errors():
+    X = features("tall") + 10.0
+    Y, T = grid(X)
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=r"All 14 instances are one group, .*similar:0\.8"):
+        evaluate(model, "B", groups="similar")
+    with pytest.raises(ValueError, match="'identical' or 'similar:0.6' for features, found 'same'"):
+        evaluate(model, "B", groups="same")
+    with pytest.raises(ValueError, match="groups takes a similarity above 0"):
+        evaluate(model, "B", groups="similar:2")
+    alone = IndependentTaskRidge().fit(X, Y)
+    with pytest.raises(ValueError, match="task_groups must be one label per row"):
+        evaluate(alone, "A", task_groups="similar")

@@ -1,0 +1,161 @@
+"""Correlations within tasks: those of refitted models, within one fit, without bias on noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV, evaluate
+from dyadlearn.report.page import render
+from dyadlearn.settings import Setting
+from dyadlearn.views.by_task import correlations_by_task, folds_by_task, within_parts
+from dyadlearn.views.summary import SummaryOptions, summary_of
+from problems import data
+from sweeps import covering, every, over
+
+
+def slow(tasks, folds, values, predictions, q):
+    """Correlate each fold of each task by numpy."""
+    expected = np.full(q, np.nan)
+    for task in range(q):
+        found = []
+        for fold in np.unique(folds):
+            here = (tasks == task) & (folds == fold) & ~np.isnan(predictions)
+            if here.sum() < 10 or np.ptp(values[here]) == 0:
+                continue
+            flat = np.ptp(predictions[here]) == 0
+            r = 0.0 if flat else np.corrcoef(values[here], predictions[here])[0, 1]
+            found.append((here.sum(), r))
+        if found:
+            counts, correlations = zip(*found, strict=True)
+            expected[task] = np.average(correlations, weights=counts)
+    return expected
+
+
+@over(every(seed=[0, 1], n_folds=[1, 3]))
+def test_correlations_within_folds(seed, n_folds):
+    rng = np.random.default_rng(seed)
+    n = 200
+    tasks = rng.integers(0, 6, size=n)
+    folds = rng.integers(0, n_folds, size=n)
+    values = rng.normal(size=n)
+    predictions = values + rng.normal(size=n)
+    values[tasks == 2] = 3.0  # a task of equal labels
+    predictions[tasks == 4] = 1.0  # one of equal predictions
+    predictions[rng.random(n) < 0.1] = np.nan
+    found, counts = within_parts(tasks, folds, values, predictions)
+    assert_allclose(found, slow(tasks, folds, values, predictions, 6), atol=1e-12)
+    assert np.isnan(found[2])
+    assert (counts[2], found[4]) == (0, 0.0)
+
+
+@over(covering(setting=["A", "B", "C", "D"], form=["full", "missing", "list"]))
+def test_correlations_of_a_model_are_those_of_refits(setting, form):
+    m, q = 45, 4
+    X, Y, T = data(m, q, missing=0.0 if form == "full" else 0.2)
+    model = KroneckerRidge(2.0)
+    labels = Y
+    if form == "list":
+        cells = np.nonzero(~np.isnan(Y))
+        labels = sparse.csr_array((Y[cells], cells), Y.shape)
+    fitted = model.fit(X, labels, tasks=T).fitted_
+    found = correlations_by_task(fitted, Setting(setting))
+    rows, columns = np.nonzero(~np.isnan(Y))
+    F = np.full(Y.shape, np.nan)
+    folds = np.zeros(Y.shape, dtype=int)
+    if setting in "CD":
+        cells = [(0, j) for j in range(q)] if setting == "C" else zip(rows, columns, strict=True)
+        for i, j in cells:
+            kept = np.delete(np.arange(q), j)
+            others = np.delete(np.arange(m), i) if setting == "D" else np.arange(m)
+            part = KroneckerRidge(2.0).fit(X[others], Y[np.ix_(others, kept)], tasks=T[kept])
+            if setting == "C":
+                F[:, j] = part.predict(X, T[[j]])[:, 0]
+            else:
+                F[i, j] = part.predict(X[[i]], T[[j]])[0, 0]
+    else:
+        units = fitted.hold_out(
+            Setting(setting), cv=folds_by_task(fitted.labels, Setting(setting))
+        ).units
+        codes = units.of_labels(fitted.labels, Setting(setting))[0]
+        folds = np.asarray(fitted.labels.spread(codes.astype(float)))
+        for fold in np.unique(folds[~np.isnan(folds)]):
+            left = folds == fold
+            if setting == "B":
+                out = left.any(axis=1)
+                part = KroneckerRidge(2.0).fit(X[~out], Y[~out], tasks=T)
+                F[out] = part.predict(X[out])
+            else:
+                part = KroneckerRidge(2.0).fit(X, np.where(left, np.nan, Y), tasks=T)
+                F[left] = part.predict()[left]
+    here = (rows, columns)
+    expected = slow(columns, folds[here], Y[here], F[here], q)
+    assert not np.isnan(expected).any()
+    assert_allclose(found.values, expected, rtol=1e-5, atol=1e-7)
+    assert_array_equal(found.order, np.argsort(-expected))
+
+
+@over(every(setting=["A", "B", "C", "D"], alpha=[1e-2, 1.0, 1e3]))
+def test_noise_has_no_correlation(setting, alpha):
+    """Leave-one-out predictions of noise correlate negatively with the labels; within one fit, they do not."""
+    found = []
+    for seed in range(20):
+        X, Y, T = data(80, 4, seed=seed)
+        Y = np.random.default_rng(1000 + seed).normal(size=Y.shape)
+        fitted = KroneckerRidge(alpha).fit(X, Y, tasks=T).fitted_
+        found.append(correlations_by_task(fitted, Setting(setting)).values.mean())
+    assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(20)
+    assert np.std(found) < 0.2
+
+
+def test_a_report_has_a_row_for_each_task():
+    X, Y, T = data(60, 5)
+    Y[8:, 3] = np.nan  # too few labels
+    model = KroneckerRidge(2.0).fit(X, Y, tasks=T)
+    summary = summary_of(model, SummaryOptions(sides=("line", "environment")))
+    found = summary.by_task
+    assert (found.setting, found.order.size) == (Setting.B, 4)
+    text = render(summary)
+    assert "<h2>By environment</h2>" in text
+    assert "of 4 environments is" in text
+    assert "The other 1 environments have too few labels" in text
+    searched = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 7), setting="D")
+    searched = searched.fit(X, data(60, 5)[1], tasks=T)
+    assert summary_of(searched).by_task.setting is Setting.D
+
+
+def test_reports_without_correlations(monkeypatch):
+    X, Y, T = data(30, 6)
+    binary = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
+    assert summary_of(binary).by_task is None
+    network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
+    assert summary_of(network).by_task is None
+    few = TwoStepRidge().fit(X[:8], Y[:8], tasks=T)
+    summary = summary_of(few, SummaryOptions(setting="B"))
+    assert summary.by_task is None
+    assert "task-table" not in render(summary)
+    Y[0, 0] = np.nan
+    slow_model = TwoStepRidge().fit(X, Y, tasks=T)
+    monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
+    summary = summary_of(slow_model)
+    assert summary.by_task is None
+    assert any("Correlations of single tasks" in note for note in summary.notes)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_learned_kernels(nested):
+    """Without nesting, all settings are shown, with the kernels of the model."""
+    X, Y, T = data(60, 6)
+    model = LearnedKernelRidge(setting="B", n_steps=3).fit(X, Y, tasks=T)
+    summary = summary_of(model, SummaryOptions(nested=nested))
+    settings = [result.setting.value for result in summary.results]
+    assert settings == (["B"] if nested else ["A", "B", "C", "D"])
+    scores = evaluate(model, settings, nested=nested)
+    assert_allclose([result.score for result in summary.results], scores[scores.scoring])
+    assert any(("learned again" if nested else "optimistic") in note for note in summary.notes)
+    expected = correlations_by_task(model.fitted_, Setting.B, nested=nested)
+    assert_allclose(summary.by_task.values, expected.values)
+    with pytest.raises(TypeError, match="nested must be True or False"):
+        summary_of(model, SummaryOptions(nested="no"))
