@@ -62,6 +62,7 @@ POSITIONAL = {
     "KroneckerRidgeCV": ["alphas"],
     "Landmarks": ["n_components"],
     "LearnedKernelRidge": [],
+    "MultiwayRidge": ["terms"],
     "OnlineTwoStepRidge": ["alpha", "task_alpha"],
     "PairKernelRidge": ["alpha"],
     "PairKernelRidgeCV": ["alphas", "shares"],
