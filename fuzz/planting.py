@@ -161,14 +161,14 @@ FAULTS = (
     ),
     Fault(
         "diagnostics",
-        "p_value = (1 + n_as_good) / (1 + n_permutations)",
-        "p_value = (0 + n_as_good) / (1 + n_permutations)",
+        "return (1 + n_as_good) / (1 + len(null))",
+        "return (0 + n_as_good) / (1 + len(null))",
         ("answers",),
     ),
     Fault(
         "diagnostics",
-        "contradiction = contradictions(Y, F)",
-        "contradiction = contradictions(Y, F) * 1.001",
+        "contradiction = contradictions(self.labels, self.predictions)",
+        "contradiction = contradictions(self.labels, self.predictions) * 1.001",
         ("answers",),
     ),
     Fault(

@@ -56,6 +56,8 @@ class Twin:
     n_iter : (int or None, int or None)
     kernel : {"linear", "rbf", "precomputed"}
         Kernel of both sides.
+    levels : (float, float)
+        Constants that are added to the kernels, where both have a free mean.
     forms : tuple of str
         Forms of labels for which both are the same.
     """
@@ -67,6 +69,7 @@ class Twin:
     filters: tuple[str, str] = ("tikhonov", "tikhonov")
     n_iter: tuple[int | None, int | None] = (None, None)
     kernel: str = "linear"
+    levels: tuple[float, float] = (1.0, 1.0)
     forms: tuple[str, ...] = FORMS
 
 
@@ -195,8 +198,15 @@ ANOTHER_INPUT = {
     "groups": "folds of pairs are tested in models/test_pairs.py",
     "evaluate": "ids are in the order in which they appear",
     "order": "ids are in the order in which they appear",
+    "explain": "ids are in the order in which they appear",
     "threads": "predictions for new ids set parameters",
 }
+
+#: Other parameters of a model, of which its first entry has these checks.
+VARIANT = dict.fromkeys(
+    ("threads", "libraries", "frames", "pickle", "input", "refusals", "parameters", "evaluate"),
+    "asked of the model with its parameters by default",
+)
 
 ENTRIES: dict[str, Entry] = {
     "IndependentTaskRidge": Entry(
@@ -211,6 +221,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "list"),
         formulas=EXACT,
         twin=Twin("independent", 0.5, kernel="precomputed"),
+        skip=VARIANT,
     ),
     "TwoStepRidge": Entry(
         lambda: TwoStepRidge(0.5, 2.0), formulas=IN_CELLS, twin=Twin("two_step", 0.5, 2.0)
@@ -223,9 +234,17 @@ ENTRIES: dict[str, Entry] = {
     ),
     "TwoStepRidge with identity": Entry(
         lambda: TwoStepRidge(0.5, 2.0, identity=(0.4, 0.2), **RBF),
-        forms=("missing",),
+        forms=("missing", "weights"),
         formulas=IN_CELLS,
         twin=Twin("two_step", 0.5, 2.0, identity=(0.4, 0.2), kernel="rbf"),
+        skip=VARIANT,
+    ),
+    "TwoStepRidge with identity of tasks": Entry(
+        lambda: TwoStepRidge(0.5, 2.0, identity=(0.0, 0.5), fit_intercept=False),
+        forms=("missing",),
+        formulas=IN_CELLS,
+        twin=Twin("two_step", 0.5, 2.0, identity=(0.0, 0.5)),
+        skip=VARIANT,
     ),
     "TwoStepRidge, iterated": Entry(
         lambda: TwoStepRidge(0.5, 2.0, filter=IteratedTikhonov(3), **RBF),
@@ -251,6 +270,12 @@ ENTRIES: dict[str, Entry] = {
         **NETWORK,
         twin=Twin("network", 0.5, 0.5, kernel="rbf"),
     ),
+    "network with identity": Entry(
+        _network("symmetric", identity=0.4),
+        **NETWORK,
+        twin=Twin("network", 0.5, 0.5, identity=(0.4, 0.4)),
+        skip=VARIANT,
+    ),
     "KroneckerRidge": Entry(
         lambda: KroneckerRidge(0.5), formulas=EXACT, twin=Twin("kronecker", 0.5)
     ),
@@ -259,6 +284,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "list"),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, kernel="precomputed"),
+        skip=VARIANT,
     ),
     # The product of both identities is a part of the ridge, which weights divide.
     "KroneckerRidge with identity": Entry(
@@ -266,11 +292,32 @@ ENTRIES: dict[str, Entry] = {
         forms=("missing",),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), kernel="rbf"),
+        skip=VARIANT,
+    ),
+    "KroneckerRidge with other constants": Entry(
+        lambda: KroneckerRidge(0.5, constants=(0.3, 4.0)),
+        forms=("full", "missing", "list"),
+        formulas=EXACT,
+        twin=Twin("kronecker", 0.5, levels=(0.3, 4.0)),
+        skip=VARIANT,
+    ),
+    "KroneckerRidge without effects of tasks": Entry(
+        lambda: KroneckerRidge(0.5, constants=(0.0, 2.0)),
+        forms=("weights",),
+        formulas=EXACT,
+        twin=Twin("kronecker", 0.5, levels=(0.0, 2.0)),
+        skip=VARIANT,
     ),
     "PairKernelRidge": Entry(
         lambda: PairKernelRidge(0.5 + 0.4 * 0.2, per_task=0.2, per_instance=0.4),
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), forms=("full", "missing", "list")),
+    ),
+    "PairKernelRidge without product": Entry(
+        lambda: PairKernelRidge(0.5, product=0.0, per_task=1.0, per_instance=0.5),
+        forms=PLAIN,
+        formulas=EXACT,
+        skip=VARIANT,
     ),
     "IndependentTaskRidgeCV": Entry(
         lambda: IndependentTaskRidgeCV(ALPHAS, **SEARCH),
@@ -300,6 +347,7 @@ ENTRIES: dict[str, Entry] = {
         forms=PLAIN,
         skip={
             "libraries": "the regressors of scikit-learn take arrays of numpy",
+            "explain": "predictions have no closed form",
             "threads": "hold-out reads the data of a fit one after the other",
         },
     ),
@@ -331,6 +379,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("missing", "weights"),
         skip=ANOTHER_INPUT,
         formulas=EXACT,
+        twin=Twin("kronecker", 0.5),
     ),
     "PlainRidge of CONTRIBUTING": Entry(
         PlainRidge,

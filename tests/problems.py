@@ -21,6 +21,7 @@ from dyadlearn.holdout.baselines import baselines
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Independent, Kronecker, Network, TwoStep
 from dyadlearn.spectrum import Spectrum
+from references import reference
 
 SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one row": (1, 8), "one column": (8, 1)}
 COMPLETE = {"tall": (7, 5), "wide": (5, 7), "square": (6, 6)}
@@ -107,18 +108,6 @@ def hat_and_residual(
     Z = complement(len(K))
     H, R = hat_and_residual(Z.T @ K @ Z, alpha)
     return Z @ H @ Z.T + 1.0 / len(K), Z @ R @ Z.T
-
-
-def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = False) -> np.ndarray:
-    """Return what takes the labels of some rows to predictions for all (n, n seen), centred anew if with a constant."""
-    own = K[np.ix_(seen, seen)]
-    rows = K[:, seen]
-    if constant:
-        rows = rows - own.mean(axis=0)
-        rows, own = (
-            kernel - kernel.mean(axis=1, keepdims=True) for kernel in (rows, own - own.mean(axis=0))
-        )
-    return rows @ np.linalg.inv(own + alpha * np.eye(len(own))) + constant / len(own)
 
 
 def two_step_pairs(
@@ -318,8 +307,47 @@ def posed(
     if method == "network":
         return Problem.of(Network.of(rows, sign), Y, **others)
     if method == "kronecker":
-        return Problem.of(Kronecker(spectrum, task_spectrum, alpha), Y, **others)
+        free_mean = spectrum.constant is not None
+        pairing = Kronecker(spectrum, task_spectrum, alpha, free_mean=free_mean)
+        return Problem.of(pairing, Y, **others)
     return Problem.of(TwoStep(rows, task_spectrum.smoother(task_filter, task_alpha)), Y, **others)
+
+
+def twins(
+    method: str,
+    sides: tuple[np.ndarray, np.ndarray],
+    alphas: tuple[float, float],
+    Y: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    kinds: tuple[str, str] = ("full", "full"),
+    filters: tuple[SpectralFilter, SpectralFilter] = (RIDGE, RIDGE),
+    constant: bool = False,
+    sign: int = 1,
+    dtype: str = "float64",
+    **others: Any,
+) -> tuple[Problem, Any]:
+    """Return the problem of a model on features of both sides, and its reference in extended precision."""
+    kept = {"kronecker": "feature"}.get(method, "free") if constant else None
+    spectra = [
+        spectrum(kind, side, dtype, constant=kept) for kind, side in zip(kinds, sides, strict=True)
+    ]
+    labels = Y.astype(dtype)
+    problem = posed(
+        method,
+        labels,
+        spectra[0],
+        alphas[0],
+        spectra[1],
+        alphas[1],
+        *filters,
+        sign,
+        weights=weights,
+        **others,
+    )
+    kernels = tuple(side @ side.T for side in sides)
+    options = {"filters": filters, "constant": constant, "sign": sign}
+    return problem, reference(method, kernels, alphas, Y, weights, **options)
 
 
 def problem(

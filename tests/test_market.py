@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import dyadlearn
+from dyadlearn.metrics import scorer
 from dyadlearn.models import reading
 from dyadlearn.settings import as_setting
 from dyadlearn.testing import CHECKS, Trial, model_checks
-from market import ENTRIES, Entry, Twin
+from market import ENTRIES, Entry, GridOfPairs, Twin
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 #: The largest error of predictions, and of held-out predictions, beside those of the twin.
-TOLERANCES = {"predictions": 1e-8, "held-out predictions": 1e-7}
+TOLERANCES = {"predictions": 1e-8, "held-out predictions": 1e-7, "limits": 1e-5}
 
 CASES = [
     pytest.param(name, check, id=f"{check}-{name}")
@@ -101,11 +104,15 @@ def twin_of(dense: Any, trial: Trial, twin: Twin) -> Any:
     if twin.kind == "independent":
         tables.pop()
     alphas = (twin.alpha, twin.task_alpha)
-    options = zip(tables, alphas, twin.identity, twin.filters, twin.n_iter, strict=False)
-    for table, alpha, share, filter_, n_iter in options:
-        K = kernel(twin.kernel, table.known, table.known)
+    params = trial.estimator.get_params()
+    has_intercept = bool(params.get("fit_intercept", params.get("model__fit_intercept")))
+    shares = (twin.identity, twin.levels)
+    options = zip(tables, alphas, *shares, twin.filters, twin.n_iter, strict=False)
+    for table, alpha, share, level, filter_, n_iter in options:
+        # The reference adds 1 to both kernels where there is a free mean.
+        K = kernel(twin.kernel, table.known, table.known) + (level - 1.0)
         K = (K + share * np.eye(len(K))).astype(dense.sides.LONG)
-        sides.append(dense.sides.Side(K, filter_, alpha, n_iter, trial.has_intercept))
+        sides.append(dense.sides.Side(K, filter_, alpha, n_iter, has_intercept))
     columns = {"independent": None, "network": sides[0]}.get(twin.kind, sides[-1])
     return dense.refits.Model(
         twin.kind, sides[0], columns, data.y, data.weights, trial.symmetry or 1
@@ -118,19 +125,34 @@ def agree(found: np.ndarray, expected: np.ndarray, name: str) -> None:
     assert_allclose(found, expected.astype(float), rtol=0, atol=TOLERANCES[name] * scale)
 
 
-#: Factors of both regularisations: as they are, and at opposite ends.
-FACTORS = [(1.0, 1.0), (1e-3, 1e2), (1e3, 1e-2)]
+#: Factors of both regularisations, and which labels are missing beside those of the form.
+PROBLEMS = [
+    (1.0, 1.0, "a row and a column"),
+    (1e-3, 1e2, "half"),
+    (1e3, 1e-2, "a block"),
+]
 
 
-def posed(entry: Entry, form: str, factors: tuple[float, float]) -> tuple[Trial, Twin, Any]:
+def hide(y: np.ndarray, which: str) -> None:
+    """Set some labels to NaN."""
+    m, q = y.shape
+    if which == "half":
+        y[np.add.outer(np.arange(m), np.arange(q)) % 2 == 1] = np.nan
+    elif which == "a block":
+        y[4:, [1, 3]] = np.nan
+    else:
+        y[4] = np.nan
+        y[:, 3] = np.nan
+
+
+def posed(entry: Entry, form: str, problem: tuple[float, float, str]) -> tuple[Trial, Twin, Any]:
     """Return a trial, its twin with other regularisations, and the model with the same ones."""
     trial = Trial(entry.make(), form, entry.letters(form))
     twin = entry.twin
-    if form == "missing" and twin.kind in ("two_step", "kronecker"):
-        # A row and a column without labels.
-        trial.data.y[4] = np.nan
-        trial.data.y[:, 3] = np.nan
-    factor, task_factor = factors
+    factor, task_factor, missing = problem
+    of_pairs = isinstance(trial.estimator, GridOfPairs)
+    if form != "full" and twin.kind in ("two_step", "kronecker") and not of_pairs:
+        hide(trial.data.y, missing)
     if twin.kind == "network":
         task_factor = factor
     twin = replace(twin, alpha=factor * twin.alpha, task_alpha=task_factor * twin.task_alpha)
@@ -139,7 +161,9 @@ def posed(entry: Entry, form: str, factors: tuple[float, float]) -> tuple[Trial,
     if twin.kind == "kronecker":
         # The product of both identities is a part of the ridge.
         params["alpha"] += twin.identity[0] * twin.identity[1]
-    model = trial.fit(**{name: value for name, value in params.items() if name in known})
+    prefix = "model__" if of_pairs else ""
+    given = {prefix + name: value for name, value in params.items() if prefix + name in known}
+    model = trial.fit(**given)
     return trial, twin, model
 
 
@@ -147,16 +171,16 @@ def posed(entry: Entry, form: str, factors: tuple[float, float]) -> tuple[Trial,
 def test_predictions_equal_those_of_the_twin(
     entry: Entry, form: str, dense: Any, lists: None, each: Any
 ) -> None:
-    for factors in each(FACTORS):
-        trial, twin, model = posed(entry, form, factors)
+    for problem in each(PROBLEMS):
+        trial, twin, model = posed(entry, form, problem)
         reference = twin_of(dense, trial, twin)
         data = trial.data
         tasks = data.X if data.tasks is None else data.tasks
-        rows = kernel(twin.kernel, data.X.new, data.X.known)
+        rows = kernel(twin.kernel, data.X.new, data.X.known) + (twin.levels[0] - 1.0)
         if not trial.knows_tasks:
             agree(model.predict(data.X.new), reference.predict(rows), "predictions")
             continue
-        columns = kernel(twin.kernel, tasks.new, tasks.known)
+        columns = kernel(twin.kernel, tasks.new, tasks.known) + (twin.levels[1] - 1.0)
         found = model.predict(data.X.new, tasks.new)
         agree(found, reference.predict(rows, columns), "predictions")
 
@@ -165,8 +189,8 @@ def test_predictions_equal_those_of_the_twin(
 def test_held_out_predictions_equal_those_of_the_twin(
     entry: Entry, form: str, dense: Any, lists: None, each: Any
 ) -> None:
-    for factors in each(FACTORS):
-        trial, twin, model = posed(entry, form, factors)
+    for problem in each(PROBLEMS):
+        trial, twin, model = posed(entry, form, problem)
         reference = twin_of(dense, trial, twin)
         m, q = trial.data.y.shape
         for setting in trial.settings:
@@ -183,12 +207,78 @@ def test_held_out_predictions_equal_those_of_the_twin(
                 agree(found[i, j], expected[i, j], "held-out predictions")
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in ENTRIES if name.endswith(("of the paper", "with identity"))]
+)
+def test_without_regularisation_a_model_is_the_limit(name: str) -> None:
+    """Kernels have full rank, so that the limit is an interpolation; those that are given are large."""
+    trial = Trial(ENTRIES[name].make(), "full", ENTRIES[name].letters("full"))
+    data = trial.data
+    if data.X.are_kernels:
+        data = replace(
+            data,
+            X=data.X.converted(lambda K: 100.0 * K),
+            tasks=data.tasks.converted(lambda G: 100.0 * G),
+        )
+    alphas = [alpha for alpha in ("alpha", "task_alpha") if alpha in trial.estimator.get_params()]
+    limit, nearly = (trial.fit(data, **dict.fromkeys(alphas, value)) for value in (0.0, 1e-9))
+    agree(trial.predict(limit, data), trial.predict(nearly, data), "limits")
+    for setting in trial.settings:
+        agree(trial.hold_out(limit, setting), trial.hold_out(nearly, setting), "limits")
+
+
+# --- searches -----------------------------------------------------------------------------------
+
+SHARES = [(1.0, 0.0, 0.0), (0.4, 0.3, 0.3)]
+
+
+def points(search: Any) -> list[dict[str, Any]]:
+    """Return the parameters of the models that a search compares, in the order of its landscape."""
+    grids = {"alpha": search.alphas}
+    if hasattr(search, "task_alphas"):
+        grids = {"alpha": search.alphas, "task_alpha": search.task_alphas}
+    if hasattr(search, "shares"):
+        grids = {"shares": search.shares, **grids}
+    found = [dict(zip(grids, point, strict=True)) for point in itertools.product(*grids.values())]
+    for params in found:
+        names = ("product", "per_task", "per_instance")
+        params.update(zip(names, params.pop("shares", ()), strict=False))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name.endswith("CV")])
+@pytest.mark.parametrize("form", ["full", "missing", "weights"])
+def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
+    """Its landscape has their scores, and it is the model with the best one."""
+    Model = getattr(dyadlearn, name.removesuffix("CV"))
+    entry = ENTRIES[name]
+    trial = Trial(entry.make(), form, entry.letters(form))
+    data = trial.data
+    params = {"shares": SHARES} if name.startswith("PairKernel") else {}
+    for setting in trial.settings:
+        search = trial.fit(**params, setting=setting)
+        models = [Model(**point).fit(**data.arguments()) for point in points(search)]
+        units = search.fitted_.validation.units
+        left_out = dict(zip(("groups", "task_groups"), units.sides, strict=True))
+        left_out = {side: codes for side, codes in left_out.items() if codes is not None}
+        if units.cells is not None:
+            left_out["cells"] = units.cells
+        held_out = [trial.hold_out(model, setting, **left_out) for model in models]
+        judge = scorer("neg_mean_squared_error")
+        scores = [judge(data.y, predictions, setting=setting) for predictions in held_out]
+        assert_allclose(search.landscape_.ravel(), scores, rtol=1e-6)
+        best = int(np.argmax(scores))
+        assert search.best_score_ == search.landscape_.max()
+        assert points(search)[best].items() >= {"alpha": search.alpha_}.items()
+        agree(search.holdout_, held_out[best], "held-out predictions")
+        agree(trial.predict(search), trial.predict(models[best]), "predictions")
+        agree(search.dual_coef_, models[best].dual_coef_, "predictions")
+
+
 # --- the checker --------------------------------------------------------------------------------
 
 
 def test_every_model_of_the_library_has_an_entry() -> None:
-    import dyadlearn
-
     names = {name for name in dyadlearn.__all__ if name.endswith(("Ridge", "RidgeCV", "Regressor"))}
     names.remove(
         "MultiwayRidge"

@@ -176,8 +176,19 @@ def test_the_check_of_evaluate_fails_for_a_wrong_score(monkeypatch):
     assert fails("evaluate", ("full",))
 
 
+def test_the_check_of_explain_fails_for_wrong_weights(monkeypatch):
+    explain = checks.explain
+
+    def wrong(*given):
+        found = explain(*given)
+        return replace(found, weights=found.weights + 1e-3)
+
+    monkeypatch.setattr(checks, "explain", wrong)
+    assert fails("explain", ("full",))
+
+
 def test_there_is_a_fault_for_every_check():
-    assert {check for check, *_ in FAULTS} | {"file", "evaluate"} == set(CHECKS)
+    assert {check for check, *_ in FAULTS} | {"file", "evaluate", "explain"} == set(CHECKS)
 
 
 def test_failed_checks_are_named(monkeypatch):

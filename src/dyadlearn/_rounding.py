@@ -151,7 +151,8 @@ def warn_of_rounding(error: float, what: str = "predictions", *, name: str = "al
         digits = max(0, math.floor(-math.log10(min(error, 1.0))))
         warnings.warn(
             f"{name} is so small, or weights differ so much, that rounding leaves {digits} "
-            f"accurate digits of the {what}: use a larger one, or weights that differ less.",
+            f"accurate digits of the {what}: use a larger {name.removeprefix('The ')}, or weights "
+            f"that differ less.",
             PrecisionWarning,
             stacklevel=caller_level(),
         )

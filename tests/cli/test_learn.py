@@ -334,7 +334,7 @@ WRONG = [
     (["--stages some"], "--stages must be a whole number or auto, found 'some'"),
     (["--stages 2 --setting D"], "set --stages 1"),
     (["--shrinkage -1"], "shrinkage"),
-    (["--kernel other=rbf"], "names the file 'other'"),
+    (["--kernel third=rbf"], "names the file 'third'"),
     (["--instances-smiles structure"], "write it as --instances-smiles noise=structure"),
     (["--instances more.csv"], "--instances is given 3 times"),
     (["--setting E"], "E"),

@@ -63,40 +63,6 @@ def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypat
     assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
 
 
-def refitted(X, Y, T, new, new_task):
-    """Return the prediction of a dense model with a constant on each side, written as its definition reads."""
-
-    def side(rows, alpha, row):
-        about = rows - rows.mean(axis=0)
-        own = row - rows.mean(axis=0)
-        return 1 / len(rows) + own @ np.linalg.solve(
-            about.T @ about + alpha * np.eye(rows.shape[1]), about.T
-        )
-
-    return side(X, 0.3, new) @ Y @ side(T, 0.7, new_task)
-
-
-# A is no refit: a two-step model has no grid with a hole.
-@over(every(setting=[Setting.B, Setting.C, Setting.D], **constants, offset=[0.0, 1e4]))
-def test_equals_fitting_without(setting, constant, offset):
-    X, Y, T = problem((20, 4, 6, 3))
-    if constant:
-        X, Y, T = (np.round(part * 2**20) / 2**20 + offset for part in (X, Y, T))
-    i = 7
-    j = 2
-    rows = np.delete(np.arange(20), i) if 0 in setting.new else np.arange(20)
-    columns = np.delete(np.arange(6), j) if 1 in setting.new else np.arange(6)
-    found = online_holdout(streamed(X, Y, T, constant=constant), X[[i]], Y[[i]], setting)[0, j]
-    if constant:
-        wanted = refitted(X[rows], Y[np.ix_(rows, columns)] - offset, T[columns], X[i], T[j])
-        assert_allclose(found - offset, wanted, rtol=0, atol=1e-10)
-    else:
-        other = TwoStepRidge(0.3, 0.7, fit_intercept=False).fit(
-            X[rows], Y[np.ix_(rows, columns)], tasks=T[columns]
-        )
-        assert_allclose(found, other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
-
-
 @over(every(setting={"A": Setting.A, "B": Setting.B}, **constants))
 def test_independent_tasks(setting, constant):
     X, Y, _ = problem((20, 4, 6, 3))
@@ -377,13 +343,3 @@ def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
     assert_allclose(
         online_squared_errors(model, X, Y, ([0.3, 2.0], [0.7, 0.1]), setting), errors, rtol=1e-12
     )
-
-
-def test_rows_that_are_fitted_whatever_their_label():
-    X, Y, T = labels_with_holes((6, 9, 5, 6))
-    model = OnlineRidge(collect(X, Y, T), 0.0, 0.7)
-    with pytest.raises(LeverageError, match="rows"):
-        online_holdout(model, X, Y, Setting.B)
-    model = OnlineRidge(collect(X, Y, T), 0.5, 0.0)
-    with pytest.raises(LeverageError, match="tasks"):
-        online_holdout(model, X, Y, Setting.C)

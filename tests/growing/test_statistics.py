@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -134,13 +133,6 @@ def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkey
         assert_allclose(found.task_sums.gram, T.T @ T, atol=1e-12)
 
 
-def test_statistics_are_in_double_precision(data):
-    single = [part.astype(np.float32) for part in data]
-    found = collected(single, True)
-    X, Y, T = (part.astype(np.float64) for part in single)
-    assert_allclose(found.over_tasks(found.groups[0].cross), X.T @ Y @ T, rtol=1e-12, atol=1e-14)
-
-
 def test_other_libraries(data, library):
     X, Y, T = (library.asarray(part) for part in data)
     first = collect(X[:5, :], Y[:5, :], T)
@@ -165,16 +157,6 @@ def test_rows_come_and_go(data, with_tasks, constant):
     assert_same(part, before, 0)
 
 
-@over(every(**forms))
-def test_blocks_are_merged_in_a_tree(data, with_tasks, constant):
-    blocks = [
-        collected(data, with_tasks, constant, slice(start, start + 3)) for start in range(0, N, 3)
-    ]
-    whole = collected(data, with_tasks, constant)
-    assert_same(reduce(merge, blocks), whole)
-    assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
-
-
 @over(every(constant=[False, True]))
 def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     X, Y, T = data
@@ -187,14 +169,6 @@ def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
         assert_array_equal(
             add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean
         )
-
-
-def test_about_its_mean_nothing_is_left_of_a_single_row(data):
-    X, Y, T = data
-    single = remove_rows(collect(X, Y, T, constant=True), X[1:], Y[1:])
-    assert not single.gram.any()
-    assert not single.groups[0].cross.any()
-    assert_same(single, collect(X[:1], Y[:1], T, constant=True))
 
 
 @over(every(constant=[False, True]))

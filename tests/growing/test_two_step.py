@@ -16,80 +16,6 @@ from two_ridges import check, labels_with_holes
 constants = {"constant": {"no constant": False, "constant": True}}
 
 
-def side_form(X, alpha, constant):
-    """Return what takes labels to coefficients, with those of features as they come and of the constant."""
-    if not constant:
-        return np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T)
-    mean = X.mean(axis=0)
-    W = np.linalg.solve((X - mean).T @ (X - mean) + alpha * np.eye(X.shape[1]), (X - mean).T)
-    return np.vstack([W, 1 / len(X) - mean @ W])
-
-
-def closed_form(X, Y, T, alpha, task_alpha, constant=False):
-    W = side_form(X, alpha, constant) @ Y
-    return W if T is None else W @ side_form(T, task_alpha, constant).T
-
-
-def in_one(model):
-    """Return all coefficients of a model in one matrix, as `closed_form` does."""
-    interactions, instances, tasks, constants = model.effects
-    if constants is None:
-        return interactions
-    last = constants if tasks is None else np.append(tasks, constants)
-    if instances is None:
-        left = interactions
-    else:
-        left = np.column_stack([interactions, instances])
-    return np.vstack([left, last])
-
-
-@over(every(constant=[False, True]))
-def test_both_directions_alternate(constant):
-    rng = np.random.default_rng(0)
-    X, Y, T = rng.normal(size=(40, 6)), rng.normal(size=(40, 9)), rng.normal(size=(9, 4))
-    X, Y, T = (part + 3 * constant for part in (X, Y, T))
-
-    def said(rows, columns):
-        return collect(X[rows], Y[rows][:, columns], T[columns], constant=constant)
-
-    start = collect(X[:20], Y[:20, :5], T[:5], constant=constant)
-    model = OnlineRidge(start, 0.3, 0.7)
-    steps = [
-        (lambda m: m.with_rows(X[20:21], Y[20:21, :5]), slice(0, 21), range(5)),
-        (lambda m: m.with_rows(X[21:], Y[21:, :5]), slice(0, 40), range(5)),
-        (
-            lambda m: m.of(m.statistics.with_tasks(said(slice(0, 40), range(5, 9)))),
-            slice(0, 40),
-            range(9),
-        ),
-        (lambda m: m.with_rows(X[:3], Y[:3], -1), slice(3, 40), range(9)),
-        (lambda m: m.with_rows(X[3:10], Y[3:10], -1), slice(10, 40), range(9)),
-        (lambda m: m.of(m.statistics.without_tasks(np.array([0, 1]))), slice(10, 40), range(2, 9)),
-    ]
-    for change, rows, columns in steps:
-        before = model
-        expected_before = model.coefficients.copy()
-        model = change(model)
-        columns = list(columns)
-        wanted = closed_form(X[rows], Y[rows][:, columns], T[columns], 0.3, 0.7, constant)
-        assert_allclose(in_one(model), wanted, rtol=1e-9, atol=1e-12)
-        new = rng.normal(size=(3, 6))
-        new_tasks = rng.normal(size=(2, 4))
-        found = model.rows(new) @ model.coefficients @ model.statistics.rows_of_tasks(new_tasks).T
-        ones = [
-            np.column_stack([part, np.ones(len(part))]) if constant else part
-            for part in (new, new_tasks)
-        ]
-        assert_allclose(found, ones[0] @ wanted @ ones[1].T, rtol=1e-9, atol=1e-12)
-        found = model.rows(sparse.csr_array(new)) @ model.coefficients
-        assert_allclose(found, model.rows(new) @ model.coefficients, rtol=1e-9, atol=1e-12)
-        assert_allclose(before.coefficients, expected_before, rtol=0)
-    again = model.with_alphas((2.0, 0.1))
-    wanted = closed_form(X[10:], Y[10:, 2:], T[2:], 2.0, 0.1, constant)
-    assert_allclose(in_one(again), wanted, rtol=1e-9, atol=1e-12)
-    assert again.with_alphas((2.0, 0.1)) is again
-
-
 @over(
     lines("n_batches window constant", (500, False, False), (300, True, False), (150, True, True))
 )
@@ -109,8 +35,7 @@ def test_hundreds_of_batches_of_one_row(n_batches, window, constant):
         if window:
             model = model.with_rows(X[step : step + 1], Y[step : step + 1], -1)
     rows = slice(n_batches if window else 0, None)
-    wanted = closed_form(X[rows], Y[rows], T, 0.1, 0.5, constant)
-    assert_allclose(in_one(model), wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
+    check(model, X[rows], Y[rows], T, alpha=0.1, task_alpha=0.5, constant=constant)
 
 
 @over(

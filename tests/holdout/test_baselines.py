@@ -102,11 +102,14 @@ def make_labels(shape, holes, symmetry=0, seed=0):
 
 
 def check(Y, setting, units, **options):
+    """Compare the baselines of a grid, and of the list of its labels."""
     found = grid_baselines(Y, setting, units, **options)
     expected = taken_again(Y, setting, units, **options)
     assert list(found) == list(BASELINES)
     for name in BASELINES:
         assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
+    if not options.get("symmetry"):
+        check_list(Y, setting, units, options.get("weights"))
 
 
 def check_list(Y, setting, units, weights=None, rtol=1e-9):
@@ -157,35 +160,6 @@ def test_groups_and_folds(setting, holes, weighted):
     check(Y, setting, units, weights=weights if weighted else None)
 
 
-@over(
-    covering(
-        shape=[(9, 7), (6, 11)],
-        setting=list("ABCD"),
-        holes=[0.0, 0.4, 0.75],
-        weighted=[False, True],
-        seed=[0, 1],
-    )
-)
-def test_lists_of_labels(shape, setting, holes, weighted, seed):
-    Y, weights = make_labels(shape, holes, seed=seed)
-    check_list(Y, setting, Units(), weights if weighted else None)
-
-
-@over(covering(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True], n_folds=[2, 5, 48]))
-def test_lists_of_labels_in_groups_and_folds(setting, holes, weighted, n_folds):
-    Y, weights = make_labels((8, 6), holes, seed=3)
-    rows = np.array([3, 3, 7, 7, 7, 0, 5, 5])
-    columns = np.array([1, 1, 2, 4, 2, 4])
-    cells = np.random.default_rng(1).permutation(48).reshape(Y.shape) % n_folds
-    units = {
-        "A": Units(cells=cells),
-        "B": Units((rows, None)),
-        "C": Units((None, columns)),
-        "D": Units((rows, columns)),
-    }[setting]
-    check_list(Y, setting, units, weights if weighted else None)
-
-
 @over(every(weighted=[False, True]))
 def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
     """Where an inverse takes longer than a fit for each label, all labels are fitted again."""
@@ -202,15 +176,6 @@ def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
         Y = rng.integers(0, 2, rng.integers(2, 10, 2)).astype(float)
         Y[rng.random(Y.shape) < rng.choice([0.3, 0.6, 0.8])] = np.nan
         check_list(Y, "A", Units())
-
-
-@over(every(setting=list("ABCD"), weighted=[False, True]))
-def test_a_list_that_lacks_no_pair_has_the_means_of_its_grid(setting, weighted):
-    rng = np.random.default_rng(0)
-    Y = rng.normal(size=(6, 5))
-    weights = rng.uniform(0.2, 3.0, Y.shape) if weighted else None
-    check_list(Y, setting, Units(), weights)
-    check_list(Y, setting, Units(cells=rng.integers(3, size=Y.shape)), weights)
 
 
 def test_rows_without_labels_take_no_time(monkeypatch):
@@ -305,7 +270,6 @@ def test_weights_of_any_size(setting, holes):
     Y, weights = make_labels((6, 5), holes, seed=2)
     weights[2, 3] *= 1e6
     check(Y, setting, Units(), weights=weights)
-    check_list(Y, setting, Units(), weights)
     found, scaled = (
         grid_baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights)
     )
@@ -329,17 +293,6 @@ def test_weights_that_are_very_unlike(decades, seed):
             )
         for name in BASELINES:
             assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
-
-
-@over(every(decades=[4.0, 40.0, 300.0], setting=list("BCD"), seed=range(2)))
-def test_weights_of_a_list_that_are_very_unlike(decades, setting, seed):
-    Y, _ = make_labels((6, 5), 0.3, seed=seed)
-    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
-    listed = Labels.of_grid(Y, weights).listed()
-    found = baselines(listed, setting)
-    expected = grid_baselines(Y, setting, weights=weights)
-    for name in BASELINES:
-        assert_allclose(found[name], expected[name][listed.places], rtol=1e-12, err_msg=name)
 
 
 @over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))
@@ -442,13 +395,3 @@ def test_too_large_a_grid_is_refused(monkeypatch):
         NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"
     ):
         grid_baselines(np.zeros((40, 30)), "B")
-
-
-def test_units_of_one_in_any_order_are_single_ones():
-    Y = np.random.default_rng(0).normal(size=(5, 4))
-    rows = np.array([3, 0, 4, 1, 2])
-    columns = np.array([2, 0, 3, 1])
-    for setting in "BCD":
-        found = grid_baselines(Y, setting, Units((rows, columns)))
-        for name, expected in grid_baselines(Y, setting).items():
-            assert_allclose(found[name], expected, err_msg=f"{setting} {name}")

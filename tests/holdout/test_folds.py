@@ -1,472 +1,470 @@
-"""Hold-out where labels are missing or weighted, against models that are really fitted again."""
+"""Hold-out where labels are missing, weighted or listed, against references that are fitted again."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 import problems
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
-from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.holdout import Units, planning
-from dyadlearn.holdout.folds import Folds
+from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.holdout import Problem, Units, holdout, plan, planning
+from dyadlearn.holdout import folds as module
+from dyadlearn.holdout.folds import Folds, as_splitter, folds_of
+from dyadlearn.holdout.intervals import FlatIntervals
+from dyadlearn.labels import Labels
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
-from sweeps import covering, every, over
+from dyadlearn.spectrum import Spectrum
+from problems import close
+from references import left_out
+from sweeps import covering, every, lines, over
 
 M = 7
 Q = 5
-X, Y, T = problems.data(M, Q)
-WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, size=(M, Q))
-GROUPS = np.array([0, 1, 1, 2, 0, 2, 2])
-TASK_GROUPS = np.array(list("aabba"))
-
-
-def with_holes(
-    *, share: float = 0.0, rows: Any = (), columns: Any = (), block: Any = None
-) -> np.ndarray:
-    labels = Y.copy()
-    labels[np.random.default_rng(1).random((M, Q)) < share] = np.nan
-    labels[list(rows)], labels[:, list(columns)] = np.nan, np.nan
-    if block is not None:
-        labels[np.ix_(*block)] = np.nan
-    return labels
-
-
-PATTERNS = {
-    "some": with_holes(share=0.3),
-    "most": with_holes(share=0.7),
-    "one cell": with_holes(block=([2], [3])),
-    "rows": with_holes(rows=[1, 5]),
-    "columns": with_holes(columns=[0, 4]),
-    "rows and columns": with_holes(rows=[1, 5], columns=[0]),
-    "block": with_holes(block=([1, 2, 5], [0, 4])),
-    "rows and some": with_holes(share=0.2, rows=[5], columns=[4]),
+ALPHAS = (0.5, 0.2)
+UNITS = {
+    "cells": np.random.default_rng(4).integers(4, size=(M, Q)),
+    "groups": np.array([0, 1, 1, 2, 0, 2, 2]),
+    "task_groups": np.array([0, 0, 1, 1, 0]),
 }
-# Tasks without labels have predictions too, zero, where they need no constant.
-PAPER = {"fit_intercept": False}
-MODELS = {
-    "two-step": TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12, **PAPER),
-    "two-step primal": TwoStepRidge(0.5, 0.2, tol=1e-12, **PAPER),
-    "Kronecker": KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-12, **PAPER),
-    "Kronecker primal": KroneckerRidge(0.5, tol=1e-12, **PAPER),
-    "independent": IndependentTaskRidge(0.5, kernel="rbf", **PAPER),
-    "independent primal": IndependentTaskRidge(0.5, **PAPER),
+NAMES = {"A": ["cells"], "B": ["groups"], "C": ["task_groups"], "D": ["groups", "task_groups"]}
+KINDS = [("full", "full"), ("singular", "primal"), ("thin", "sparse")]
+HOLES = ["one", "30%", "60%", "rows", "columns", "rows and columns", "block", "rows and some"]
+# A third of the pairs, in every row and column.
+SOME = np.add.outer(np.arange(M), np.arange(Q)) % 3 == 0
+
+
+def with_holes(Y: np.ndarray, name: str) -> np.ndarray:
+    """Return labels of which some are missing."""
+    observed = np.ones(Y.shape, dtype=bool)
+    if name == "block":
+        observed[np.ix_([1, 2, 5], [0, 4])] = False
+    elif name == "one":
+        observed[2, 3] = False
+    else:
+        rng = np.random.default_rng(1)
+        observed = problems.pattern(name, Y.shape, rng)
+        if name.endswith("some"):
+            observed &= problems.pattern("20%", Y.shape, rng)
+    return np.where(observed, Y, np.nan)
+
+
+def made(
+    method: str,
+    holes: str = "30%",
+    kinds: tuple[str, str] = KINDS[0],
+    *,
+    alphas: tuple[float, float] = ALPHAS,
+    weighted: bool = False,
+    constant: bool = False,
+    listed: bool = False,
+    **options: Any,
+) -> tuple[Problem, Any]:
+    """Return a problem with missing labels and its reference."""
+    rng = np.random.default_rng(0)
+    sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, (M, Q), strict=True))
+    Y = with_holes(rng.normal(size=(M, Q)) + 20.0 * constant, holes)
+    weights = rng.uniform(0.2, 3.0, size=(M, Q)) if weighted else None
+    options = {"constant": constant, "tol": 1e-13} | options
+    problem, reference = problems.twins(method, sides, alphas, Y, weights, kinds=kinds, **options)
+    if listed:
+        problem = Problem(problem.pairing, problem.labels.listed(), tol=1e-13)
+    return problem, reference
+
+
+def units_of(setting: str, problem: Problem, grouped: bool) -> dict[str, np.ndarray]:
+    """Return groups for `holdout`; a list of labels has folds of its pairs."""
+    if not grouped:
+        return {}
+    units = {name: UNITS[name] for name in NAMES[setting]}
+    if setting == "A":
+        units["cells"] = problem.labels.of(units["cells"])
+    return units
+
+
+# --- held-out predictions are those of refits -------------------------------------------------------------
+
+
+def agree(problem: Problem, reference: Any, setting: str, grouped: bool) -> None:
+    """Compare some predictions with refits."""
+    found = holdout(problem, setting, **units_of(setting, problem, grouped))
+    units = {name: UNITS[name] for name in NAMES[setting]} if grouped else {}
+    where = SOME if problem.labels.grid is not None else SOME & ~np.isnan(reference.Y)
+    expected = left_out(reference, setting, **units, where=where)
+    found = found[problem.labels.of(where)]
+    expected = expected[where]
+    # Independent tasks without labels have no constant.
+    assert_array_equal(np.isnan(found), np.isnan(expected))
+    close(np.nan_to_num(found), np.nan_to_num(expected), 1e-8)
+
+
+@over(
+    covering(
+        method=["two_step", "kronecker", "independent"],
+        setting="ABCD",
+        holes=HOLES,
+        kinds=KINDS,
+        constant=[False, True],
+        weighted=[False, True],
+        grouped=[False, True],
+        listed=[False, True],
+        where=lambda method, setting, listed, **_: (
+            method != "independent" or (setting in "AB" and not listed)
+        ),
+        strength=3,
+    )
+)
+def test_held_out_predictions_are_those_of_refits(
+    method, setting, holes, kinds, constant, weighted, grouped, listed
+):
+    problem, reference = made(
+        method, holes, kinds, weighted=weighted, constant=constant, listed=listed
+    )
+    agree(problem, reference, setting, grouped)
+
+
+FILTERS = {
+    "iterated": (IteratedTikhonov(2), IteratedTikhonov(3)),
+    "iterated and ridge": (IteratedTikhonov(2), Tikhonov()),
+    "cut-off": (SpectralCutoff(), SpectralCutoff()),
+    "Landweber": (Landweber(), Landweber(3)),
 }
-every_model = {"model": MODELS}
-pair_models = {"model": list(MODELS.values())[:4]}
-every_pattern = {"labels": PATTERNS}
-new_sides = {"letter": "BCD"}
-weighted_or_not = {"weights": {"": None, "weighted": WEIGHTS}}
-
-
-def fitted(
-    model: Any,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    rows: Any = None,
-    columns: Any = None,
-) -> Any:
-    """Return a model of some rows and columns of the grid."""
-    rows = np.arange(M) if rows is None else rows
-    columns = np.arange(Q) if columns is None else columns
-    at = np.ix_(rows, columns)
-    fresh = type(model)(**model.get_params())
-    return fresh.fit(
-        X[rows],
-        labels[at],
-        tasks=T[columns],
-        sample_weight=None if weights is None else weights[at],
-    )
-
-
-def some(things: Any, number: int) -> Any:
-    """Return a few of many things, or all of a few."""
-    if len(things) <= number:
-        return things
-    return np.random.default_rng(9).permutation(things)[:number]
-
-
-def without_cells(
-    model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray
-) -> np.ndarray:
-    """Return predictions of models for which the cells of a fold really are NaN."""
-    expected = np.full((M, Q), np.nan)
-    for fold in some(np.unique(cells), 3):
-        inside = cells == fold
-        hidden = np.where(inside, np.nan, labels)
-        expected[inside] = fitted(model, hidden, weights).predict(X)[inside]
-    return expected
-
-
-def without_sides(
-    model: Any,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    letter: str,
-    groups: Any,
-    task_groups: Any,
-) -> np.ndarray:
-    """Return predictions of models that were fitted without the rows and columns of a group."""
-    groups = np.arange(M) if groups is None else np.asarray(groups)
-    task_groups = np.arange(Q) if task_groups is None else np.asarray(task_groups)
-    expected = np.full((M, Q), np.nan)
-    for group in some(np.unique(groups), 3 if letter == "B" else 2) if letter in "BD" else [None]:
-        for task_group in some(np.unique(task_groups), 2) if letter in "CD" else [None]:
-            new = np.flatnonzero(groups == group)
-            asked = np.flatnonzero(task_groups == task_group)
-            seen = np.setdiff1d(np.arange(M), new)
-            known = np.setdiff1d(np.arange(Q), asked)
-            own = fitted(model, labels, weights, seen, known)
-            new = np.arange(M) if group is None else new
-            asked = np.arange(Q) if task_group is None else asked
-            tasks = None if task_group is None else T[asked]
-            expected[np.ix_(new, asked)] = own.predict(X[new], tasks)
-    return expected
-
-
-def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
-    """Compare what was fitted again."""
-    found = np.asarray(found)
-    known = ~np.isnan(expected)
-    assert known.any()
-    assert np.isfinite(found).all()
-    assert_allclose(
-        found[known], expected[known], rtol=0, atol=rtol * np.abs(expected[known]).max()
-    )
-
-
-# --- single cells --------------------------------------------------------------------------------
+ITERATED = [FILTERS["iterated"], FILTERS["iterated and ridge"]]
 
 
 @over(
     covering(
-        **every_model,
-        **every_pattern,
-        strength=1,
-        also=every(**every_model, labels={"some": PATTERNS["some"]}),
+        filters=FILTERS,
+        setting="ABCD",
+        holes=["one", "30%", "block"],
+        kinds=KINDS[:2],
+        constant=[False, True],
+        grouped=[False, True],
+        weighted=[False, True],
+        # Models that keep a direction whole take no weights.
+        where=lambda filters, weighted, **_: not weighted or filters in ITERATED,
     )
 )
-def test_single_cells(model, labels):
-    own = fitted(model, labels, None)
-    expected = without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q))
-    found = own.holdout("A")
-    close(found, expected)
-    close(found[np.isnan(labels)], own.completed_[np.isnan(labels)])
-
-
-@over(
-    covering(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}, strength=1)
-)
-def test_single_cells_with_weights(model, labels):
-    expected = without_cells(model, labels, WEIGHTS, np.arange(M * Q).reshape(M, Q))
-    close(fitted(model, labels, WEIGHTS).holdout("A"), expected)
-
-
-@over(
-    covering(
-        strength=1,
-        also=every(**every_model, weights={"weighted": WEIGHTS}, name=["rows and some"]),
-        **every_model,
-        **weighted_or_not,
-        name=["some", "block"],
-    )
-)
-def test_folds_of_cells(model, weights, name):
-    labels = PATTERNS[name]
-    cells = np.random.default_rng(4).integers(3, size=(M, Q))
-    expected = without_cells(model, labels, weights, cells)
-    own = fitted(model, labels, weights)
-    close(own.holdout("A", cells=cells), expected)
-    close(own.holdout("A", cells=np.array(list("xyz"))[cells]), expected)
-
-
-@over(every(**every_model))
-def test_the_last_label_leaves_nothing(model):
-    labels = np.full((M, Q), np.nan)
-    labels[3, 2] = 2.0
-    assert_allclose(fitted(model, labels, None).holdout("A")[3, 2], 0.0, atol=1e-12)
-
-
-# --- instances and tasks -------------------------------------------------------------------------
-
-
-@over(covering(**pair_models, **new_sides, **every_pattern, strength=1))
-def test_new_instances_and_tasks(model, letter, labels):
-    found = fitted(model, labels, None).holdout(letter)
-    close(found, without_sides(model, labels, None, letter, None, None))
-
-
-@over(covering(**pair_models, **new_sides, strength=1))
-def test_new_instances_and_tasks_with_weights(model, letter):
-    labels = PATTERNS["rows and some"]
-    found = fitted(model, labels, WEIGHTS).holdout(letter)
-    close(found, without_sides(model, labels, WEIGHTS, letter, None, None))
+def test_rows_and_columns_leave_under_the_penalty_of_all(
+    filters, setting, holes, kinds, constant, grouped, weighted
+):
+    # With λ = 0.45 no number of steps is decided by rounding.
+    alphas = (2.0, 2.0) if SpectralCutoff() in filters else (0.45, 0.2)
+    options = {"alphas": alphas, "filters": filters, "constant": constant, "weighted": weighted}
+    problem, reference = made("two_step", holes, kinds, **options)
+    agree(problem, reference, setting, grouped)
 
 
 @over(
     covering(
-        **pair_models, **new_sides, **weighted_or_not, name=["some", "rows and columns", "block"]
+        method=["two_step", "kronecker", "independent"],
+        holes=["rows", "columns", "rows and columns"],
+        constant=[False, True],
     )
 )
-def test_groups_of_instances_and_tasks(model, letter, weights, name):
-    labels = PATTERNS[name]
-    groups = {
-        "groups": GROUPS if letter in "BD" else None,
-        "task_groups": TASK_GROUPS if letter in "CD" else None,
-    }
-    found = fitted(model, labels, weights).holdout(letter, **groups)
-    close(found, without_sides(model, labels, weights, letter, **groups))
-
-
-@over(
-    covering(
-        name=["independent", "independent primal"], **every_pattern, **weighted_or_not, strength=1
-    )
-)
-def test_independent_tasks(name, labels, weights):
-    own = fitted(MODELS[name], labels, weights)
-    expected = without_sides(MODELS[name], labels, weights, "B", None, None)
-    observed = ~np.isnan(labels)
-    for letter in "AB":
-        found = own.holdout(letter)
-        close(found[observed], expected[observed])
-        # Nothing has to leave for a cell that was never seen.
-        close(found[~observed], own.predict(X)[~observed])
-    close(
-        own.holdout("B", groups=GROUPS),
-        without_sides(MODELS[name], labels, weights, "B", GROUPS, None),
-    )
-
-
-@over(
-    every(
-        name=["Kronecker", "Kronecker primal", "independent"],
-        pattern=["rows", "columns", "rows and columns"],
-    )
-)
-def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
-    """What is complete but for whole rows and columns is left out by the formulas of a complete grid."""
+def test_rows_and_columns_without_labels_leave_the_closed_form(
+    method, holes, constant, monkeypatch
+):
+    """Of a pair kernel and of independent tasks, rows without labels say nothing; of two-step models they do."""
 
     def refuse(*args: Any, **options: Any) -> None:
         raise AssertionError("solved again")
 
-    own = fitted(MODELS[name], PATTERNS[pattern], None)
     monkeypatch.setattr(Folds, "held_out", refuse)
-    for letter in "ABCD" if name != "independent" else "AB":
-        own.holdout(letter)
-    two_step = fitted(MODELS["two-step"], PATTERNS[pattern], None)
-    with pytest.raises(AssertionError, match="solved again"):
-        two_step.holdout("B")
-
-
-def test_hiding_a_row_is_more_than_leaving_it_out_of_a_two_step_grid():
-    """Why its rows are taken out altogether: a new instance brings no features to the model of the others."""
-    model = MODELS["two-step"]
-    labels = PATTERNS["some"]
-    hidden = labels.copy()
-    hidden[3] = np.nan
-    known_features = fitted(model, hidden, None).predict(X)[3]
-    assert np.abs(fitted(model, labels, None).holdout("B")[3] - known_features).max() > 1e-3
-    kronecker = MODELS["Kronecker"]
-    close(
-        fitted(kronecker, labels, None).holdout("B")[3],
-        fitted(kronecker, hidden, None).predict(X)[3],
-    )
-
-
-def test_a_path_of_regularisations_starts_from_the_one_before():
-    for name in ("two-step", "Kronecker"):
-        problem = fitted(MODELS[name], PATTERNS["some"], None).fitted_.training_problem
-        folds = Folds(problem, Setting.B, Units((GROUPS, None)))
-        for alpha in (10.0, 1.0, 0.1):
-            task_alpha = 0.3 if name == "two-step" else alpha
-            params = {"alpha": alpha} | ({"task_alpha": 0.3} if name == "two-step" else {})
-            fresh = type(MODELS[name])(**(MODELS[name].get_params() | params)).fit(
-                X, PATTERNS["some"], tasks=T
-            )
-            close(
-                folds.held_out(problem.pairing.at(alpha, task_alpha)),
-                fresh.holdout("B", groups=GROUPS),
-            )
-
-
-def test_single_cells_under_another_filter():
-    options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "filter": IteratedTikhonov(2)}
-    model = TwoStepRidge(0.5, 0.2, **options, **PAPER)
-    own = fitted(model, PATTERNS["some"], None)
-    labels = PATTERNS["some"]
-    close(own.holdout("A"), without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q)))
-
-
-# --- networks ------------------------------------------------------------------------------------
-
-
-@over(every(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertex", "loop"]))
-def test_an_edge_leaves_with_its_transpose(symmetry, holes):
-    if symmetry == "symmetric":
-        labels = Y[:, :4] @ Y[:, :4].T
-    else:
-        labels = np.subtract.outer(Y[:, 0], Y[:, 0])
-    hidden = np.random.default_rng(2).random((M, M)) < 0.3
-    hidden = hidden | hidden.T if holes == "edges" else np.zeros((M, M), dtype=bool)
-    if holes == "vertex":
-        hidden[2], hidden[:, 2] = True, True
-    if holes == "loop":
-        hidden[4, 4] = True
-    labels = np.where(hidden, np.nan, labels)
-    options = {
-        "alpha": 0.5,
-        "task_alpha": 0.5,
-        "kernel": "rbf",
-        "tol": 1e-12,
-        "symmetry": symmetry,
-    } | PAPER
-    network = TwoStepRidge(**options).fit(X, labels)
-    held_out = network.holdout("A")
-    sign = 1 if symmetry == "symmetric" else -1
-    assert_allclose(held_out, sign * held_out.T, atol=1e-10)
-    for i, j in [(0, 0), (2, 1), (3, 2), (4, 4), (5, 0), (6, 3)]:
-        without = labels.copy()
-        without[i, j] = without[j, i] = np.nan
-        assert_allclose(
-            held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9
-        )
-
-
-# --- forms and libraries -------------------------------------------------------------------------
-
-
-def test_frames_are_left_out_by_id():
-    rows = list("abcdefg")
-    columns = list("uvwxy")
-    labels = pd.DataFrame(PATTERNS["some"], rows, columns)
-    own = fitted(MODELS["two-step"], PATTERNS["some"], None)
-    framed = TwoStepRidge(**MODELS["two-step"].get_params()).fit(X, labels, tasks=T)
-    found = framed.holdout(
-        "D", groups=pd.Series(GROUPS, rows)[::-1], task_groups=pd.Series(TASK_GROUPS, columns)[::-1]
-    )
-    expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-    pd.testing.assert_frame_equal(found, pd.DataFrame(expected, rows, columns))
-    cells = pd.DataFrame(np.arange(M * Q).reshape(M, Q) % 3, rows, columns)
-    found = framed.holdout("A", cells=cells.iloc[::-1, ::-1])
-    pd.testing.assert_frame_equal(
-        found, pd.DataFrame(own.holdout("A", cells=cells.to_numpy()), rows, columns)
-    )
-    vector = IndependentTaskRidge().fit(X, PATTERNS["some"][:, 0]).holdout("B")
-    assert_array_equal(
-        vector, IndependentTaskRidge().fit(X, PATTERNS["some"][:, :1]).holdout("B")[:, 0]
-    )
-
-
-# --- what is too much, or has no meaning ---------------------------------------------------------
-
-
-@over(every(model=[TwoStepRidge(), KroneckerRidge()]))
-def test_what_takes_too_long_is_refused(model, monkeypatch):
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(70, 3))
-    tasks = rng.normal(size=(60, 2))
-    labels = rng.normal(size=(70, 60))
-    labels[[0, 1, 2], [0, 1, 2]] = np.nan
-    model.fit(rows, labels, tasks=tasks)
-    # One inverse takes less than the 4200 refits.
-    held_out = model.holdout("A")
-    for cell in ((0, 1), (30, 20), (69, 59)):
-        hidden = labels.copy()
-        hidden[cell] = np.nan
-        assert_allclose(
-            held_out[cell],
-            type(model)(tol=1e-12).fit(rows, hidden, tasks=tasks).predict()[cell],
-            rtol=1e-8,
-        )
-    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
-    for letter, folds in (("A", "cells="), ("D", "groups= and task_groups=")):
-        again = f"^Setting {letter} of 4197 labels, .* solved again 4200 times"
-        with pytest.raises(ValueError, match=f"{again}: pass folds as {folds}, for example five"):
-            model.holdout(letter)
-    assert np.isfinite(model.holdout("A", cells=rng.integers(2, size=(70, 60)))).all()
-    assert np.isfinite(
-        model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)
-    ).all()
-
-
-@over(every(**pair_models))
-def test_folds_that_leave_no_label_are_refused(model):
-    labels = np.full((M, Q), np.nan)
-    labels[2, :3] = 1.0
-    own = fitted(model, labels, WEIGHTS)
-    with pytest.raises(ValueError, match=r"^No label remains to learn from"):
-        own.holdout("B")
-    assert np.isfinite(own.holdout("C")).all()
+    problem, reference = made(method, holes, constant=constant)
+    for setting in "AB" if method == "independent" else "ABCD":
+        if method == "two_step" and setting != "A":
+            with pytest.raises(AssertionError, match="solved again"):
+                holdout(problem, setting)
+        else:
+            agree(problem, reference, setting, grouped=False)
 
 
 @over(
     every(
-        model=[KroneckerRidge(0.0, **PAPER), TwoStepRidge(0.0, 0.0, **PAPER)],
-        kernel=["rbf", "linear"],
+        method=["two_step", "kronecker"],
+        constant=[False, True],
+        setting="ABCD",
+        lacks_lines=[False, True],
     )
 )
-def test_single_cells_need_no_regularisation_where_the_others_determine_them(model, kernel):
-    """The rbf kernels interpolate; four by three linear features take twelve labels."""
-    model.set_params(kernel=kernel, task_kernel=kernel)
-    enough = PATTERNS["some"]
-    assert np.count_nonzero(~np.isnan(enough)) == 26
-    close(
-        fitted(model, enough, None).holdout("A"),
-        without_cells(model, enough, None, np.arange(M * Q).reshape(M, Q)),
-    )
+def test_a_list_that_lacks_no_pair_has_the_closed_form_of_its_grid(
+    method, constant, setting, lacks_lines
+):
+    holes = "rows and columns" if lacks_lines else "none missing"
+    problem, reference = made(method, holes, ("thin", "primal"), constant=constant)
+    listed = Problem(problem.pairing, problem.labels.listed(), tol=1e-13)
+    how, expected = plan(listed, Setting(setting)), plan(problem, Setting(setting))
+    assert (how.method, how.reason) == (expected.method, expected.reason)
+    observed = problem.labels.observed
+    close(how.held_out(), expected.held_out()[observed], 1e-10)
+    agree(listed, reference, setting, grouped=True)
+
+
+@over(every(method=["two_step", "kronecker"], kinds=[KINDS[0], ("primal", "primal")]))
+def test_single_pairs_need_no_regularisation_where_the_others_determine_them(method, kinds):
+    """Kernels of full rank interpolate; five by three features take fifteen labels."""
+    agree(*made(method, "30%", kinds, alphas=(0.0, 0.0)), "A", grouped=False)
+
+
+def test_labels_that_features_just_determine_are_refused():
+    problem, _ = made("kronecker", "30%", ("primal", "primal"), alphas=(0.0, 0.0))
     exactly = np.full((M, Q), np.nan)
-    exactly[:4, :3] = Y[:4, :3]
-    exactly[0, 0], exactly[4, 3] = np.nan, Y[4, 3]
-    if kernel == "linear":
-        own = fitted(model, exactly, None)
-        assert_allclose(own.predict()[~np.isnan(exactly)], exactly[~np.isnan(exactly)], rtol=1e-8)
-        with pytest.raises(LeverageError, match="form a set that have leverage 1"):
-            own.holdout("A")
+    exactly[:5, :3] = 1.0
+    exactly[0, 0], exactly[6, 4] = np.nan, 1.0
+    with pytest.raises(LeverageError, match="form a set that have leverage 1"):
+        holdout(problem.with_grid(exactly), "A")
 
 
-@over(every(**new_sides))
-def test_vertices_of_networks_with_missing_edges_are_refused(letter):
-    labels = np.add.outer(Y[:, 0], Y[:, 0])
-    labels[0, 3] = labels[3, 0] = np.nan
-    network = TwoStepRidge(kernel="rbf", symmetry="symmetric").fit(X, labels)
-    with pytest.raises(
-        ValueError, match=rf"^Setting {letter} of a network with missing labels is not supported"
-    ):
-        network.holdout(letter)
-    with pytest.raises(ValueError, match=r"^A network leaves out one edge or vertex at a time"):
-        network.holdout("A", cells=np.zeros((M, M)))
+def test_a_row_that_is_a_problem_of_its_own_needs_labels():
+    """Without regularisation of the instances, every row has a constant of its own."""
+    problem, _ = made("two_step", "rows", alphas=(0.0, 0.2), constant=True)
+    with pytest.raises(LeverageError, match="have leverage 1"):
+        problem.complete()
 
 
-@over(every(**every_model))
-def test_arguments_are_checked_as_for_complete_labels(model):
-    own = fitted(model, PATTERNS["some"], None)
-    with pytest.raises(ValueError, match="setting A leaves none out"):
-        own.holdout("A", groups=GROUPS)
-    with pytest.raises(
-        ValueError,
-        match="^cells are groups of left-out single pairs, and setting B leaves none out",
-    ):
-        own.holdout("B", cells=np.zeros((M, Q)))
-    with pytest.raises(
-        ValueError, match=r"one value for each of 7 × 5 cells, found shape \(5, 7\)"
-    ):
-        own.holdout("A", cells=np.zeros((Q, M)))
-    with pytest.raises(ValueError, match=r"groups must give .* found shape \(3,\)|groups .* 7"):
-        own.holdout("B", groups=[1, 2, 3])
-    if isinstance(model, IndependentTaskRidge):
-        with pytest.raises(ValueError, match="knows nothing of tasks"):
-            own.holdout("D")
+@over(every(method=["two_step", "kronecker"], weighted=[False, True], constant=[False, True]))
+def test_the_last_label_leaves_nothing(method, weighted, constant):
+    problem, _ = made(method, weighted=weighted, constant=constant)
+    labels = np.full((M, Q), np.nan)
+    labels[3, 2] = 2.0
+    alone = problem.with_grid(labels)
+    message = "^No label remains to learn from"
+    with pytest.raises(ValueError, match=message):
+        holdout(alone, "B")
+    if not constant:
+        assert_allclose(holdout(alone, "A")[3, 2], 0.0, atol=1e-12)
+        return
+    assert_allclose(alone.complete().labels, 2.0, rtol=1e-12)
+    with pytest.raises(ValueError, match=message):
+        holdout(alone, "A")
+    labels[4, 2] = 4.0  # each is predicted by the other
+    held_out = holdout(problem.with_grid(labels), "A")
+    assert_allclose([held_out[3, 2], held_out[4, 2]], [4.0, 2.0], rtol=1e-10)
 
 
-def test_there_is_nothing_to_verify():
-    own = fitted(MODELS["two-step"], PATTERNS["some"], None)
-    with pytest.raises(
-        ValueError, match="^verify_holdout compares the formulas for complete labels with refitting"
-    ):
-        verify_holdout(own, "B")
+def test_folds_of_a_list_that_nothing_is_left_of_are_refused():
+    problem, _ = made("kronecker", kinds=("thin", "primal"), listed=True)
+    message = "^No label remains to learn from"
+    with pytest.raises(ValueError, match=message):
+        holdout(problem, Setting.B, groups=np.zeros(M))
+    one = Labels((np.array([3]), np.array([2])), np.array([1.0]), (M, Q))
+    row = Labels((np.array([3, 3]), np.array([2, 4])), np.array([1.0, 2.0]), (M, Q))
+    for labels, setting in ((row, "B"), (one, "B"), (one, "C"), (one, "D")):
+        with pytest.raises(ValueError, match=message):
+            holdout(Problem(problem.pairing, labels), Setting(setting))
+    # A model without labels predicts zero, unless it has a mean.
+    assert_array_equal(holdout(Problem(problem.pairing, one), Setting.A), [0.0])
+    free, _ = made("kronecker", constant=True)
+    with pytest.raises(ValueError, match=message):
+        holdout(Problem(free.pairing, one), Setting.A)
+
+
+def test_other_filters_of_a_list_leave_out_pairs_alone():
+    problem, reference = made("two_step", filters=FILTERS["iterated"], listed=True)
+    agree(problem, reference, "A", grouped=False)
+    for setting in "BCD":
+        message = "^Settings B, C and D of observed pairs fit the model again for each fold"
+        with pytest.raises(ValueError, match=message):
+            holdout(problem, Setting(setting), **units_of(setting, problem, grouped=True))
+
+
+def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
+    """As many products of features as pairs, and next to no regularisation: iterations find six digits."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 6))
+    T = rng.normal(size=(6, 6))
+    Y = np.where(rng.random((8, 6)) < 0.3, np.nan, rng.normal(size=(8, 6)))
+    sides = [Spectrum.from_features(side) for side in (X, T)]
+    smoothers = (side.smoother(Tikhonov(), 1e-9) for side in sides)
+    for pairing in (Kronecker(*sides, 1e-10), TwoStep(*smoothers)):
+        for setting in Setting:
+            found = holdout(Problem(pairing, Labels.of_grid(Y).listed()), setting)
+            close(found, holdout(Problem.of(pairing, Y), setting)[~np.isnan(Y)], 1e-12)
+
+
+# --- folds ------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_groups_may_be_anything():
+    problem, _ = made("kronecker", listed=True)
+    numbers = UNITS["groups"]
+    expected = holdout(problem, Setting.B, groups=numbers)
+    words = [f"g{number}" for number in numbers]
+    for groups in (numbers * 100 - 7, words, numbers.astype(float), list(numbers)):
+        assert_array_equal(holdout(problem, Setting.B, groups=groups), expected)
+
+
+def test_every_pair_is_tested_once_and_never_trained_on():
+    problem, _ = made("two_step", listed=True)
+    labels = problem.labels
+    for setting in "ABCD":
+        groups = {name: UNITS[name] for name in NAMES[setting] if name != "cells"}
+        both = (groups.get("groups"), groups.get("task_groups"))
+        folds = folds_of(labels, Setting(setting), Units.of_groups(labels, Setting(setting), both))
+        tested = np.concatenate([fold.test for fold in folds])
+        assert_array_equal(np.sort(tested), np.arange(labels.size))
+        for fold in folds:
+            train = np.flatnonzero(~fold.left)
+            rows, columns = fold.staying
+            assert not set(train) & set(fold.test)
+            assert np.isin(labels.places[0][train], rows).all()
+            assert np.isin(labels.places[1][train], columns).all()
+            expected = np.arange(M)
+            if setting in "BD":  # rows without labels leave with their group
+                own = UNITS["groups"][labels.places[0][fold.test[0]]]
+                expected = np.flatnonzero(UNITS["groups"] != own)
+            assert_array_equal(rows, expected)
+
+
+def cut(problem, setting, cv=None):
+    """Return folds that a splitter makes."""
+    return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
+
+
+@over(
+    covering(
+        method=["two_step", "kronecker"],
+        constant=[False, True],
+        setting="ABCD",
+        cv={"five": None, "two": 2},
+    )
+)
+def test_folds_of_splitters_are_groups(method, constant, setting, cv):
+    problem, _ = made(method, kinds=("thin", "primal"), constant=constant, listed=True)
+    folds = cut(problem, Setting(setting), cv)
+    found = folds.held_out()
+    labels = problem.labels
+    tested = np.unique(np.concatenate([fold.test for fold in folds.folds]))
+    assert_array_equal(np.flatnonzero(~np.isnan(found)), tested)
+    last = folds.folds[-1]
+    # The last fold is one group, and all else another.
+    groups = {}
+    for axis, name in enumerate(("groups", "task_groups")):
+        if name in NAMES[setting]:
+            fold = folds.units.sides[axis]
+            groups[name] = (fold == fold[labels.places[axis][last.test[0]]]).astype(int)
+    if setting == "A":
+        groups["cells"] = last.left.astype(int)
+    close(found[last.test], holdout(problem, Setting(setting), **groups)[last.test], 1e-8)
+
+
+@over(every(method=["two_step", "kronecker"], listed=[False, True]))
+def test_folds_of_other_regularisations_start_where_the_last_ended(method, listed):
+    problem, _ = made(method, listed=listed)
+    folds = Folds(problem, Setting.B, Units((UNITS["groups"], None)))
+    for alpha in (10.0, 1.0, 0.1):
+        found = folds.held_out(problem.pairing.at(alpha))
+        close(found, holdout(problem.at(alpha), "B", groups=UNITS["groups"]), 1e-8)
+
+
+@over(every(method=["two_step", "kronecker"], constant=[False, True]))
+def test_a_second_solution_of_the_same_folds_takes_no_iterations(method, constant):
+    problem, _ = made(method, constant=constant, listed=True)
+    problem = Problem(problem.pairing, problem.labels, tol=1e-10)
+    folds = cut(problem, Setting.A, 2)
+    folds.held_out()
+    cold = [start.n_iter for start in folds.starts]
+    assert folds.converged
+    again = folds.held_out()
+    assert all(start.n_iter <= 1 for start in folds.starts)
+    other = problem.pairing.at(0.6)
+    fresh = cut(Problem(other, problem.labels, tol=1e-10), Setting.A, 2).held_out()
+    close(folds.held_out(other), fresh, 1e-8)
+    assert max(cold) > 1
+    assert np.abs(again - fresh).max() > 1e-4
+    loose = cut(problem, Setting.A, 2)
+    loose.held_out(tol=1e-2)
+    assert max(start.n_iter for start in loose.starts) < max(cold)
+
+
+# --- what costs too much ----------------------------------------------------------------------------------
+
+
+def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
+    problem, _ = made("kronecker", listed=True)
+    n = problem.labels.size
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
+    message = rf"^Leaving out {n} folds of {n} observed pairs needs .*: pass groups"
+    with pytest.raises(NotEnoughMemoryError, match=message):
+        Folds(problem, Setting.A, Units())
+
+
+@over(every(listed=[False, True]))
+def test_systems_too_large_for_a_formula_are_solved_again(listed, monkeypatch):
+    problem, _ = made("kronecker", kinds=("thin", "primal"), listed=listed)
+    exact = {letter: holdout(problem, Setting(letter)) for letter in "ABCD"}
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
+    for letter, expected in exact.items():
+        how = plan(problem, Setting(letter))
+        assert how.method == "leave-one-out, refitted"
+        assert how.n_solves == {"A": expected.size, "B": M, "C": Q, "D": M * Q}[letter]
+        close(holdout(problem, Setting(letter)), expected, 1e-8)
+    monkeypatch.setattr(module, "_MOST_FOLDS", 3)
+    folds = {"A": "cells=", "B": "groups=", "C": "task_groups=", "D": "groups= and task_groups="}
+    for letter, name in folds.items():
+        message = f"^Setting {letter} of .* solved again .* times: pass folds as {name}, for exam"
+        with pytest.raises(ValueError, match=message):
+            holdout(problem, Setting(letter))
+
+
+def test_folds_that_stop_short_are_told(monkeypatch):
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
+    monkeypatch.setattr(planning, "_MOST_REFITS", 0.0)
+    problem, _ = made("kronecker", alphas=(1e-3, 1e-3), listed=True)
+    problem = Problem(problem.pairing, problem.labels, tol=1e-10, max_iter=2)
+    folds = cut(problem, Setting.A, 3)
+    message = "^Conjugate gradients stopped in 3 of 3 folds after 2 iterations at a relative"
+    with pytest.warns(ConvergenceWarning, match=message) as told:
+        folds.held_out()
+    assert told[0].filename == __file__
+    assert not folds.converged
+    with pytest.warns(ConvergenceWarning, match=message) as told:
+        holdout(problem, Setting.A, cells=np.arange(problem.labels.size) % 3)
+    assert told[0].filename == __file__
+    intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
+    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
+        intervals.reach(Setting.B, 0.9)
+
+
+def test_reaches_are_quantiles_of_held_out_residuals():
+    problem, _ = made("kronecker", kinds=("thin", "primal"), constant=True, listed=True)
+    intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
+    for setting in Setting:
+        errors = np.abs(problem.labels.values - holdout(problem, setting))
+        rank = int(np.ceil((errors.size + 1) * 0.8))
+        assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
+    assert intervals.reach(Setting.A, 0.9999) == np.inf
+
+
+@over(lines("setting method", ("D", "two_step"), ("A", "kronecker")))
+def test_lists_in_every_library(library, setting, method):
+    rng = np.random.default_rng(0)
+    X, T, y = rng.normal(size=(M, 3)), rng.normal(size=(Q, 2)), rng.normal(size=25) + 2.0
+    places = np.divmod(np.sort(rng.choice(M * Q, 25, replace=False)), Q)
+    units = {name: UNITS[name] for name in NAMES[setting]}
+    if setting == "A":
+        units["cells"] = units["cells"][places]
+
+    def found(put):
+        kind = "free" if method == "two_step" else "feature"
+        sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
+        problem = problems.posed(method, put(np.zeros((M, Q))), sides[0], 0.5, sides[1], 0.5)
+        labels = Labels(places, put(y), (M, Q))
+        return holdout(Problem(problem.pairing, labels, tol=1e-9), Setting(setting), **units)
+
+    values = found(library.asarray)
+    assert type(values) is type(library.asarray(y))
+    close(library.to_numpy(values), found(np.asarray), 1e3 * library.rtol)
+
+
+def test_a_list_has_no_grid():
+    problem, _ = made("kronecker", listed=True)
+    message = f"^This method needs a grid of {M} × {Q} labels, but the model was fitted on a list"
+    with pytest.raises(ValueError, match=message):
+        _ = problem.Y

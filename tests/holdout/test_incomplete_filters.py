@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
@@ -58,10 +59,10 @@ class Squared(SpectralFilter):
         return alpha**2 / (values + alpha**2)
 
 
-def problem_of(cases, labels, name, kinds=("full", "full")) -> Problem:
+def problem_of(labels, name, kinds=("full", "full")) -> Problem:
     filter, alpha, task_filter, task_alpha = PAIRS[name]
     filters = {"filter": filter, "task_filter": task_filter}
-    return cases.problem(
+    return problems.problem(
         "two_step", (M, Q), kinds, alpha, task_alpha, **filters, tol=1e-13
     ).with_grid(labels)
 
@@ -74,116 +75,13 @@ def grouping(letter):
     return {name: labels for name, labels in sides.items() if labels is not None}
 
 
-def hat_of(spectrum, filter, alpha):
-    return spectrum.matrix(filter.shrinkage(spectrum.values, alpha))
-
-
-def predictors(hat, kept):
-    """Return the hat of the rows that stay, and what takes their labels to all rows, under the penalty of all."""
-    R = np.eye(len(hat)) - hat
-    hidden = ~kept
-    inside = np.linalg.solve(R[np.ix_(hidden, hidden)], R[np.ix_(hidden, kept)])
-    everywhere = np.zeros((len(hat), kept.sum()))
-    everywhere[hidden] = -inside
-    everywhere[kept] = np.eye(kept.sum()) - R[np.ix_(kept, kept)] + R[np.ix_(kept, hidden)] @ inside
-    return everywhere[kept], everywhere
-
-
-def twin(problem, letter, groups, task_groups):
-    """Return hold-out predictions from dense Schur complements: hide, complete what confirms itself, predict."""
-    hats = [hat_of(side.spectrum, side.filter, side.alpha) for side in problem.pairing.smoothers]
-    expected = np.full((M, Q), np.nan)
-    for group in np.unique(groups) if letter in "BD" else [None]:
-        for task_group in np.unique(task_groups) if letter in "CD" else [None]:
-            kept = ~np.equal(groups, group)
-            task_kept = ~np.equal(task_groups, task_group)
-            own, left = predictors(hats[0], kept)
-            task_own, right = predictors(hats[1], task_kept)
-            labels = problem.Y[np.ix_(kept, task_kept)].ravel()
-            both = np.kron(own, task_own)
-            missing = np.isnan(labels)
-            gap = np.eye(missing.sum()) - both[np.ix_(missing, missing)]
-            labels[missing] = np.linalg.solve(
-                gap, both[np.ix_(missing, ~missing)] @ labels[~missing]
-            )
-            found = left @ labels.reshape(kept.sum(), -1) @ right.T
-            cells = np.ix_(
-                ~kept if group is not None else kept,
-                ~task_kept if task_group is not None else task_kept,
-            )
-            expected[cells] = found[cells]
-    return expected
-
-
-@over(
-    covering(
-        letter="BCD",
-        name=list(PAIRS),
-        labels={"holes": HOLES, "block": BLOCK},
-        kinds=[("full", "full"), ("singular", "primal")],
-        grouped=[True, False],
-    )
-)
-def test_rows_and_columns_leave_under_the_penalty_of_all(
-    cases, letter, name, labels, kinds, grouped
-):
-    problem = problem_of(cases, labels, name, kinds)
-    units = {"groups": GROUPS, "task_groups": TASK_GROUPS}
-    units = units if grouped else {"groups": np.arange(M), "task_groups": np.arange(Q)}
-    found = holdout(problem, letter, **(grouping(letter) if grouped else {}))
-    assert_allclose(found, twin(problem, letter, **units), atol=1e-8)
-
-
 @over(every(name=list(PAIRS)))
-def test_without_holes_it_is_the_closed_form(cases, name):
+def test_without_holes_it_is_the_closed_form(name):
     """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
-    problem = problem_of(cases, Y, name)
+    problem = problem_of(Y, name)
     for letter in "BCD":
         again = Folds(problem, Setting(letter), Units((GROUPS, TASK_GROUPS))).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
-
-
-@over(every(weighted={"": False, "weighted": True}))
-def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
-    """Iterated ridge, left out, is a ridge of one on the kernel (I − H)⁻¹ − I that is really fitted again."""
-    if weighted:
-        weights = np.random.default_rng(3).uniform(0.3, 3.0, size=(M, Q))
-    else:
-        weights = None
-    options = {
-        "kernel": "rbf",
-        "task_kernel": "rbf",
-        "filter": IteratedTikhonov(2),
-        "task_filter": IteratedTikhonov(2),
-    }
-    options["fit_intercept"] = False
-    model = TwoStepRidge(0.5, 0.2, tol=1e-12, **options).fit(
-        X, HOLES, tasks=T, sample_weight=weights
-    )
-    problem = model.fitted_.training_problem
-    kernels = []
-    for spectrum, alpha in zip(problem.pairing.spectra, (0.5, 0.2), strict=True):
-        kernels.append(
-            np.linalg.inv(np.eye(spectrum.n_rows) - hat_of(spectrum, IteratedTikhonov(2), alpha))
-        )
-        kernels[-1] -= np.eye(spectrum.n_rows)
-    found = model.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-    for group in range(3):
-        for task_group in range(2):
-            i = ~np.equal(GROUPS, group)
-            j = ~np.equal(TASK_GROUPS, task_group)
-            K = kernels[0][np.ix_(i, i)]
-            G = kernels[1][np.ix_(j, j)]
-            kernel = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
-            again = TwoStepRidge(1.0, 1.0, tol=1e-12, **kernel)
-            again.fit(
-                K,
-                HOLES[np.ix_(i, j)],
-                tasks=G,
-                sample_weight=None if weights is None else weights[np.ix_(i, j)],
-            )
-            expected = again.predict(kernels[0][np.ix_(~i, i)], kernels[1][np.ix_(~j, j)])
-            assert_allclose(found[np.ix_(~i, ~j)], expected, atol=1e-8)
 
 
 def test_a_filter_that_refits_is_believed():

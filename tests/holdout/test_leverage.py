@@ -11,6 +11,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 import fifty_digits
+import problems
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
@@ -37,52 +38,29 @@ def as_primal(spectrum):
     return Spectrum.from_features((spectrum.vectors * spectrum.values**0.5)[:, spectrum.values > 0])
 
 
-def names_rows(error):
-    return pytest.raises(LeverageError, match=rf"{error}")
-
-
-@over(every(primal=[False, True]))
-def test_rows_of_leverage_one_are_named(lonely, primal):
+@over(every(primal=[False, True], method=["independent", *PAIRED]))
+def test_rows_of_leverage_one_are_named(lonely, method, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    problem = posed("independent", np.ones((6, 2)), spectrum, 0.0)
-    for setting in "AB":
-        with names_rows(r"2 of 6 .*\b1, 3\b"):
-            holdout(problem, setting)
-
-
-@over(every(primal=[False, True], method=PAIRED))
-def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
-    spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
     problem = posed(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
-    for setting in "BD":
-        with names_rows(r"\b1, 3\b"):
+    for setting in "AB" if method == "independent" else "BD":
+        with pytest.raises(LeverageError, match=r"\b1, 3\b"):
             holdout(problem, setting)
-    swapped = posed(
-        method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0
-    )
+    with pytest.raises(LeverageError, match=r"positions 1, 2\b"):
+        holdout(problem, "B", groups=[0, 1, 1, 2, 2, 2])
+    if method == "independent":
+        return
+    alpha = 0.0 if method == "kronecker" else 0.5
+    swapped = posed(method, np.ones((4, 6)), tasks, alpha, spectrum, 0.0)
     for setting in "CD":
-        with names_rows(r"\b1, 3\b"):
+        with pytest.raises(LeverageError, match=r"\b1, 3\b"):
             holdout(swapped, setting)
 
 
 @over(every(primal=[False, True]))
-def test_groups_of_leverage_one_are_named(cases, lonely, primal):
+def test_cells_of_leverage_one_are_refused(lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
-    groups = [0, 1, 1, 2, 2, 2]
-    for method in ("independent", *PAIRED):
-        problem = posed(
-            method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5
-        )
-        with names_rows(r"positions 1, 2\b"):
-            holdout(problem, "B", groups=groups)
-
-
-@over(every(primal=[False, True]))
-def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
-    spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
     cells = np.random.default_rng(0).integers(0, 5, size=(6, 4))
     for method, sides in (("two_step", (spectrum, lonely)), ("kronecker", (spectrum, tasks))):
         problem = posed(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
@@ -101,12 +79,12 @@ def test_vertices_of_leverage_one_are_refused(lonely, setting):
         holdout(problem, setting)
 
 
-def test_an_interpolating_cut_off_is_refused(cases):
+def test_an_interpolating_cut_off_is_refused():
     rng = np.random.default_rng(1)
-    spectrum, tasks = (Spectrum.from_gram(cases.gram(n, n, rng)) for n in (6, 4))
+    spectrum, tasks = (Spectrum.from_gram(problems.gram(n, n, rng)) for n in (6, 4))
     filters = {"filter": SpectralCutoff(), "task_filter": SpectralCutoff()}
     Y = rng.normal(size=(6, 4))
-    with names_rows("6 of 6 .*0, 1, 2, 3, 4, 5"):
+    with pytest.raises(LeverageError, match="6 of 6 .*0, 1, 2, 3, 4, 5"):
         holdout(posed("independent", Y, spectrum, 1e-3, filter=SpectralCutoff()), "B")
     problem = posed("two_step", Y, spectrum, 1e-3, tasks, 1e-3, **filters)
     for setting in "ABCD":
@@ -144,7 +122,7 @@ def rows_with_their_own_features(rng):
     )
 )
 @over(every(grouped=[False, True], primal=[False, True]))
-def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
+def test_leverage_one_is_never_answered_by_noise(method, setting, primal, grouped):
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
     refused = 0
     for seed in range(4):
@@ -159,7 +137,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
         if method == "independent":
             tasks = None
         else:
-            tasks = Spectrum.from_gram(cases.gram(q, q, rng))
+            tasks = Spectrum.from_gram(problems.gram(q, q, rng))
         # A task side that is not interpolated leaves slack in every cell.
         task_alpha = 0.0 if setting == "A" else 0.5
         problem = posed(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
@@ -171,7 +149,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
         except LeverageError:
             refused += 1
         else:
-            assert cases.error(found, refit(problem, setting, **labels)) < 1e-6, seed
+            assert problems.error(found, refit(problem, setting, **labels)) < 1e-6, seed
     assert refused > 0
 
 
@@ -198,55 +176,38 @@ def test_leverage_short_of_one_is_answered(primal):
 # ---- alpha = 0 where the limit exists
 
 
-@over(every(setting="AB"))
-def test_alpha_zero_of_independent_tasks(cases, setting):
-    problem = cases.problem("independent", alpha=0.0)
-    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-10
-    groups = {"B": {"groups": [0, 0, 1, 1, 1, 2, 3]}, "A": {}}[setting]
-    assert (
-        cases.error(holdout(problem, setting, **groups), refit(problem, setting, **groups)) <= 1e-10
-    )
+LEGAL = [("independent", "A"), ("independent", "B")]
+LEGAL += [(method, setting) for method in PAIRED for setting in "ABCD"]
+
+
+def groups_of(setting, cells):
+    """Return unequal groups as arguments of hold-out."""
+    if setting == "A":
+        return {"cells": cells}
+    groups = {"groups": [0, 0, 1, 1, 1, 2, 3]} if setting in "BD" else {}
+    return groups | ({"task_groups": [0, 1, 1, 2, 2]} if setting in "CD" else {})
 
 
 @over(
     covering(
+        legal=LEGAL,
         alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)],
-        setting="ABCD",
-        method=PAIRED,
-        shape=[(6, 4), (4, 5)],
+        n_folds=[None, 2, 5],
+        where=lambda legal, alphas, **_: legal[0] == "two_step" or alphas[0] == alphas[1],
+        strength=3,
     )
 )
-def test_alpha_zero_at_full_rank(cases, method, setting, alphas, shape):
-    problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
-    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
-    tiny = problem.at(alphas[0] or 1e-9, alphas[1] or 1e-9)
-    assert cases.error(holdout(problem, setting), holdout(tiny, setting)) <= 1e-5
-
-
-@over(every(setting="BCD", method=PAIRED))
-def test_alpha_zero_with_groups(cases, method, setting):
-    labels = {"groups": [0, 0, 1, 1, 1, 2, 3]} if setting in "BD" else {}
-    if setting in "CD":
-        labels["task_groups"] = [0, 1, 1, 2, 2]
-    problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
-    assert (
-        cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= 1e-9
-    )
-
-
-@over(every(method=["independent", *PAIRED]))
-def test_alpha_zero_with_folds_of_cells(cases, method):
-    """As with groups: at full rank the limit exists, and the two alphas of two-step vanish together.
-
-    Small folds and large ones: independent tasks solve the smaller of two systems.
-    """
-    problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
-    for n_folds in (5, 2):
-        cells = np.random.default_rng(0).integers(0, n_folds, size=(7, 5))
-        assert (
-            cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells))
-            <= 1e-8
-        ), n_folds
+def test_hold_out_without_regularisation_is_the_limit(legal, alphas, n_folds):
+    """At full rank the limit exists, and the two alphas of two-step models vanish together."""
+    method, setting = legal
+    problem = problems.problem(method, (7, 5), alpha=alphas[0], task_alpha=alphas[1])
+    groups = {}
+    if n_folds is not None:
+        groups = groups_of(setting, np.random.default_rng(0).integers(0, n_folds, size=(7, 5)))
+    found = holdout(problem, setting, **groups)
+    assert problems.error(found, refit(problem, setting, **groups)) <= 1e-8
+    tiny = problem.at(*(alpha or 1e-9 for alpha in alphas))
+    assert problems.error(found, holdout(tiny, setting, **groups)) <= 1e-5
 
 
 @over(
@@ -256,21 +217,39 @@ def test_alpha_zero_with_folds_of_cells(cases, method):
         method=PAIRED,
     )
 )
-def test_alpha_zero_of_singular_kernels_without_leverage_one(cases, method, setting, kinds):
+def test_singular_kernels_without_leverage_one_are_least_squares(method, setting, kinds):
     """A null space that every row shares leaves each row to be predicted, by least squares of least norm."""
-    problem = cases.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
-    found = holdout(problem, setting)
-    assert cases.error(found, refit(problem, setting)) <= 1e-8
+    problem = problems.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
+    assert problems.error(holdout(problem, setting), refit(problem, setting)) <= 1e-8
 
 
-def test_alpha_zero_of_iterated_tikhonov(cases):
+@over(every(method=["two_step", "network"]))
+def test_a_small_slack_without_regularisation_is_no_leverage(method):
+    """A factor of both kernels divides all slacks and changes no prediction."""
+    rng = np.random.default_rng(0)
+    K, G = (problems.gram(n, n, rng) for n in (5, 4))
+    Y = rng.normal(size=(5, 5)) if method == "network" else rng.normal(size=(5, 4))
+    Y = Y + Y.T if method == "network" else Y
+    found, expected = (
+        holdout(
+            posed(method, Y, Spectrum.from_gram(size * K), 0.0, Spectrum.from_gram(size * G), 0.0),
+            "A",
+        )
+        for size in (1e6, 1.0)
+    )
+    assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_alpha_zero_of_iterated_tikhonov():
     """Its residual vanishes as its own power of alpha, which the formulas cancel."""
-    problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2))
+    problem = problems.problem(
+        "two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2)
+    )
     for setting in "BCD":
         exact = holdout(problem.at(0.0, 0.0), setting)
         nearly = holdout(problem.at(1e-6, 1e-6), setting)
-        assert cases.error(nearly, exact) <= 1e-3
-        assert cases.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
+        assert problems.error(nearly, exact) <= 1e-3
+        assert problems.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
 
 
 # ---- blocks that are singular though no single row is
@@ -316,7 +295,7 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
 
 
 @over(every(alpha=[0.0, 1e-12, 1e-6]))
-def test_twins_in_a_network_are_refused_or_right(cases, alpha):
+def test_twins_in_a_network_are_refused_or_right(alpha):
     """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
     outcomes = set()
     for seed in range(2):
@@ -338,7 +317,8 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
                     tolerance = 1e-6 if alpha != 1e-12 else 0.1
                     some = np.add.outer(np.arange(5), np.arange(5)) % 3 == 0
                     assert (
-                        cases.error(found[some], refit(problem, "D", where=some)[some]) < tolerance
+                        problems.error(found[some], refit(problem, "D", where=some)[some])
+                        < tolerance
                     )
                     outcomes.add("right")
     assert outcomes == ({"refused", "right"} if alpha == 0 else {"right"})
@@ -373,10 +353,10 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
                 assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)
 
 
-def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
+def test_cells_that_hang_on_less_than_the_precision_are_refused():
     """One side leaves 1e-24 of its labels, the other none of one direction: without both labels nothing is known."""
     rng = np.random.default_rng(0)
-    rows = Spectrum.from_gram(1e6 * cases.gram(4, 4, rng))
+    rows = Spectrum.from_gram(1e6 * problems.gram(4, 4, rng))
     columns = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.3]]))
     filters = {"filter": IteratedTikhonov(2), "task_filter": SpectralCutoff()}
     problem = posed("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)

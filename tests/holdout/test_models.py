@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
 from dyadlearn.exceptions import IdError, LeverageError
@@ -57,26 +56,6 @@ def fitted(name, data):
         square = np.hstack([Y, Y[:, : M - Q]])
         return model.fit(X, square + (-1 if name == "antisymmetric" else 1) * square.T)
     return model.fit(X, Y, tasks=tasks)
-
-
-def test_without_tasks_the_model_is_independent(data):
-    X, _, Y = data
-    expected = IndependentTaskRidge(alpha=0.7).fit(X, Y).holdout("B")
-    for model in (TwoStepRidge(alpha=0.7), KroneckerRidge(alpha=0.7)):
-        model.fit(X, Y)
-        for setting in "AB":
-            assert_allclose(model.holdout(setting), expected, rtol=1e-12)
-            assert verify_holdout(model, setting, random_state=0) < 1e-12
-        for setting in "CD":
-            with pytest.raises(ValueError, match=f"Setting {setting} .*tasks"):
-                model.holdout(setting)
-            with pytest.raises(ValueError, match=f"Setting {setting} .*tasks"):
-                verify_holdout(model, setting)
-
-
-def test_an_unfitted_model_is_refused():
-    with pytest.raises(NotFittedError):
-        TwoStepRidge().holdout("B")
 
 
 # ---- frames
@@ -147,13 +126,6 @@ def test_groups_are_matched_by_id(data, frames):
         model.holdout("B", groups=groups.rename(index={"r0": "other"}))
 
 
-def test_array_labels_in_an_array_out(data, frames):
-    _, (X, tasks, _), _ = frames
-    found = TwoStepRidge(alpha=0.7, task_alpha=0.3).fit(X, data[2], tasks=tasks).holdout("D")
-    assert isinstance(found, np.ndarray)
-    assert_allclose(found, fitted("two-step", data).holdout("D"), rtol=1e-10)
-
-
 # ---- the check
 
 
@@ -191,64 +163,6 @@ def test_verify_holdout_tries_as_many_cells_as_it_is_told(data, monkeypatch):
     seeds = [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
     assert sum(difference > 0.5 for difference in seeds) < 10
     assert seeds == [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
-
-
-@over(every(n=[0, -1, 2.5, True, "3"]))
-def test_verify_holdout_needs_cells(data, n):
-    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
-        verify_holdout(fitted("two-step", data), "B", n=n)
-
-
-@over(
-    lines(
-        "setting arguments message",
-        ("E", {}, "Unknown setting 'E'"),
-        ("A", {"groups": np.zeros(M)}, "setting A"),
-        ("B", {"cells": np.zeros((M, Q))}, "single pairs, and setting B leaves none out"),
-        ("B", {"groups": np.zeros(M + 1)}, rf"groups .*{M} rows, found shape \({M + 1},\)"),
-        ("D", {"task_groups": np.zeros(M)}, rf"task_groups .*{Q} rows, found shape \({M},\)"),
-    )
-)
-@over(every(method=["holdout", "verify"]))
-def test_bad_input_is_refused(data, method, setting, arguments, message):
-    model = fitted("two-step", data)
-    with pytest.raises(ValueError, match=message):
-        verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(
-            setting, **arguments
-        )
-
-
-@over(every(hole=[False, True]))
-def test_a_fold_that_leaves_nothing_is_refused(hole):
-    """One sentence, with and without a hole, for all models: noise of 1e-15 is no prediction."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(4, 2))
-    T = rng.normal(size=(3, 2))
-    Y = rng.normal(size=(4, 3))
-    if hole:
-        Y[1, 1] = np.nan
-    models = [
-        (
-            IndependentTaskRidge().fit(X, Y),
-            [("B", {"groups": np.zeros(4)}), ("A", {"cells": np.zeros((4, 3))})],
-        ),
-        *(
-            (
-                model.fit(X, Y, tasks=T),
-                [
-                    ("A", {"cells": np.zeros((4, 3))}),
-                    ("B", {"groups": np.zeros(4)}),
-                    ("C", {"task_groups": np.zeros(3)}),
-                    ("D", {"groups": [0, 1, 2, 3], "task_groups": np.zeros(3)}),
-                ],
-            )
-            for model in (KroneckerRidge(), TwoStepRidge())
-        ),
-    ]
-    for model, folds in models:
-        for setting, labels in folds:
-            with pytest.raises(ValueError, match="^No label remains to learn from"):
-                model.holdout(setting, **labels)
 
 
 def test_what_stands_alone_cannot_be_left_out():

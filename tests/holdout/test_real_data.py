@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn import KroneckerRidge, TwoStepRidge, verify_holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
@@ -50,14 +50,6 @@ def precomputed():
     return {"kernel": "precomputed", "task_kernel": "precomputed"}
 
 
-@over(every(setting="AB"))
-def test_independent_tasks(network, setting):
-    K, _, Y = network
-    model = IndependentTaskRidge(kernel="precomputed").fit(K, Y)
-    for alpha in ALPHAS:
-        assert largest_difference(model.set_alpha(alpha), setting) < 1e-8, alpha
-
-
 @over(every(setting="ABCD"))
 def test_two_step(network, precomputed, setting):
     K, G, Y = network
@@ -78,27 +70,6 @@ def test_kronecker(network, precomputed, setting):
     for alpha in ALPHAS[::2]:
         allowed = 1e-9 + np.finfo(float).eps * norms[0] * norms[1] / alpha  # see docs/holdout.md
         assert largest_difference(model.set_alpha(alpha), setting) < allowed, alpha
-
-
-@over(every(setting="BCD", model_class=[TwoStepRidge, KroneckerRidge]))
-def test_clusters(network, precomputed, model_class, setting):
-    K, G, Y = network
-    rng = np.random.default_rng(0)
-    labels = {"groups": rng.integers(0, 5, size=len(K))} if setting in "BD" else {}
-    if setting in "CD":
-        labels["task_groups"] = rng.integers(0, 7, size=len(G))
-    model = model_class(alpha=0.1, **precomputed).fit(K, Y, tasks=G)
-    assert largest_difference(model, setting, **labels) < 1e-9
-
-
-@pytest.mark.parametrize("network", ["nr"], indirect=True)
-@over(every(model_class=[TwoStepRidge, KroneckerRidge]))
-def test_folds_of_cells(network, precomputed, model_class):
-    """Ten folds of pairs, as collaborative filtering is tested."""
-    K, G, Y = network
-    cells = np.random.default_rng(0).integers(0, 10, size=Y.shape)
-    model = model_class(alpha=1.0, **precomputed).fit(K, Y, tasks=G)
-    assert largest_difference(model, "A", 1, cells=cells) < 1e-8
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD"))

@@ -5,8 +5,6 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks
 
@@ -148,36 +146,6 @@ def test_canonical_smiles_are_equal_for_the_same_molecule():
     with pytest.warns(UserWarning, match="Not valid: 1 of 2 molecules"):
         kept = canonical_smiles(["CCO", "nonsense"], on_error="drop")
     assert kept == (["CCO"], [0])
-
-
-@over(every(counts=[False, True]))
-def test_the_kernels_are_rdkits_tanimoto(counts):
-    from rdkit.DataStructs import TanimotoSimilarity
-
-    vectors = by_rdkit(TEXTS, 2, 2048, counts)
-    features, _ = fingerprints(TEXTS, counts=counts)
-    K = (minmax if counts else tanimoto)(features)
-    assert_allclose(K, [[TanimotoSimilarity(a, b) for b in vectors] for a in vectors], rtol=1e-14)
-    assert_array_equal(K, K.T)
-    assert_array_equal(np.diag(K), np.ones(len(TEXTS)))
-    assert np.linalg.eigvalsh(K).min() > 0
-
-
-def test_neighbourhoods_counted_by_hand():
-    # Methane is one atom; ethane two like atoms and, around either, the whole molecule, which
-    # counts once.
-    features, _ = fingerprints(["C", "CC"], counts=True)
-    methane, ethane = (np.sort(row[row > 0]).tolist() for row in features.toarray())
-    assert methane == [1]
-    assert ethane == [1, 2]
-
-
-def test_what_is_the_same_molecule_has_the_same_fingerprint():
-    features, _ = fingerprints(["CCO", "OCC", "C(O)C", "c1ccccc1", "C1=CC=CC=C1", " CCO\n"])
-    dense = features.toarray()
-    assert_array_equal(dense[[1, 2, 5]], dense[[0, 0, 0]])
-    assert_array_equal(dense[3], dense[4])
-    assert (dense[0] != dense[3]).any()
 
 
 WRONG = {
@@ -389,20 +357,6 @@ def test_frames_keep_their_ids(kind):
     predicted = pipeline.fit(molecules(NAMES[:4]), labels(order)).predict(molecules(NAMES[4:]))
     assert (predicted.index if kind == "pandas" else predicted["drug"]).to_list() == NAMES[4:]
     assert_allclose(predicted[["t1", "t2"]].to_numpy(), expected, rtol=1e-12)
-
-
-def test_parameters_can_be_searched_and_cloned():
-    rng = np.random.default_rng(2)
-    pipeline = make_pipeline(Fingerprints(), TwoStepRidge(kernel="tanimoto"))
-    search = GridSearchCV(pipeline, {"fingerprints__radius": [0, 1]}, cv=2)
-    search.fit(np.array(TEXTS), rng.random((6, 2)))
-    assert search.best_params_["fingerprints__radius"] in (0, 1)
-    assert clone(Fingerprints(n_bits=7)).n_bits == 7
-    assert Fingerprints(n_bits=3).get_feature_names_out().tolist() == [
-        "bit_0",
-        "bit_1",
-        "bit_2",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kernel
 
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import Product, Sum, gram, normalize
 from sweeps import every, over
-
-
-def kernels(count: int, n_a: int = 4, n_b: int = 3) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    return [rng.random((n_a, n_b)) for _ in range(count)]
 
 
 @over(every(n=[1, 2, 7]))
@@ -60,39 +54,6 @@ def test_normalize_takes_what_is_similar_to_nothing_to_zero():
     assert_array_equal(normalize(K), [[0, 0], [0, 1]])
 
 
-def test_normalize_refuses(library):
-    K = library.asarray(np.ones((2, 3)))
-    with pytest.raises(KernelError, match=r"K must be square unless .* found shape \(2, 3\)"):
-        normalize(K)
-    with pytest.raises(ValueError, match="go together"):
-        normalize(K, row_diagonal=[1.0, 1.0])
-    with pytest.raises(
-        ValueError, match=r"column_diagonal must .* each of the 3 columns of K, found shape \(2,\)"
-    ):
-        normalize(K, row_diagonal=[1.0, 1.0], column_diagonal=[1.0, 1.0])
-    with pytest.raises(KernelError, match=r"row_diagonal must be finite and non-negative.* -1"):
-        normalize(K, row_diagonal=[1.0, -1.0], column_diagonal=[1.0, 1.0, 1.0])
-    with pytest.raises(KernelError, match="the diagonal of K must be finite and non-negative"):
-        normalize(library.asarray(-np.eye(2)))
-    with pytest.raises(ValueError, match="K contains NaN or infinity"):
-        normalize(library.asarray([[1.0, np.nan], [np.nan, 1.0]]))
-
-
-@over(every(combination=[Sum, Product]))
-def test_blocks_are_left_alone_and_precision_is_that_of_the_finest(combination):
-    grams = kernels(2)
-    before = copy.deepcopy(grams)
-    members = [lambda A, B, K=K: K for K in grams]
-    X = [np.ones((side, 1)) for side in grams[0].shape]
-    combination(members)(*X)
-    combination(members[:1])(*X)[:] = 7
-    assert_array_equal(grams, before)
-    coarse = [lambda A, B, K=K: K.astype(np.float32) for K in grams]
-    assert combination(coarse)(*X).dtype == np.float32
-    assert combination([coarse[0], members[1]])(*X).dtype == np.float64
-    assert combination([lambda A, B: np.ones((len(A), len(B)), dtype=int)])(*X).dtype == np.float64
-
-
 def test_whole_exponents_take_negative_entries():
     K = np.array([[1.0, -0.5], [-0.5, 1.0]])
     members = [lambda A, B: np.abs(K), lambda A, B: K]
@@ -102,13 +63,6 @@ def test_whole_exponents_take_negative_entries():
         KernelError, match=r"kernels\[1\] has negative entries, which have no power 0.5"
     ):
         Product(members, weights=[0.5, 0.5])(X)
-
-
-@over(every(combination=[Sum, Product]))
-def test_weights_are_not_negative(combination):
-    for weight in (-0.1, np.nan, np.inf, "1"):
-        with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found"):
-            combination(("rbf", "linear"), weights=[1, weight])
 
 
 def test_sum_of_kernels(library):
@@ -139,16 +93,6 @@ def test_product_of_kernels(library):
     )
 
 
-def test_combinations_nest_take_sparse_features_and_stay_symmetric():
-    A = np.random.default_rng(0).random((30, 9))
-    kernel = Product((Sum(("rbf", "linear")), "cosine"))
-    expected = (rbf_kernel(A) + linear_kernel(A)) * cosine_similarity(A)
-    K = gram(A, kernel=kernel)
-    assert_allclose(K, expected, rtol=1e-13)
-    assert_array_equal(K, K.T)
-    assert_allclose(kernel(sparse.csr_array(A)), expected, rtol=1e-13)
-
-
 @over(every(combination=[Sum, Product]))
 def test_combinations_are_values(combination):
     kernel = combination([["rbf", {"gamma": 1}], "linear"], weights=[1, 2])
@@ -160,24 +104,6 @@ def test_combinations_are_values(combination):
     with pytest.raises(AttributeError):
         kernel.weights = (1, 1)
     assert Sum(("rbf",)) != Product(("rbf",))
-
-
-@over(every(combination=[Sum, Product]))
-def test_mistakes_show_when_kernels_are_put_together(combination):
-    with pytest.raises(KernelError, match=r"Unknown kernel 'rfb'\. Did you mean 'rbf'"):
-        combination(("linear", "rfb"))
-    with pytest.raises(KernelError, match="'rbf' takes no parameter 'degree'"):
-        combination((("rbf", {"degree": 1}),))
-    with pytest.raises(KernelError, match=r"a name, a pair .* found {'gamma': 1}"):
-        combination(("rbf", {"gamma": 1}))
-    with pytest.raises(KernelError, match="sequence of kernels, found the single 'rbf'"):
-        combination("rbf")
-    with pytest.raises(ValueError, match="kernels must hold at least one"):
-        combination(())
-    with pytest.raises(ValueError, match="one number for each of 2 kernels, found 1"):
-        combination(("rbf", "linear"), weights=(1,))
-    with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found -1"):
-        combination(("rbf", "linear"), weights=(1, -1))
 
 
 def test_a_diagonal_that_is_too_small_to_divide_by():

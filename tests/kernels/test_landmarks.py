@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import tracemalloc
 import warnings
 
@@ -13,19 +12,14 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.stats import chisquare
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from conventions import conventions
-from dyadlearn import KroneckerRidge, Landmarks, OnlineTwoStepRidge, load, save
+from dyadlearn import Landmarks, OnlineTwoStepRidge, load, save
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError
-from dyadlearn.kernels import Sum, gram, kernel_names, tanimoto
+from dyadlearn.kernels import Sum, gram, kernel_names
 from dyadlearn.kernels import landmarks as room
-from dyadlearn.kernels.chemistry import Fingerprints, fingerprints
 from dyadlearn.kernels.landmarks import Source, pivoted
-from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
 from sweeps import covering, lines, over
 
 METHODS = ("rpcholesky", "uniform")
@@ -82,54 +76,6 @@ def test_blocks_choose_what_one_pivot_at_a_time_does(kernel, block, r, monkeypat
         assert_allclose(found.residual, np.diag(left), atol=1e-12)
         assert_allclose(found.factor, np.tril(Phi[chosen]), atol=1e-12)
         assert_allclose(found.error, np.trace(left) / np.trace(K), rtol=1e-9)
-
-
-def test_pivots_are_drawn_with_the_odds_of_what_is_left(monkeypatch):
-    K = gram(points(4, 2) * [1.0, 3.0], kernel="linear") + np.diag([0.2, 0.05, 0.6, 0.1])
-    odds = np.zeros((4, 4))
-    for first in range(4):
-        left = np.diag(K) - K[first] ** 2 / K[first, first]
-        left[first] = 0.0
-        odds[first] = K[first, first] / np.trace(K) * left / left.sum()
-    for block, n_draws, seed in ((1, 300, 0), (16, 600, 1)):
-        monkeypatch.setattr(room, "_BLOCK", block)
-        rng = np.random.default_rng(seed)
-        counts = np.zeros((4, 4))
-        for _ in range(n_draws):
-            counts[tuple(pivoted(Source(K, None), 2, "rpcholesky", rng).positions)] += 1
-        assert np.all(np.diag(counts) == 0)
-        others = ~np.eye(4, dtype=bool)
-        assert chisquare(counts[others], n_draws * odds[others]).pvalue > 0.01
-
-
-def test_the_expected_error_is_within_the_bound_of_the_paper():
-    K = gram(points(200, 4), kernel="rbf")
-    values = np.linalg.eigvalsh(K)[::-1]
-    for r in (3, 10):
-        best = values[r:].sum() / values.sum()
-        k = int(np.ceil(r + r * np.log(1 / best)))  # for twice the best error of rank r
-        errors = [
-            Landmarks(k, kernel="precomputed", random_state=seed).fit(K).error_
-            for seed in range(10)
-        ]
-        assert values[k:].sum() / values.sum() <= min(errors)
-        assert np.mean(errors) <= 2 * best
-
-
-def test_uniform_landmarks_are_a_random_subset():
-    X = points(30, 30)
-    found = Landmarks(20, method="uniform", random_state=3).fit(X)
-    order = np.random.default_rng(np.random.RandomState(3).randint(2**31 - 1)).permutation(30)
-    assert set(found.component_indices_) == set(order[:20])
-
-
-def test_pivots_beat_uniform_landmarks_where_a_few_rows_are_unlike_the_rest():
-    X = np.vstack([0.01 * points(300, 2), 20 + 5 * points(12, 2, seed=1)])
-    errors = {
-        m: [Landmarks(15, method=m, random_state=s).fit(X).error_ for s in range(3)]
-        for m in METHODS
-    }
-    assert max(errors["rpcholesky"]) < 0.1 * min(errors["uniform"])
 
 
 # What the features are ---------------------------------------------------------------------------
@@ -242,19 +188,6 @@ def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
             assert len(set(found.component_indices_)) == found.n_components_
             assert_allclose(Phi @ Phi.T, K, atol=50 * level)
             assert_allclose(found.transform(X) @ Phi.T, K, atol=50 * level)
-
-
-def test_single_precision_keeps_its_digits():
-    X = points(300, 3)
-    K = gram(X, kernel="rbf")
-    for method in METHODS:
-        found = Landmarks(50, method=method, random_state=0).fit(X.astype("f4"))
-        Phi = found.transform(X.astype("f4"))
-        assert Phi.dtype == np.float32
-        wanted = nystroem(K, found.component_indices_)
-        assert_allclose(found.error_, np.trace(K - wanted) / np.trace(K), atol=1e-5)
-        assert_allclose(found.residual(X.astype("f4")), np.diag(K - wanted), atol=1e-4)
-        assert_allclose(Phi @ Phi.T, wanted, atol=1e-4)
 
 
 @over(covering(kernel=["rbf", "linear", "tanimoto", "precomputed"], method=METHODS))
@@ -403,29 +336,6 @@ def test_a_callable_of_vectors_gets_vectors():
         found.fit(np.arange(5.0))
 
 
-def test_molecules_and_sequences():
-    smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1", "CC(=O)O"]
-    new = ["CCCCO", "CCc1ccccc1"]
-    fingerprint = Landmarks(
-        4, kernel=lambda A, B: tanimoto(fingerprints(A)[0], fingerprints(B)[0]), random_state=0
-    )
-    chained = make_pipeline(Fingerprints(), Landmarks(4, kernel="tanimoto", random_state=0))
-    assert_allclose(fingerprint.fit_transform(smiles), chained.fit_transform(smiles), atol=1e-12)
-    assert_allclose(fingerprint.transform(new), chained.transform(new), atol=1e-12)
-    assert_allclose(fingerprint.residual(new) > 0, [True, True])
-    aligned = Landmarks(
-        3, kernel=lambda A, B: SmithWaterman().fit(B).transform(A), random_state=0
-    ).fit(WORDS)
-    K = SmithWaterman().fit_transform(WORDS)
-    Phi = aligned.transform(WORDS)
-    assert_allclose(Phi @ Phi.T, nystroem(K, aligned.component_indices_), atol=1e-12)
-    counted = make_pipeline(KmerCounts(k=2), Landmarks(7, kernel="cosine", random_state=0)).fit(
-        WORDS
-    )
-    assert counted[-1].n_components_ == 6
-    assert_allclose(np.sum(counted.transform(WORDS) ** 2, axis=1), np.ones(7))
-
-
 # A kernel that is there already ------------------------------------------------------------------
 
 
@@ -503,17 +413,6 @@ def test_an_indefinite_kernel_is_told():
 # An estimator like others ------------------------------------------------------------------------
 
 
-def test_labels_have_no_say():
-    X = points()
-    rng = np.random.default_rng(0)
-    found = [
-        Landmarks(5, random_state=0).fit(X, y).component_indices_
-        for y in (None, rng.normal(size=60), "nonsense")
-    ]
-    assert_array_equal(found[0], found[1])
-    assert_array_equal(found[0], found[2])
-
-
 def test_frames_go_in_and_out():
     X = points()
     frame = pd.DataFrame(X, index=[f"r{n}" for n in range(60)], columns=list("abc"))
@@ -547,17 +446,6 @@ def test_frames_go_in_and_out():
         each.set_output(transform="pandas").fit_transform(series) for each in (out, theirs)
     )
     assert list(found.index) == list(wanted.index)
-
-
-def test_copies_and_pickles():
-    X = points()
-    found = Landmarks(5, kernel="laplacian", kernel_params={"gamma": 0.3}, random_state=0).fit(X)
-    assert_array_equal(pickle.loads(pickle.dumps(found)).transform(X), found.transform(X))
-    assert clone(found).get_params() == found.get_params()
-    assert_array_equal(clone(found).fit_transform(X), found.fit_transform(X))
-    wanted = found.transform(X)
-    X[:] = 0.0
-    assert_array_equal(found.transform(points()), wanted)  # the landmarks are its own
 
 
 @over(
@@ -625,19 +513,6 @@ def test_a_feature_map_of_a_model_that_learns_batch_by_batch(tmp_path):
     same = load(tmp_path / "model.dyad")
     assert_array_equal(same.predict(X, tasks=T), model.predict(X, tasks=T))
     assert_array_equal(same.partial_fit(X, Y).predict(X), model.partial_fit(X, Y).predict(X))
-
-
-def test_a_model_on_all_landmarks_is_that_of_the_kernel():
-    X = points()
-    T = points(6, 4, seed=1)
-    Y = np.random.default_rng(0).normal(size=(60, 6))
-    new = points(9, seed=2)
-    landmarks = Landmarks(60, random_state=0)
-    found = KroneckerRidge().fit(landmarks.fit_transform(X), Y, tasks=T)
-    wanted = KroneckerRidge(kernel="rbf").fit(X, Y, tasks=T)
-    assert_allclose(found.predict(landmarks.transform(new)), wanted.predict(new), atol=1e-7)
-    for setting in "ABCD":
-        assert_allclose(found.holdout(setting), wanted.holdout(setting), atol=1e-7)
 
 
 @over(

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn import KroneckerRidge, load, save
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import (
     IdError,
@@ -20,7 +19,7 @@ from dyadlearn.exceptions import (
     NotEnoughMemoryError,
 )
 from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
-from dyadlearn.kernels.learned import Description, LearnedKernel, widen
+from dyadlearn.kernels.learned import Description, LearnedKernel
 from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 
@@ -88,20 +87,26 @@ def whole(blocks):
     return sum(w * block**p for w, block, p in zip(WEIGHTS, blocks, powers, strict=True))
 
 
-def describe(given, kernels, *, name, weights=None, **how):
+def held(tables):
+    """Return tables in a holder; rows of a holder know their places."""
+    return tables if isinstance(tables, Descriptions) else Descriptions(tables)
+
+
+def describe(tables, kernels, *, normalize=True, repair="clip", weights=None):
     """Return the kernel of descriptions in the scale of their rows, and their wide table."""
-    kernel, wide = learned.describe(given, kernels, name=name, **how)
-    return kernel.scaled(wide.values, name, weights), wide
+    kernel, wide = learned.describe(
+        held(tables), kernels, name="X", normalize=normalize, repair=repair
+    )
+    return kernel.scaled(wide.values, "X", weights), wide
+
+
+def widen(kernel, tables, places=None):
+    """Return the wide table of new rows."""
+    return learned.widen(kernel, held(tables), places, "X")
 
 
 def described(library=None, normalize=True, kernels=KERNELS):
-    return describe(
-        Descriptions(tables(TRAIN, TRAIN, library)),
-        kernels,
-        normalize=normalize,
-        repair="clip",
-        name="X",
-    )
+    return describe(tables(TRAIN, TRAIN, library), kernels, normalize=normalize)
 
 
 @over(every(normalize=[True, False]))
@@ -111,7 +116,7 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
     assert kernel.names == tuple(KERNELS)
     assert [member.has_exponent for member in kernel.members] == [False, True, True, True]
     learnt = kernel.with_parameters(WEIGHTS, EXPONENTS)
-    new = widen(kernel, Descriptions(tables(TEST, TRAIN, library)), None, "X").values
+    new = widen(kernel, tables(TEST, TRAIN, library)).values
     some = np.array([5, 0, 7, 2])
     take = lambda table, rows: library.asarray(library.to_numpy(table)[rows])  # noqa: E731
     cases = [
@@ -202,7 +207,7 @@ def test_parameters_are_checked():
 )
 def test_ways_to_say_which_kernel(kernels, expected):
     given = Descriptions({"a": np.abs(X), "b": BITS})
-    kernel, _ = describe(given, kernels, normalize=True, repair="clip", name="X")
+    kernel, _ = describe(given, kernels)
     assert [member.kernel for member in kernel.members] == expected
     assert kernel.names == ("a", "b")
 
@@ -246,15 +251,13 @@ def test_ways_to_say_which_kernel(kernels, expected):
 )
 def test_kernels_that_are_refused(kernels, error, words):
     with pytest.raises(error, match=words):
-        describe(
-            Descriptions({"a": X, "b": BITS}), kernels, normalize=True, repair="clip", name="X"
-        )
+        describe({"a": X, "b": BITS}, kernels)
 
 
 @over(every(form=[np.asarray, sparse.csr_array, np.float32]))
 def test_gamma_of_rbf_is_one_over_the_mean_squared_distance(form):
     given = Descriptions({"a": form(BITS[:N])})
-    kernel, wide = describe(given, "rbf", normalize=True, repair="clip", name="X")
+    kernel, wide = describe(given, "rbf")
     squares = [((BITS[i] - BITS[j]) ** 2).sum() for i in range(N) for j in range(N) if i != j]
     assert_allclose(
         kernel.members[0].params["gamma"],
@@ -279,7 +282,7 @@ def test_gamma_of_rbf_is_one_over_the_mean_squared_distance(form):
 def test_gamma_where_all_rows_are_the_same(rows, gamma, form):
     """The mean of equal numbers may differ from them by rounding, which is no distance."""
     given = Descriptions([form(rows)])
-    kernel, wide = describe(given, "rbf", normalize=True, repair="clip", name="X")
+    kernel, wide = describe(given, "rbf")
     [member] = kernel.members
     assert_allclose(member.params["gamma"], gamma)
     assert not member.has_exponent
@@ -299,7 +302,7 @@ def test_features_whose_squares_are_out_of_range(kernel, factor, form):
         KernelError,
         match=r"The largest feature of X\['b'\] must be between .* multiply the features",
     ):
-        describe(given, kernel, normalize=True, repair="clip", name="X")
+        describe(given, kernel)
 
 
 def test_kernels_that_are_too_small_to_scale():
@@ -309,20 +312,8 @@ def test_kernels_that_are_too_small_to_scale():
             KernelError,
             match=r"The kernel of X\['a'\] has a mean diagonal of only 2e-310: multiply it",
         ):
-            describe(
-                Descriptions({"a": K * 1e-310}),
-                "precomputed",
-                normalize=normalize,
-                repair="clip",
-                name="X",
-            )
-        kernel, wide = describe(
-            Descriptions({"a": K * 1e-290}),
-            "precomputed",
-            normalize=normalize,
-            repair="clip",
-            name="X",
-        )
+            describe({"a": K * 1e-310}, "precomputed", normalize=normalize)
+        kernel, wide = describe({"a": K * 1e-290}, "precomputed", normalize=normalize)
         assert_allclose(kernel(wide.values), np.eye(3) if normalize else K / 2)
 
 
@@ -345,17 +336,13 @@ GROUPS = np.kron(np.eye(3), np.ones((3, 3)))
 )
 def test_what_has_an_exponent(K, expected):
     for normalize in (True, False):
-        kernel, _ = describe(
-            Descriptions([K]), "precomputed", normalize=normalize, repair="clip", name="X"
-        )
+        kernel, _ = describe([K], "precomputed", normalize=normalize)
         assert kernel.members[0].has_exponent is expected
 
 
 def test_entries_a_hair_below_zero_count_as_zero_where_there_is_an_exponent():
     K = np.eye(N) + GROUPS - 0.01
-    kernel, wide = describe(
-        Descriptions([K]), "precomputed", normalize=False, repair="clip", name="X"
-    )
+    kernel, wide = describe([K], "precomputed", normalize=False)
     scaled = np.maximum(K, 0.0) / 1.99
     assert_allclose(kernel.blocks(wide.values)[0], scaled, rtol=1e-12)
     assert_allclose(kernel(wide.values), scaled, rtol=1e-12)
@@ -369,9 +356,7 @@ def test_what_weighs_nothing_is_not_computed():
         calls.append(A.shape)
         return A @ B.T
 
-    kernel, wide = describe(
-        Descriptions([X, X]), ["rbf", counted], normalize=True, repair="clip", name="X"
-    )
+    kernel, wide = describe([X, X], ["rbf", counted])
     calls.clear()
     kernel.with_parameters([1.0, 0.0], [1.0, 1.0])(wide.values)
     assert not calls
@@ -382,9 +367,7 @@ def test_what_weighs_nothing_is_not_computed():
 def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
     features = np.random.default_rng(1).normal(size=(700, 2))
     for given, expected in ((features, False), (np.abs(features), True)):
-        kernel, _ = describe(
-            Descriptions([given]), "linear", normalize=True, repair="clip", name="X"
-        )
+        kernel, _ = describe([given], "linear")
         assert kernel.members[0].has_exponent is expected
 
 
@@ -392,32 +375,22 @@ def test_kernels_are_repaired_first():
     K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
     for psd in ("clip", "shift"):
         with pytest.warns(KernelRepairWarning, match=r"X\['1'\] is indefinite"):
-            kernel, wide = describe(
-                Descriptions([K]), "precomputed", normalize=False, repair=psd, name="X"
-            )
+            kernel, wide = describe([K], "precomputed", normalize=False, repair=psd)
         mended = repair(K, psd=psd)
         assert_allclose(kernel(wide.values), mended / np.mean(np.diagonal(mended)), rtol=1e-12)
         with pytest.warns(KernelRepairWarning, match="indefinite"):
-            kernel, wide = describe(
-                Descriptions([K]), "precomputed", normalize=True, repair=psd, name="X"
-            )
+            kernel, wide = describe([K], "precomputed", repair=psd)
         roots = np.sqrt(np.diagonal(mended))
         assert_allclose(kernel(wide.values), mended / np.outer(roots, roots), rtol=1e-12)
         # New entities come as they are, and were 1 to themselves before the repair.
-        new = widen(kernel, Descriptions([K[:1, ::-1]]), None, "X").values
+        new = widen(kernel, [K[:1, ::-1]]).values
         assert_allclose(kernel(new, wide.values), K[:1, ::-1] / roots, rtol=1e-12)
     with pytest.raises(KernelError, match=r"X\['1'\] is not positive semi-definite"):
-        describe(Descriptions([K]), "precomputed", normalize=True, repair="error", name="X")
+        describe([K], "precomputed", repair="error")
     with pytest.raises(KernelError, match=r"X\['1'\] is not symmetric"):
-        describe(
-            Descriptions([K + np.eye(3, k=1)]),
-            "precomputed",
-            normalize=True,
-            repair="error",
-            name="X",
-        )
+        describe([K + np.eye(3, k=1)], "precomputed", repair="error")
     with pytest.raises(ValueError, match="repair must be one of"):
-        describe(Descriptions([K]), "precomputed", normalize=True, repair="mean", name="X")
+        describe([K], "precomputed", repair="mean")
 
 
 UNEVEN = SIMILAR * np.outer(np.arange(1.0, 14.0), np.arange(1.0, 14.0))
@@ -425,17 +398,15 @@ UNEVEN = SIMILAR * np.outer(np.arange(1.0, 14.0), np.arange(1.0, 14.0))
 
 @over(every(normalize=[True, False]))
 def test_a_diagonal_that_differs(normalize):
-    kernel, wide = describe(
-        Descriptions([UNEVEN[:N, :N]]), "precomputed", normalize=normalize, repair="clip", name="X"
-    )
+    kernel, wide = describe([UNEVEN[:N, :N]], "precomputed", normalize=normalize)
     if normalize:
         expected = SIMILAR[:N, :N] / 3.0
     else:
         expected = UNEVEN[:N, :N] / np.diagonal(UNEVEN)[:N].mean()
     assert_allclose(kernel(wide.values), expected, rtol=1e-12)
     # The rows of training are known again.
-    assert_array_equal(widen(kernel, Descriptions([UNEVEN[:N, :N]]), None, "X").values, wide.values)
-    new = widen(kernel, Descriptions([UNEVEN[N:, :N]]), None, "X").values
+    assert_array_equal(widen(kernel, [UNEVEN[:N, :N]]).values, wide.values)
+    new = widen(kernel, [UNEVEN[N:, :N]]).values
     assert_array_equal(new[:, 0], [-1] * N_NEW)
     words = "to itself is not known .* scale it by dyadlearn.kernels.normalize"
     with pytest.raises(KernelError, match=words):
@@ -451,7 +422,7 @@ def test_a_diagonal_that_differs(normalize):
 
 def test_kernels_between_new_entities_are_not_known():
     kernel, wide = described()
-    new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
+    new = widen(kernel, tables(TEST, TRAIN)).values
     for A, B in ((new, None), (wide.values, new), (new[:1], new[:1].copy())):
         with pytest.raises(
             KernelError, match="The precomputed kernel 'similar' is not known between new entities"
@@ -471,12 +442,12 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
         given["similar"] = Table(UNEVEN, ids, ids)
     first = Descriptions(given)
     train = first[rows]
-    kernel, wide = describe(train, KERNELS, normalize=True, repair="clip", name="X")
+    kernel, wide = describe(train, KERNELS)
     assert wide.row_ids == (ids.take(rows) if with_ids else None)
     scaled = SIMILAR / 3.0
     assert_allclose(kernel.blocks(wide.values)[3], scaled[np.ix_(rows, rows)], rtol=1e-12)
     # Some of those asked for were there in training; of new ones the diagonal is not known.
-    new = widen(kernel, first[[2, 0, 5]], train.places, "X")
+    new = widen(kernel, first[[2, 0, 5]], train.places)
     expected = [rows.index(place) if place in rows else -1 for place in (2, 0, 5)]
     start = kernel.members[3].start
     assert_array_equal(new.values[:, start], expected)
@@ -486,13 +457,13 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
     )
     # All of them at once.
     if len(rows) < len(everybody) or with_ids:
-        found = widen(kernel, first, train.places, "X").values
+        found = widen(kernel, first, train.places).values
         assert_array_equal(found[:, start + 1 :], UNEVEN[:, rows])
     # Or, of any origin, a column for each entity of training.
     alone = tables([5], rows)
     alone["similar"] = UNEVEN[np.ix_([5], rows)]
     assert_array_equal(
-        widen(kernel, Descriptions(alone), train.places, "X").values[:, start + 1 :],
+        widen(kernel, alone, train.places).values[:, start + 1 :],
         alone["similar"],
     )
 
@@ -515,7 +486,7 @@ def test_frames_with_ids_in_another_order(kind):
         "similar": frame(SIMILAR[np.ix_(order, TRAIN)], order, [names[place] for place in TRAIN]),
     }
     kernels = ["linear", "precomputed"]
-    kernel, wide = describe(Descriptions(given), kernels, normalize=True, repair="clip", name="X")
+    kernel, wide = describe(given, kernels)
     assert wide.kind == kind
     assert wide.row_ids.labels == tuple(names[:N])
     for found, block in zip(
@@ -528,44 +499,32 @@ def test_frames_with_ids_in_another_order(kind):
         "similar": frame(SIMILAR[np.ix_(TEST, columns)], TEST, [names[place] for place in columns]),
         "x": frame(X[TEST], TEST, features),
     }
-    table = widen(kernel, Descriptions(new), None, "X")
+    table = widen(kernel, new)
     for found, block in zip(
         kernel.blocks(table.values, wide.values),
         [twins(TEST, TRAIN, True)[i] for i in (0, 3)],
         strict=True,
     ):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    again = widen(kernel, Descriptions(given)[[3, 1]], None, "X").values
+    again = widen(kernel, Descriptions(given)[[3, 1]]).values
     assert_array_equal(again[:, 3], [3, 1])
     few = frame(SIMILAR[np.ix_(TEST, TRAIN[1:])], TEST, names[1:N])
     with pytest.raises(
         IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
     ):
-        widen(kernel, Descriptions({**new, "similar": few}), None, "X")
+        widen(kernel, {**new, "similar": few})
     turned = frame(X[TEST][:, ::-1], TEST, features[::-1])
     with pytest.raises(ValueError, match=r"The feature names of X\['x'\] should match"):
-        widen(kernel, Descriptions({**new, "x": turned}), None, "X")
+        widen(kernel, {**new, "x": turned})
     odd = frame(SIMILAR[:N, :N], TRAIN, [f"other{place}" for place in TRAIN])
     with pytest.raises(IdError, match=r"X\['similar'\] has no column for 9 of its rows \('e0'"):
-        describe(
-            Descriptions({**given, "similar": odd}),
-            kernels,
-            normalize=True,
-            repair="clip",
-            name="X",
-        )
+        describe({**given, "similar": odd}, kernels)
 
 
 def test_numbers_that_a_frame_has_of_its_own_are_nobodys_places():
     pandas = pytest.importorskip("pandas")
-    kernel, _ = describe(
-        Descriptions([pandas.DataFrame(UNEVEN[:N, :N])]),
-        "precomputed",
-        normalize=True,
-        repair="clip",
-        name="X",
-    )
-    new = widen(kernel, Descriptions([pandas.DataFrame(UNEVEN[N:, :N])]), None, "X").values
+    kernel, _ = describe([pandas.DataFrame(UNEVEN[:N, :N])], "precomputed")
+    new = widen(kernel, [pandas.DataFrame(UNEVEN[N:, :N])]).values
     assert_array_equal(new[:, 0], [-1] * N_NEW)
     assert_array_equal(new[:, 1:], UNEVEN[N:, :N])
 
@@ -602,18 +561,16 @@ def test_other_descriptions_than_in_training():
         ),
     ):
         with pytest.raises(error, match=words):
-            widen(kernel, Descriptions(given), None, "X")
-    turned = widen(kernel, Descriptions(dict(reversed(new.items()))), None, "X").values
-    assert_array_equal(turned, widen(kernel, Descriptions(new), None, "X").values)
+            widen(kernel, given)
+    turned = widen(kernel, dict(reversed(new.items()))).values
+    assert_array_equal(turned, widen(kernel, new).values)
 
 
 def test_descriptions_that_rows_lack():
     kernel, wide = described()
     new = tables(TEST, TRAIN)
     new["counts"] = np.where(np.arange(N_NEW)[:, None] == 2, np.nan, new["counts"])
-    found = widen(
-        kernel, Descriptions({name: new[name] for name in ("x", "counts")}), None, "X"
-    ).values
+    found = widen(kernel, {name: new[name] for name in ("x", "counts")}).values
     assert_array_equal(
         kernel.lacking(found), [[False, True, row == 2, True] for row in range(N_NEW)]
     )
@@ -626,25 +583,23 @@ def test_descriptions_that_rows_lack():
         "x": new["x"],
         "bits": sparse.csr_array(np.where(np.arange(N_NEW)[:, None] == 1, np.nan, BITS[TEST])),
     }
-    found = widen(kernel, Descriptions(thin), None, "X").values
+    found = widen(kernel, thin).values
     assert_array_equal(kernel.lacking(found)[:, 1], np.arange(N_NEW) == 1)
     thin["bits"][1, 0] = 1.0
     with pytest.raises(ValueError, match=r"X\['bits'\] has NaN in part of row 1: fill it in"):
-        widen(kernel, Descriptions(thin), None, "X")
+        widen(kernel, thin)
 
 
 def test_sparse_tables():
     kernels = {"bits": "tanimoto", "counts": "linear"}
     features = {"bits": BITS, "counts": BITS}
     thin = Descriptions({name: sparse.csr_array(table[:N]) for name, table in features.items()})
-    kernel, wide = describe(thin, kernels, normalize=True, repair="clip", name="X")
+    kernel, wide = describe(thin, kernels)
     assert sparse.issparse(wide.values)
     expected = twins(TRAIN, TRAIN, True)[1:3]
     for found, block in zip(kernel.blocks(wide.values), expected, strict=True):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    new = widen(
-        kernel, Descriptions({n: sparse.csr_array(t[N:]) for n, t in features.items()}), None, "X"
-    )
+    new = widen(kernel, {n: sparse.csr_array(t[N:]) for n, t in features.items()})
     assert sparse.issparse(new.values)
     for found, block in zip(
         kernel.blocks(new.values, wide.values), twins(TEST, TRAIN, True)[1:3], strict=True
@@ -664,7 +619,7 @@ def test_sparse_tables():
         "bits": sparse.csr_array(BITS[:N]),
         "similar": sparse.csr_array(SIMILAR[:N, :N]),
     }
-    kernel, dense = describe(Descriptions(mixed), KERNELS, normalize=True, repair="clip", name="X")
+    kernel, dense = describe(mixed, KERNELS)
     assert_allclose(dense.values, described()[1].values, rtol=1e-14)
 
 
@@ -675,9 +630,7 @@ def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
         ([X[:N], X[:N].astype(np.float32)], np.float64),
         ([counts, counts], np.float64),
     ):
-        kernel, wide = describe(
-            Descriptions(given), "linear", normalize=True, repair="clip", name="X"
-        )
+        kernel, wide = describe(given, "linear")
         assert wide.values.dtype == expected
         assert kernel(wide.values).dtype == expected
 
@@ -685,12 +638,10 @@ def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
 def test_one_library_and_enough_memory(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match=r"found X\['1'\] of numpy, X\['2'\] of array_api_strict"):
-        describe(
-            Descriptions([X, strict.asarray(X)]), "linear", normalize=True, repair="clip", name="X"
-        )
+        describe([X, strict.asarray(X)], "linear")
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10)
     with pytest.raises(NotEnoughMemoryError, match="The table of 2 descriptions of X needs about"):
-        describe(Descriptions([X, X]), "linear", normalize=True, repair="clip", name="X")
+        describe([X, X], "linear")
 
 
 def test_more_descriptions_join(library):
@@ -730,24 +681,6 @@ def test_files_and_pickles_hold_a_learned_kernel():
         Writer().write(own, "kernel")
 
 
-def test_a_model_takes_it_as_any_kernel_and_a_file_holds_both(tmp_path):
-    kernel, wide = described()
-    kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
-    T = rng.normal(size=(5, 2))
-    Y = rng.normal(size=(N, 5))
-    model = KroneckerRidge(kernel=kernel).fit(wide.values, Y, tasks=T)
-    new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
-    twin = KroneckerRidge(kernel="precomputed").fit(whole(twins(TRAIN, TRAIN, True)), Y, tasks=T)
-    expected = twin.predict(whole(twins(TEST, TRAIN, True)))
-    assert_allclose(model.predict(new), expected, rtol=1e-8)
-    save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert_array_equal(again.predict(new), model.predict(new))
-    assert_allclose(
-        again.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=1e-12
-    )
-
-
 def test_forged_states_are_refused():
     kernel, _ = described()
     members = kernel.members
@@ -769,11 +702,8 @@ def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
     X = rng.normal(size=(7, 3))
     weights = np.array([1, 2, 0, 3, 1, 1, 2])
     form = sparse.csr_array if as_sparse else np.asarray
-    options = {"normalize": False, "repair": "clip", "name": "X"}
-    once, _ = describe(
-        Descriptions({"a": form(X)}), kernel, weights=weights.astype(float), **options
-    )
-    often, _ = describe(Descriptions({"a": form(np.repeat(X, weights, axis=0))}), kernel, **options)
+    once, _ = describe({"a": form(X)}, kernel, weights=weights.astype(float), normalize=False)
+    often, _ = describe({"a": form(np.repeat(X, weights, axis=0))}, kernel, normalize=False)
     assert_allclose(once(form(X)), often(form(X)), rtol=1e-12)
 
 
@@ -784,9 +714,9 @@ def test_columns_of_others_are_the_entities_of_training_in_their_order():
     new = rng.normal(size=(3, 2))
     order = [2, 0, 3, 1]
     training = Descriptions({"a": gram(X, kernel="rbf")})[order]
-    kernel, wide = describe(training, "precomputed", normalize=True, repair="clip", name="X")
+    kernel, wide = describe(training, "precomputed")
     block = gram(new, X[order], kernel="rbf")
-    found = widen(kernel, Descriptions({"a": block})[[0, 2]], training.places, "X")
+    found = widen(kernel, Descriptions({"a": block})[[0, 2]], training.places)
     assert_allclose(kernel(found.values, wide.values), block[[0, 2]])
 
 

@@ -7,10 +7,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV, evaluate
+from dyadlearn import LearnedKernelRidge, TwoStepRidgeCV, evaluate
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels import gram, pairs_of
@@ -55,23 +54,6 @@ def test_kernels_are_those_of_the_formulas(symmetric, library):
         assert all(type(block) is type(library.asarray(K)) for block in found.values())
         expected = by_formula(K, *pairs, given or pairs, symmetric)
         check({name: library.to_numpy(block) for name, block in found.items()}, expected, rtol)
-
-
-def test_the_order_within_a_pair_counts_only_if_it_is_said_to():
-    swapped = SECOND, FIRST
-    for name, block in pairs_of(K, *NEW, known=(FIRST, SECOND)).items():
-        assert_allclose(pairs_of(K, *NEW, known=swapped)[name], block, rtol=1e-14)
-    ordered = pairs_of(K, *NEW, known=(FIRST, SECOND), symmetric=False)
-    assert (
-        abs(pairs_of(K, *NEW, known=swapped, symmetric=False)["sum"] - ordered["sum"]).max() > 0.1
-    )
-
-
-def test_kernels_are_positive_semi_definite():
-    everything = map(list, zip(*[(a, b) for a in range(7) for b in range(a, 7)], strict=True))
-    for block in pairs_of(K, *everything).values():
-        assert_array_equal(block, block.T)
-        assert np.linalg.eigvalsh(block).min() > -1e-12
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -164,41 +146,7 @@ def test_what_names_no_pair_is_refused():
 # --- rows of models ----------------------------------------------------------------------------
 
 PAIRS = np.array(list(combinations(range(7), 2)))
-TASKS = RNG.normal(size=(5, 2))
 Y = RNG.normal(size=(21, 5))
-
-
-def refitted(model, which, out, task_out=None):
-    """Predict some pairs (and tasks) by a model that is fitted on the other ones, from the kernel of the entities."""
-    stay = ~out
-    known = tuple(PAIRS[~out].T)
-    task_stay = np.ones(5, dtype=bool) if task_out is None else ~task_out
-    again = clone(model).fit(
-        pairs_of(K, *known)[which], Y[np.ix_(stay, task_stay)], tasks=TASKS[task_stay]
-    )
-    new = pairs_of(K, *PAIRS[out].T, known=known)[which]
-    if task_out is None:
-        return again.predict(new)
-    return again.predict(new, tasks=TASKS[task_out])
-
-
-@over(lines("which", "sum", "product"))
-@over(lines("Model", TwoStepRidge, KroneckerRidge))
-def test_held_out_pairs_are_those_of_a_refit_without_them(Model, which):
-    pairs = pairs_of(K, *PAIRS.T)[which]
-    model = Model(0.3, kernel="precomputed", task_kernel="rbf").fit(pairs, Y, tasks=TASKS)
-    out = np.arange(21) == 13
-    task_out = np.arange(5) == 2
-    # A new combination, with known tasks and with a new one.
-    assert_allclose(model.holdout("B")[out], refitted(model, which, out), rtol=1e-7)
-    assert_allclose(
-        model.holdout("D")[np.ix_(out, task_out)], refitted(model, which, out, task_out), rtol=1e-7
-    )
-    # A new entity: all pairs that it is a member of are left out.
-    out = (PAIRS == 4).any(axis=1)
-    assert_allclose(model.holdout("B", groups=out)[out], refitted(model, which, out), rtol=1e-7)
-    held_out = model.holdout("D", groups=out)[np.ix_(out, task_out)]
-    assert_allclose(held_out, refitted(model, which, out, task_out), rtol=1e-7)
 
 
 def test_searches_intervals_and_learned_kernels_take_pairs():

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import TwoStepRidge
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import (
-    Tree,
-    brownian_kernel,
-    normalize,
-    shared_ancestors_kernel,
     taxonomy_kernel,
 )
 from sweeps import lines, over
@@ -81,70 +76,6 @@ def test_it_is_what_a_walk_down_each_pair_finds():
             assert np.linalg.eigvalsh(K).min() > -1e-12 * max(K.max(), 1)
             block = taxonomy_kernel(others, rows, **options)
             assert_allclose(block, slowly(others, rows, **options), rtol=1e-14, atol=0)
-
-
-def test_it_is_the_product_of_a_column_for_each_path():
-    """Which shows that it is positive semi-definite."""
-    rows = random_taxonomy(40, 4, 3, 0.1)
-    weights = (0.5, 1.0, 2.0, 3.0)
-    paths = sorted(
-        {tuple(row[: rank + 1]) for row in rows for rank in range(4) if None not in row[: rank + 1]}
-    )
-    features = np.array(
-        [
-            [math.sqrt(weights[len(p) - 1]) * (tuple(row[: len(p)]) == p) for p in paths]
-            for row in rows
-        ]
-    )
-    assert_allclose(
-        taxonomy_kernel(rows, weights=weights, normalized=False), features @ features.T, atol=1e-13
-    )
-
-
-def test_it_agrees_with_the_kernels_of_its_tree():
-    rows = random_taxonomy(20, 4, 5)
-    weights = (2.0, 1.0, 0.5, 3.0)
-    # The tree of the paths, with each entity as a tip that hangs on its own path without a length.
-    names = [""]
-    parents = [-1]
-    lengths = [0.0]
-    place = {(): 0}
-    tips = [f"e{row}" for row in range(20)]
-    order = sorted(range(20), key=lambda row: rows[row])
-    for row in order:
-        for rank in range(4):
-            path = tuple(rows[row][: rank + 1])
-            if path not in place:
-                place[path] = len(names)
-                names.append("/".join(path))
-                parents.append(place[path[:-1]])
-                lengths.append(weights[rank])
-        names.append(tips[row])
-        parents.append(place[tuple(rows[row])])
-        lengths.append(0.0)
-    brownian = brownian_kernel(Tree(tuple(names), tuple(parents), tuple(lengths)), tips)
-    assert_allclose(taxonomy_kernel(rows, weights=weights, normalized=False), brownian, rtol=1e-14)
-    assert_allclose(taxonomy_kernel(rows, weights=weights), normalize(brownian), rtol=1e-13)
-    # Of an entity's own path and another's, the share that is common.
-    edges = [
-        (names[parent] or "root", name) for name, parent in zip(names[1:], parents[1:], strict=True)
-    ]
-    paths = ["/".join(row) for row in rows]
-    kinds = sorted(set(paths))
-    shared = (
-        taxonomy_kernel([kind.split("/") for kind in kinds], normalized=False) + 1
-    )  # the root is one too
-    expected = shared / (10 - shared)
-    assert_allclose(shared_ancestors_kernel(edges, kinds), expected, rtol=1e-14)
-
-
-def test_the_same_name_below_others_is_another():
-    rows = [
-        ("Plantae", "Morus", "alba"),
-        ("Animalia", "Morus", "alba"),
-        ("Plantae", "Quercus", "alba"),
-    ]
-    assert_allclose(taxonomy_kernel(rows), [[1, 0, 1 / 3], [0, 1, 0], [1 / 3, 0, 1]])
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), "", "  ", "pandas"])
@@ -218,24 +149,6 @@ def test_numbers_are_names():
     assert_allclose(taxonomy_kernel(new, known, normalized=False), [[2, 1, 0]])
 
 
-def test_new_entities_go_into_a_model():
-    pandas = pytest.importorskip("pandas")
-    rows = random_taxonomy(30, 3, 1)
-    rng = np.random.default_rng(0)
-    hosts = pandas.DataFrame(rows, index=[f"h{row}" for row in range(30)])
-    Y = pandas.DataFrame(rng.normal(size=(24, 5)), index=hosts.index[:24][::-1])
-    model = TwoStepRidge(kernel="precomputed", fit_intercept=False).fit(
-        taxonomy_kernel(hosts[:24]), Y
-    )
-    found = model.predict(taxonomy_kernel(hosts[24:], hosts[:24]))
-    K = taxonomy_kernel(hosts).to_numpy()
-    labels = Y.loc[hosts.index[:24]].to_numpy()
-    assert_allclose(
-        found, K[24:, :24] @ np.linalg.solve(K[:24, :24] + np.eye(24), labels), rtol=1e-10
-    )
-    assert found.index.tolist() == hosts.index[24:].tolist()
-
-
 def test_ranks_say_which_column_is_the_highest():
     turned = [row[::-1] for row in HOSTS.values()]
     assert_allclose(
@@ -244,34 +157,6 @@ def test_ranks_say_which_column_is_the_highest():
     assert_allclose(taxonomy_kernel(turned[:2], turned)[0], [1, 0, 0, 0])
     assert_allclose(taxonomy_kernel([("a", "b"), ("c", "d")]), np.eye(2), rtol=1e-15)
     assert_allclose(taxonomy_kernel([("a", "b"), ("a", "b")]), np.ones((2, 2)), rtol=1e-15)
-
-
-def test_what_is_no_taxonomy_is_refused():
-    rows = list(HOSTS.values())
-    cases = [
-        ({"A": []}, r"A must be a table .* found shape \(0,\)"),
-        ({"A": [()]}, r"A must be a table .* found shape \(1, 0\)"),
-        ({"A": ["Felis", "Canis"]}, r"A must be a table .* found shape \(2,\)"),
-        ({"A": [("a", "b"), ("c",)]}, r"A must be a table .* found shape \(2,\)"),
-        ({"A": np.array([1.0, 2.0])}, r"A must be a table .* found shape \(2,\)"),
-        ({"A": None}, r"A must be a table .* found shape \(\)"),
-        ({"A": "abc"}, r"A must be a table .* found shape \(\)"),
-        ({"A": [("a", 1.5)]}, "the rank 1 holds 1.5, which is no name"),
-        ({"A": [("a", ["b"])]}, r"the rank 1 holds \['b'\], which is no name"),
-        (
-            {"A": rows, "weights": (1, 2)},
-            "weights must hold one number for each of 4 ranks, found 2",
-        ),
-        ({"A": rows, "weights": (0, 0, 0, 0)}, "all zero"),
-        ({"A": rows, "weights": (1, 1, 1, -1)}, "non-negative"),
-        ({"A": rows, "ranks": []}, "ranks must hold at least one"),
-    ]
-    for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            taxonomy_kernel(**options)
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match="the same ranks, found 4 in A and 2 in B"):
-        taxonomy_kernel(rows, pandas.DataFrame([("a", "b")]))
 
 
 def test_names_are_compared_as_text():
@@ -290,29 +175,3 @@ def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
     for given in (None, weights.tolist()):
         K = taxonomy_kernel([["a"] * n_ranks, ["b"] * n_ranks], weights=given)
         assert_array_equal(K, np.eye(2))
-
-
-@pytest.mark.parametrize(
-    ("table", "ranks", "error", "message"),
-    [
-        (
-            [["a", "b"]],
-            "cls",
-            TypeError,
-            "ranks must be a list of columns, the highest first, found the text 'cls'",
-        ),
-        ([["a", "b"]], [1, 0, 1], IdError, "The list of ranks has repeated ids: 1"),
-    ],
-)
-def test_what_is_no_taxonomy(table, ranks, error, message):
-    with pytest.raises(error, match=message):
-        taxonomy_kernel(table, ranks=ranks)
-
-
-def test_a_frame_on_either_side_makes_a_frame():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"class": ["M", "A"], "family": ["F", "K"]}, index=["cat", "crow"])
-    found = taxonomy_kernel([["M", "F"]], frame)
-    assert found.columns.tolist() == ["cat", "crow"]
-    assert_array_equal(found, [[1, 0]])
-    assert taxonomy_kernel(frame, [["M", "F"]]).index.tolist() == ["cat", "crow"]

@@ -175,27 +175,6 @@ def test_what_is_no_tree_is_refused(text, message):
         read_newick(text)
 
 
-def test_names_that_repeat_or_are_not_there_are_named():
-    with pytest.raises(IdError, match="tips of the tree has repeated ids: 'human'"):
-        read_newick("(human,(human,mouse));")
-    with pytest.raises(IdError, match="tips of the tree has no id at position 0"):
-        read_newick("(,);")
-    with pytest.raises(IdError, match="2 of 3 tips are not in the tree: 'rat', 'cat'"):
-        brownian_kernel(APES, ["rat", "human", "cat"])
-    with pytest.raises(IdError, match="tips must be different, but 1 are repeated: 'human'"):
-        tree_distance_kernel(APES, ["human", "mouse", "human"])
-    with pytest.raises(ValueError, match="tips must hold at least one label"):
-        brownian_kernel(APES, [])
-    with pytest.raises(TypeError, match="is a text, found int"):
-        read_newick(3)
-
-
-@over(every(scale=[0, -1.0, np.nan, np.inf, "10", True]))
-def test_a_scale_that_is_not_positive_is_refused(scale):
-    with pytest.raises(ValueError, match="scale must be a positive number, found"):
-        tree_distance_kernel(APES, scale=scale)
-
-
 def test_without_any_length_everything_is_the_same():
     assert_array_equal(tree_distance_kernel("(A:0,B:0);"), np.ones((2, 2)))
     assert_array_equal(

@@ -11,12 +11,10 @@ from scipy import sparse
 
 import dyadlearn
 from dyadlearn import (
-    IndependentTaskRidge,
     KroneckerRidge,
     Landmarks,
     LearnedKernelRidge,
     TwoStepRidge,
-    TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels import Product, Sum, gram, gram_diagonal
@@ -87,15 +85,6 @@ def test_the_deviation_of_a_new_row_uses_the_frequencies_of_training():
         assert_allclose(alone, expected[:1], rtol=1e-9)
 
 
-def test_with_intercepts_it_is_the_linear_kernel_of_another_scale():
-    p = M.mean(axis=0) / 2
-    scale = 2 * (p * (1 - p)).sum()
-    model = IndependentTaskRidge(0.7, kernel="vanraden").fit(M, Y)
-    linear = IndependentTaskRidge(0.7 * scale).fit(M, Y)
-    assert_allclose(model.predict(M_NEW), linear.predict(M_NEW), rtol=1e-9, atol=1e-11)
-    assert_allclose(model.holdout("B"), linear.holdout("B"), rtol=1e-9, atol=1e-11)
-
-
 def test_landmarks_use_the_frequencies_of_all_rows(tmp_path):
     landmarks = Landmarks(40, kernel="vanraden", random_state=0).fit(M)
     assert_allclose(
@@ -123,15 +112,6 @@ def test_learned_kernels_use_the_frequencies_of_training(tmp_path):
     assert_allclose(alone, predicted[:1], rtol=1e-9)
     dyadlearn.save(model, tmp_path / "model")
     assert_allclose(dyadlearn.load(tmp_path / "model").predict(new), predicted, rtol=1e-12)
-
-
-def test_a_search_and_a_model_file(tmp_path):
-    search = TwoStepRidgeCV(kernel="vanraden", task_kernel="rbf", setting="CV1").fit(M, Y, tasks=T)
-    assert search.holdout_setting_ == "B"
-    dyadlearn.save(search, tmp_path / "search")
-    assert_allclose(
-        dyadlearn.load(tmp_path / "search").predict(M_NEW), search.predict(M_NEW), rtol=1e-12
-    )
 
 
 def test_what_is_no_count_of_an_allele_is_refused():

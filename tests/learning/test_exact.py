@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn.learning.error import ExactError, Tolerances, has_exact_error
+from dyadlearn.learning.error import ExactError, has_exact_error
 from dyadlearn.settings import Setting
 from learning_case import (
     dense_pairs,
     dense_predictions,
     differences,
-    fold_error,
     left_out,
     mixture,
     parameters,
@@ -89,28 +86,6 @@ def test_the_error_without_tasks(shape, constant, library):
     close(error.slope(at)[1], gradient, max(library.rtol, 1e-7))
     if library.name == "numpy":
         close(_held_out(error, at, Y, "A"), expected, library.rtol)
-
-
-@over(lines("setting constant", ("A", "grand"), ("B", None), ("C", "grand")))
-def test_both_gradients_agree(setting, constant):
-    """The closed form is the mean over folds of single cells, rows or columns, with one more solve each."""
-    error, at, Y = _problem(setting, (6, 4), constant)
-    masks = [(~test, test) for test in left_out(setting, Y.shape)]
-    parts = fold_error(Y, masks, error.sides, constant=constant)
-    parts = replace(parts, tolerances=Tolerances(1e-13, 1e-13))
-    value, gradient = parts.slope(at)
-    loss, slope = error.slope(at)
-    assert_allclose(value, loss, rtol=1e-10)
-    close(gradient, slope, 1e-8)
-
-
-@pytest.mark.parametrize("lam", [1e-6, 1e4])
-def test_both_ends_of_the_regularisation(lam):
-    error, at, Y = _problem("A", (6, 5), "grand")
-    at.alpha[0] = np.log(lam)
-    assert_allclose(
-        error.evaluate(at)[0], np.mean((Y - _held_out(error, at, Y, "A")) ** 2), rtol=1e-5
-    )
 
 
 def test_where_the_error_is_exact():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from functools import cache
 
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.error import FINE, ROUGH, FoldError, Tolerances
-from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.learning.error import FINE, ROUGH, Tolerances
 from dyadlearn.solve import cells as cell_systems
 from learning_case import (
     dense_pairs,
@@ -150,40 +148,6 @@ def test_weights_that_differ_much_take_no_more_iterations(constant, decades):
     close(rough.slope(at)[1], slope, 0.02)
 
 
-@over(lines("constant", "grand", "task", None))
-def test_main_effects_save_iterations(constant):
-    rng = np.random.default_rng(0)
-    m = 40
-    q = 30
-    sides = [Mixture([similarity(n, rng)], [False], True) for n in (m, q)]
-    Y = np.where(rng.random((m, q)) < 0.2, np.nan, rng.normal(size=(m, q)))
-    code = rng.integers(3, size=(m, q))
-    error = FoldError.of(
-        targets(Y, None, constant), sides, [(code != fold, code == fold) for fold in range(3)]
-    )
-    at = Parameters.start(sides)
-    at = at.of(np.append(at.vector[:-1], np.log(0.1)))
-    system = error._system(error._operator(at))
-    right = system.centred(system.values * system.train)
-
-    def precondition(X):
-        return system._trained(system._inverse(X))
-
-    ends = ({"inverse": lambda X: X}, {})
-    counts = [replace(system, ends=each).solve("model", right, 1e-8, 2000).n_iter for each in ends]
-    assert counts[1] < 0.5 * counts[0]
-    # It is symmetric, and positive definite on what the systems are solved in.
-    X, Z = (system._trained(rng.normal(size=right.shape)) for _ in range(2))
-    assert_allclose((precondition(X) * Z).sum(), (precondition(Z) * X).sum(), rtol=1e-8)
-    assert (precondition(X) * X).sum() > 0
-    # Nothing refers to the system, so that its arrays are freed at once.
-    again = error._system(error._operator(at))
-    assert again._inverse is not None
-    left = weakref.ref(again)
-    del again
-    assert left() is None
-
-
 @over(lines("per_fold constant", (False, None), (True, "grand")))
 def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
     rng = np.random.default_rng(0)
@@ -260,16 +224,6 @@ def test_the_error_is_right_to_first_order_where_systems_are_not_solved():
         plain = rough.evaluate(at)[0]
         corrected = replace(rough, _ends={}).slope(at)[0]
         assert abs(corrected - exact) < max(0.5 * abs(plain - exact), 1e-3 * exact)
-
-
-def test_what_is_left_out_says_nothing():
-    """At given parameters, labels of test cells change neither predictions of their fold nor where solves end."""
-    error, at, Y, _, masks = _problem("grand", False, True)
-    changed = np.where(masks[0][1], 100.0 - 3 * Y, Y)
-    other = fold_error(changed, masks, error.sides, None, "grand")
-    first, second = (each.completed(at) for each in (error, other))
-    assert_array_equal(first[0], second[0])
-    assert not np.array_equal(first[1], second[1])
 
 
 @pytest.mark.parametrize("constant", [None, "grand"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,14 +12,10 @@ from dyadlearn import (
     KroneckerRidgeCV,
     PairKernelRidge,
     PairKernelRidgeCV,
-    explain,
     landscape,
     load,
-    nested_score,
     permutation_test,
-    recommend,
     save,
-    verify_holdout,
 )
 from dyadlearn.models import decomposing
 from dyadlearn.models.side import fit_side
@@ -43,72 +37,9 @@ WIDE = RNG.normal(size=(M + NEW, 15)) + 1.0
 MAIN = 2.0 * X[:M] @ RNG.normal(size=(3, 1))
 Y = X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + MAIN + RNG.normal(size=(M, Q)) + 5.0
 HOLES = np.where(RNG.random((M, Q)) < 0.4, np.nan, Y)
-WEIGHTS = RNG.uniform(0.3, 3.0, size=(M, Q))
 PAIRS = [(0.3, 4.0), (5.0, 0.2), (0.0, 2.0), (1.5, 0.0)]
 ALPHAS = [0.1, 3.0, 100.0]
 TIGHT = {"tol": 1e-12}
-
-
-def as_list(labels):
-    """Return labels as a sparse matrix of the observed ones."""
-    at = np.nonzero(~np.isnan(labels))
-    return sparse.coo_matrix((labels[at], at), shape=labels.shape)
-
-
-def by_hand(K, G, labels, alpha, pair, weights=None):
-    """Return predictions for all rows of both kernels from the labels of the first ones, NaN where not observed."""
-    m, q = labels.shape
-    P = np.kron(K + pair[0], G + pair[1])
-    cells = np.arange(len(K) * len(G)).reshape(len(K), len(G))[:m, :q]
-    seen = ~np.isnan(labels)
-    at = cells[seen]
-    if weights is None:
-        ridge = alpha * np.eye(at.size)
-    else:
-        ridge = alpha * np.diag(1.0 / weights[seen])
-    dual, mean = bordered(P[np.ix_(at, at)] + ridge, labels[seen])
-    return (P[:, at] @ dual).reshape(len(K), len(G)) + mean
-
-
-@over(
-    covering(
-        pair=PAIRS,
-        rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)},
-        labels={"complete": Y, "missing": HOLES, "list": as_list(HOLES)},
-        weights={"without": None, "with": WEIGHTS},
-        where=lambda labels, weights, **_: weights is None or not sparse.issparse(labels),
-    )
-)
-def test_predictions_of_features_are_those_of_explicit_kernels(pair, rows, labels, weights):
-    """Of narrow, wide and sparse features, which are solved in different forms, known and new rows."""
-    dense = rows.toarray() if sparse.issparse(rows) else rows
-    grid = HOLES if sparse.issparse(labels) else labels
-    model = KroneckerRidge(0.5, constants=pair, **TIGHT).fit(
-        rows[:M], labels, tasks=T[:Q], sample_weight=weights
-    )
-    expected = by_hand(dense @ dense.T, T @ T.T, grid, 0.5, pair, weights)
-    assert_allclose(model.predict(rows, tasks=T), expected, rtol=1e-7, atol=1e-8)
-    assert_allclose(model.predict(), expected[:M, :Q], rtol=1e-7, atol=1e-8)
-    pairs = [(0, 1), (M, Q), (M, 0)]
-    assert_allclose(
-        model.predict_pairs(rows, T, pairs), [expected[at] for at in pairs], rtol=1e-7, atol=1e-8
-    )
-
-
-@over(covering(pair=PAIRS, rows={"narrow": X, "wide": WIDE}, alpha=[1e-3, 1.0, 1e3], letter="ABCD"))
-def test_holdout_is_that_of_explicit_kernels(pair, rows, alpha, letter):
-    found = KroneckerRidge(alpha, constants=pair).fit(rows[:M], Y, tasks=T[:Q]).holdout(letter)
-    K = rows[:M] @ rows[:M].T
-    G = T[:Q] @ T[:Q].T
-    for i, j in ((0, 0), (3, 5), (8, 2)):
-        labels = Y.copy()
-        if letter == "A":
-            labels[i, j] = np.nan
-        if letter in "BD":
-            labels[i] = np.nan
-        if letter in "CD":
-            labels[:, j] = np.nan
-        assert_allclose(found[i, j], by_hand(K, G, labels, alpha, pair)[i, j], rtol=1e-7)
 
 
 def blocks(side, rows, n, kernel):
@@ -161,20 +92,6 @@ def test_constants_weigh_the_main_effects(pair):
 
 
 @over(
-    lines(
-        "left_out pair effect",
-        ("tasks", (0.0, 1.0), "task_coef_"),
-        ("instances", (1.0, 0.0), "instance_coef_"),
-    )
-)
-def test_a_constant_of_zero_leaves_main_effects_out(left_out, pair, effect):
-    model = KroneckerRidge(0.5, constants=pair).fit(X[:M], Y, tasks=T[:Q])
-    assert_allclose(getattr(model, effect), 0.0, rtol=0, atol=1e-9)
-    other = {"task_coef_": "instance_coef_", "instance_coef_": "task_coef_"}[effect]
-    assert np.abs(getattr(model, other)).max() > 0.01
-
-
-@over(
     covering(
         factor=[1e-4, 1e4],
         rows={"narrow": X, "wide": WIDE},
@@ -190,16 +107,6 @@ def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
     assert_allclose(other.holdout(letter), one.holdout(letter), rtol=1e-9)
     for name, values in default_alphas(one).items():
         assert_allclose(default_alphas(other)[name], np.multiply(values, factor), rtol=1e-9)
-
-
-@over(every(given=[1.0, 1, (1.0, 1.0), np.ones(2)], kind=[KroneckerRidge, PairKernelRidge]))
-def test_ones_are_the_default(given, kind):
-    one, other = (
-        kind(0.5, **options).fit(X[:M], HOLES, tasks=T[:Q])
-        for options in ({}, {"constants": given})
-    )
-    assert_array_equal(other.predict(X, tasks=T), one.predict(X, tasks=T))
-    assert_array_equal(other.coef_, one.coef_)
 
 
 @over(every(pair=PAIRS))
@@ -261,44 +168,6 @@ def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
     assert_allclose(deviation, scale * variance**0.5, rtol=1e-7)
 
 
-@over(every(pair=PAIRS))
-def test_kernels_with_a_constant_diagonal_need_no_diagonal(pair):
-    kernel = np.exp(-((X[:, None] - X[None, :]) ** 2).sum(axis=2) / 3)
-    given = {"constants": pair, "task_kernel": "rbf"}
-    model = KroneckerRidge(0.5, kernel="rbf", **given).fit(X[:M], Y, tasks=T[:Q])
-    other = KroneckerRidge(0.5, kernel="precomputed", **given).fit(kernel[:M, :M], Y, tasks=T[:Q])
-    expected = model.predict(X[M:], tasks=T, return_std=True)[1]
-    assert_allclose(other.predict(kernel[M:, :M], tasks=T, return_std=True)[1], expected, rtol=1e-8)
-
-
-@over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
-def test_what_uses_a_model_works(pair, rows, tmp_path):
-    """Refits, intervals, weights of labels, recommendations, pickles and files."""
-    model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
-    for letter in "ABCD":
-        assert verify_holdout(model, letter, n=3, random_state=0) < 1e-7
-    lower, upper = model.predict_interval(rows[M:], coverage=0.6)
-    assert (lower < model.predict(rows[M:])).all()
-    assert (model.predict(rows[M:]) < upper).all()
-    labels = Y.copy()
-    labels[2, 3] += 1.0
-    more = KroneckerRidge(0.5, constants=pair).fit(rows[:M], labels, tasks=T[:Q])
-    assert_allclose(
-        explain(model, 1, 2).weights[2, 3], more.predict()[1, 2] - model.predict()[1, 2], rtol=1e-7
-    )
-    new = explain(model, rows[M : M + 1], 2).weights[2, 3]
-    assert_allclose(new, (more.predict(rows[M:]) - model.predict(rows[M:]))[0, 2], rtol=1e-7)
-    best = recommend(model, X=rows[M : M + 1], tasks=T, n=1)
-    assert_allclose(best.scores[0, 0], model.predict(rows[M : M + 1], tasks=T).max(), rtol=1e-9)
-    save(model, tmp_path / "model.dyad")
-    for other in (load(tmp_path / "model.dyad"), pickle.loads(pickle.dumps(model))):
-        assert other.get_params()["constants"] == pair
-        assert_array_equal(other.predict(rows, tasks=T), model.predict(rows, tasks=T))
-        assert_array_equal(other.holdout("D"), model.holdout("D"))
-        assert_array_equal(other.set_alpha(2.0).intercept_, model.set_alpha(2.0).intercept_)
-        model.set_alpha(0.5)
-
-
 # --- the search ----------------------------------------------------------------------------------------------------
 
 TRIED = [0.2, (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
@@ -340,28 +209,6 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
         assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
 
 
-def test_constants_beside_kernel_parameters():
-    grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
-    grids |= {
-        "task_kernel": "rbf",
-        "task_kernel_grid": [{"gamma": 0.02}, {"gamma": 0.2}, {"gamma": 2.0}],
-    }
-    search = KroneckerRidgeCV(ALPHAS, constants=TRIED, setting="D", **grids).fit(
-        X[:M], Y, tasks=T[:Q]
-    )
-    assert search.landscape_.shape == (2, 3, len(TRIED), len(ALPHAS))
-    for at in ((1, 2, 3), (0, 1, 2)):
-        params = {
-            "kernel_params": grids["kernel_grid"][at[0]],
-            "task_kernel_params": grids["task_kernel_grid"][at[1]],
-        }
-        model = KroneckerRidge(constants=AS_PAIRS[at[2]], kernel="rbf", task_kernel="rbf", **params)
-        model.fit(X[:M], Y, tasks=T[:Q])
-        assert_allclose(landscape(model, "D", alphas=ALPHAS)["D"], search.landscape_[at], rtol=1e-8)
-    assert search.kernel_params_ in grids["kernel_grid"]
-    assert search.constants_ in AS_PAIRS
-
-
 def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
     found = []
 
@@ -372,22 +219,6 @@ def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
     monkeypatch.setattr(decomposing, "fit_side", counting)
     KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, tasks=T[:Q])
     assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
-
-
-@over(every(rows={"dense": X[:M], "sparse": sparse.csr_array(X[:M])}))
-def test_constants_share_the_kernel(rows):
-    """A function is called once for the training rows, whatever the number of constants."""
-    calls = []
-
-    def kernel(rows, others):
-        calls.append(rows.shape[0] * others.shape[0])
-        return (
-            np.asarray((rows @ others.T).todense() if sparse.issparse(rows) else rows @ others.T)
-            ** 2
-        )
-
-    KroneckerRidgeCV(ALPHAS, constants=TRIED, kernel=kernel).fit(rows, Y, tasks=T[:Q])
-    assert calls.count(M * M) == 1
 
 
 @over(
@@ -410,16 +241,6 @@ def test_without_tasks_or_an_intercept_there_are_no_constants():
     assert (
         KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q]).constants_ is None
     )
-
-
-def test_strong_main_effects_are_found():
-    """Labels that are effects of instances alone need a large weight of them; a fixed one shrinks them."""
-    labels = 10.0 * MAIN + RNG.normal(size=(M, Q))
-    search = KroneckerRidgeCV(constants=[1.0, (1.0, 1e3)], setting="D").fit(
-        X[:M], labels, tasks=T[:Q]
-    )
-    assert search.constants_ == (1.0, 1e3)
-    assert search.best_score_ > 1.05 * search.landscape_[0].max()
 
 
 @over(
@@ -453,20 +274,6 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     assert_array_equal(loaded.landscape_, search.landscape_)
     found = permutation_test(loaded, "B", n_permutations=3, random_state=0)
     assert_allclose(found.score, search.best_score_, rtol=1e-7)
-
-
-def test_nested_scores_search_constants_in_each_fold():
-    """The kernels K + 2 and G + 2 are twice K/2 + 1 and G/2 + 1."""
-    shared = {"cv": 3, "random_state": 0}
-    found = nested_score(
-        KroneckerRidgeCV(ALPHAS, constants=[2.0], setting="D"), X[:M], Y, tasks=T[:Q], **shared
-    )
-    halves = np.divide(ALPHAS, 4.0)
-    expected = nested_score(
-        KroneckerRidgeCV(halves, setting="D"), X[:M] / 2**0.5, Y, tasks=T[:Q] / 2**0.5, **shared
-    )
-    assert_allclose(found.predictions, expected.predictions, rtol=1e-8)
-    assert_allclose(found.alphas, 4.0 * expected.alphas, rtol=1e-12)
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

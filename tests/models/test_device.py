@@ -102,18 +102,6 @@ def test_answers_are_those_of_numpy(kind, options, labels):
 
 
 @needs_torch
-def test_frames_come_back_as_frames():
-    pandas = pytest.importorskip("pandas")
-    frames = [
-        pandas.DataFrame(part, index=[f"i{row}" for row in range(len(part))]) for part in (X, Y)
-    ]
-    model = TwoStepRidge(device="cpu").fit(*frames)
-    for found in (model.predict(frames[0]), model.holdout("B")):
-        assert list(found.index) == list(frames[0].index)
-        assert isinstance(found.to_numpy(), np.ndarray)
-
-
-@needs_torch
 def test_deviations_come_back_too():
     here, there = (
         KroneckerRidge(kernel="rbf", task_kernel="rbf", device=name).fit(X, Y, tasks=T)

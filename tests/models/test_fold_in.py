@@ -12,13 +12,10 @@ from sklearn.base import clone
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    KroneckerRidgeCV,
     LearnedKernelRidge,
     PairKernelRidge,
-    PairKernelRidgeCV,
     PairRegressor,
     TwoStepRidge,
-    TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import Landweber
@@ -224,53 +221,6 @@ def test_a_model_that_interpolates_equals_its_refit():
         model.predict(X[M:], labels=FEW)
 
 
-def test_labels_solved_by_conjugate_gradients():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(61, 3))
-    T = rng.normal(size=(50, 3))
-    Y = 2.0 + X @ rng.normal(size=(3, 3)) @ T.T + rng.normal(size=(61, 50))
-    Y[rng.random(Y.shape) < 0.6] = np.nan
-    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-14).fit(
-        X[:60], Y[:60], tasks=T
-    )
-    assert model.n_iter_ > 1
-    found = model.predict(X[60:], labels=Y[60:])
-    assert_allclose(found[0], clone(model).fit(X, Y, tasks=T).predict()[-1], rtol=1e-10, atol=1e-10)
-
-
-def test_an_observed_list_equals_its_grid(monkeypatch):
-    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
-    monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *given, **how: True)
-    rows, columns = np.nonzero(~np.isnan(MISSING))
-    pairs = sparse.coo_array((MISSING[rows, columns], (rows, columns)), shape=MISSING.shape)
-    listed = KroneckerRidge(tol=1e-14).fit(X[:M], pairs, tasks=T[:Q])
-    assert listed.fitted_.labels.grid is None
-    for asked, few in (({"X": X[M:]}, FEW), ({"tasks": T[Q:]}, FEW_OF_TASKS)):
-        assert_allclose(
-            listed.predict(**asked, labels=few), grid.predict(**asked, labels=few), rtol=1e-9
-        )
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_searches_keep_what_they_chose():
-    for search, model in (
-        (KroneckerRidgeCV([0.1, 1.0]), lambda found: KroneckerRidge(found.alpha_)),
-        (
-            TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]),
-            lambda found: TwoStepRidge(found.alpha_, found.task_alpha_),
-        ),
-        (
-            PairKernelRidgeCV([0.1, 1.0]),
-            lambda found: PairKernelRidge(
-                found.alpha_, **dict(zip(SHARES, found.shares_, strict=True))
-            ),
-        ),
-    ):
-        search.set_params(progress=False).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        again = model(search).fit(X[: M + 1], np.vstack([Y[:M, :Q], FEW[0]]), tasks=T[:Q])
-        assert_allclose(search.predict(X[M:], labels=FEW)[0], again.predict()[-1], rtol=1e-10)
-
-
 @pytest.mark.parametrize("labels", [Y[:M, :Q], MISSING])
 def test_learned_kernels_stay(labels):
     model = LearnedKernelRidge(setting="A", stages=1, n_steps=2, progress=False, tol=1e-14).fit(
@@ -289,19 +239,6 @@ def test_learned_kernels_stay(labels):
     again.fit(K[: M + 1, : M + 1], np.vstack([labels, FEW[0]]), tasks=G[:Q, :Q])
     found = model.predict({"one": X[M:, :2], "two": X[M:, 2:]}, labels=FEW)
     assert_allclose(found[0], again.predict()[-1], rtol=1e-10)
-
-
-def test_each_new_row_is_added_alone():
-    for model in (KroneckerRidge(), TwoStepRidge()):
-        model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        together = model.predict(X[M:], labels=FEW)
-        for row in range(A):
-            assert_allclose(
-                together[row], model.predict(X[M + row : M + row + 1], labels=FEW[row : row + 1])[0]
-            )
-        assert_array_equal(
-            model.predict(X[M:], labels=np.full((A, Q), np.nan)), model.predict(X[M:])
-        )
 
 
 def test_frames_are_matched_by_ids_and_may_lack_columns():
@@ -330,28 +267,6 @@ def test_a_precomputed_kernel_with_a_constant_diagonal_needs_no_diagonal():
         assert_allclose(
             plain, model.predict(K[M:, :M], labels=FEW, diagonal=np.ones(A)), rtol=1e-12
         )
-
-
-def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_third():
-    rng = np.random.default_rng(1)
-    n = 80
-    q = 60
-    r = 4
-    features = rng.normal(size=(n + 20, 3))
-    films = rng.normal(size=(q, r))
-    # What a user likes depends on their features only in part.
-    tastes = features @ rng.normal(size=(3, r)) * 0.5 + rng.normal(size=(n + 20, r))
-    ratings = 3.0 + tastes @ films.T + 0.3 * rng.normal(size=(n + 20, q))
-    ratings[:n][rng.random((n, q)) < 0.3] = np.nan
-    few = np.where(np.arange(q) < 10, ratings[n:], np.nan)
-    model = PairKernelRidge(0.3, per_instance=1.0).fit(features[:n], ratings[:n], tasks=films)
-
-    def error(predicted):
-        return float(np.sqrt(np.mean((predicted - ratings[n:])[:, 10:] ** 2)))
-
-    assert error(model.predict(features[n:], labels=few)) < 2 / 3 * error(
-        model.predict(features[n:])
-    )
 
 
 @over(

@@ -17,7 +17,6 @@ from dyadlearn import (
     load,
     recommend,
     save,
-    verify_holdout,
 )
 from sweeps import covering, every, over
 
@@ -47,62 +46,12 @@ def explicit(model, labels=Y):
     return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
 
 
-@over(
-    covering(
-        labels={"complete": Y, "missing": HOLES},
-        fit_intercept=[True, False],
-        alpha=[1e-3, 1.0, 1e3],
-    )
-)
-def test_kronecker_has_the_holdout_of_explicit_kernels(labels, fit_intercept, alpha):
-    """The term δε I⊗I of the product is part of the ridge, so that no held-out prediction changes."""
-    whole = alpha + DELTA * EPSILON
-    model = KroneckerRidge(whole, identity=SHARES, fit_intercept=fit_intercept, **KERNELS)
-    model = model.fit(K[:M, :M], labels, tasks=G[:Q, :Q])
-    reference = explicit(KroneckerRidge(alpha, fit_intercept=fit_intercept), labels)
-    at = ~np.isnan(labels)
-    for letter in "ABCD":
-        if labels is Y or letter == "A":
-            groups = {}
-        elif letter != "C":
-            groups = {"groups": np.arange(M) % 3}
-        else:
-            groups = {}
-        if labels is not Y and letter in "CD":
-            groups["task_groups"] = np.arange(Q) % 3
-        found, expected = (each.holdout(letter, **groups)[at] for each in (model, reference))
-        assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
-    new = K[M:, :M]
-    new_tasks = G[Q:, :Q]
-    for given in ((new, None), (None, new_tasks), (new, new_tasks)):
-        assert_allclose(model.predict(*given), reference.predict(*given), rtol=1e-6, atol=1e-8)
-    # An observed pair excludes its own identity; a missing one has none.
-    fitted = model.predict()
-    other = reference.predict() - DELTA * EPSILON * reference.dual_coef_
-    assert_allclose(fitted, other, rtol=1e-6, atol=1e-6 * np.abs(other).max())
-
-
 def test_kronecker_is_the_pair_kernel_with_these_shares():
     model = KroneckerRidge(0.5, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
     other = PairKernelRidge(0.5, per_instance=DELTA, per_task=EPSILON).fit(X[:M], Y, tasks=T[:Q])
     assert_array_equal(model.predict(), other.predict())
     assert model.log_marginal_likelihood() == other.log_marginal_likelihood()
     assert KroneckerRidge(0.5, identity=0.0).fit(X[:M], Y, tasks=T[:Q]).fitted_.sides[0].is_primal
-
-
-@over(every(kind=[KroneckerRidge, TwoStepRidge], fit_intercept=[True, False]))
-def test_features_give_the_same_as_their_kernels(kind, fit_intercept):
-    """A side with an identity is solved in the dual."""
-    given = {"identity": SHARES, "fit_intercept": fit_intercept}
-    linear = kind(0.5, **given).fit(X[:M], Y, tasks=T[:Q])
-    dual = kind(0.5, **given, **KERNELS).fit(K[:M, :M], Y, tasks=G[:Q, :Q])
-    for letter in "ABCD":
-        assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8, atol=1e-9)
-        assert verify_holdout(linear, letter, n=3, random_state=0) < 1e-7
-    assert_allclose(linear.predict(), dual.predict(), rtol=1e-8)
-    assert_allclose(
-        linear.predict(X[M:], tasks=T[Q:]), dual.predict(K[M:, :M], G[Q:, :Q]), rtol=1e-8, atol=1e-9
-    )
 
 
 @over(
@@ -126,19 +75,6 @@ def test_labels_of_a_new_row_give_it_an_identity(labels, fit_intercept, kernel, 
     few[0, [0, 3]] = 8.0, 2.0
     again = kind(0.5, tol=1e-12, **options).fit(X[: M + 1], np.vstack([labels, few]), tasks=T[:Q])
     assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
-
-
-def test_rows_with_equal_features_and_other_labels_differ():
-    """Only if they are known."""
-    features = np.vstack([X[:M], X[:1]])
-    labels = np.vstack([Y, Y[:1] + 3.0])
-    for kind in (KroneckerRidge, TwoStepRidge):
-        plain, known = (
-            kind(0.5, identity=share).fit(features, labels, tasks=T[:Q]) for share in (0.0, 1.0)
-        )
-        assert_allclose(plain.predict()[0], plain.predict()[-1], rtol=1e-8)
-        assert (known.predict()[-1] > known.predict()[0] + 0.5).all()
-        assert_allclose(known.predict(features)[0], known.predict(features)[-1], rtol=1e-8)
 
 
 def test_long_tables_know_their_rows_by_id(tmp_path):

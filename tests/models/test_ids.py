@@ -115,21 +115,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 # --- alignment in fit --------------------------------------------------------------------------
 
 
-@over(every(kernel=["precomputed", "rbf"]))
-def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
-    inputs = (K, G) if kernel == "precomputed" else (X, T)
-    names = (ROWS, TASKS) if kernel == "precomputed" else (FEATURES, TASK_FEATURES)
-    labels = shuffled(kind, Y, ROWS, TASKS, 2)
-    expected = make(TwoStepRidge, kernel).fit(inputs[0], Y, tasks=inputs[1]).dual_coef_
-    model = make(TwoStepRidge, kernel).fit(
-        frame(kind, inputs[0], ROWS, names[0]),
-        labels,
-        tasks=frame(kind, inputs[1], TASKS, names[1]),
-    )
-    as_labels = frame(kind, model.dual_coef_, rows_of(labels), columns_of(labels))
-    assert_allclose(in_order(as_labels, ROWS, TASKS), expected, rtol=1e-9)
-
-
 @over(every(Model=MODELS))
 def test_whole_numbers_are_ids_not_positions(Model):
     rows = [40, 0, 3, 2, 10, 1, 5]
@@ -144,29 +129,6 @@ def test_whole_numbers_are_ids_not_positions(Model):
     predicted = model.predict(shuffled("pandas", K_NEW, new, rows, 4))
     assert sorted(rows_of(predicted)) == sorted(new)
     assert_allclose(in_order(predicted, new, tasks), expected, rtol=1e-9)
-
-
-def test_whole_numbers_of_feature_tables_are_ids_too():
-    rows = [40, 0, 3, 2, 10, 1, 5]
-    expected = make(TwoStepRidge, "linear").fit(X, Y).predict(X_NEW)
-    model = make(TwoStepRidge, "linear").fit(
-        pd.DataFrame(X, rows), pd.DataFrame(Y, rows).iloc[::-1]
-    )
-    assert_allclose(model.predict(pd.DataFrame(X_NEW)), expected, rtol=1e-9)
-
-
-def test_frames_of_two_libraries_are_aligned_too():
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
-    model = make(TwoStepRidge, "precomputed").fit(
-        shuffled("pandas", K, ROWS, ROWS, 1),
-        shuffled("polars", Y, ROWS, TASKS, 2),
-        tasks=shuffled("polars", G, TASKS, TASKS, 3),
-    )
-    predicted = model.predict(
-        shuffled("pandas", K_NEW, NEW_ROWS, ROWS, 4), tasks=frame("polars", G_NEW, NEW_TASKS, TASKS)
-    )
-    assert isinstance(predicted, pd.DataFrame)
-    assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected, rtol=1e-9)
 
 
 # --- frames without row ids --------------------------------------------------------------------
@@ -211,18 +173,6 @@ def test_a_row_of_ids_that_is_missing_is_seen_in_a_polars_kernel():
 # --- mixtures of frames and arrays -------------------------------------------------------------
 
 
-def test_ids_of_the_kernel_serve_when_labels_are_an_array(kind):
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G)
-    model = make(TwoStepRidge, "precomputed").fit(
-        frame(kind, K, ROWS, ROWS), Y, tasks=frame(kind, G, TASKS, TASKS)
-    )
-    predicted = model.predict(shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4))
-    assert columns_of(predicted) == TASKS
-    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
-    with pytest.raises(IdError, match=r"1 only in the training data \('i0'\)"):
-        model.predict(frame(kind, K_NEW, NEW_ROWS, ["other", *ROWS[1:]]))
-
-
 def test_the_order_of_a_kernel_s_rows_is_that_of_an_array_of_labels(kind):
     expected = make(TwoStepRidge, "precomputed").fit(K, Y).predict(K_NEW)
     permuted = frame(kind, K[:, ::-1], ROWS, ROWS[::-1])
@@ -240,37 +190,6 @@ def test_tasks_are_numbered_where_nothing_names_them(kind):
     assert rows_of(predicted) == NEW_ROWS
 
 
-def test_ids_of_the_labels_serve_when_the_kernel_is_an_array(kind):
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
-    model = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=G)
-    predicted = model.predict(
-        shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4), tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5)
-    )
-    assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected, rtol=1e-9)
-    with pytest.raises(IdError, match="the columns of tasks and the training data do not match"):
-        model.predict(K_NEW, tasks=frame(kind, G_NEW, NEW_TASKS, [*TASKS[1:], "x"]))
-
-
-def test_a_frame_of_tasks_alone_gives_a_frame(kind):
-    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T).predict(X_NEW, T_NEW)
-    model = make(TwoStepRidge, "linear").fit(X, Y, tasks=frame(kind, T, TASKS, TASK_FEATURES))
-    predicted = model.predict(X_NEW, tasks=frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES))
-    assert list(predicted.columns) == NEW_TASKS
-    assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
-
-
-@over(every(Model=MODELS))
-def test_arrays_stay_arrays(kind, Model):
-    model = make(Model, "linear").fit(X, frame(kind, Y, ROWS, TASKS), **task_arguments(Model, T))
-    expected = make(Model, "linear").fit(X, Y, **task_arguments(Model, T)).predict(X_NEW)
-    predicted = model.predict(X_NEW)
-    assert type(predicted) is np.ndarray
-    assert_allclose(predicted, expected, rtol=1e-9)
-    assert type(model.predict(X_NEW.tolist())) is np.ndarray
-    assert type(model.dual_coef_) is np.ndarray
-    assert type(model.coef_) is np.ndarray
-
-
 # --- names of axes and vectors of labels -------------------------------------------------------
 
 
@@ -286,14 +205,6 @@ def test_names_of_both_axes_are_kept_in_pandas():
     predicted = model.predict(new, tasks=tasks)
     assert predicted.index.name == "new protein"
     assert predicted.columns.name == "new drug"
-
-
-def test_the_name_of_the_id_column_is_kept_in_polars():
-    model = make(TwoStepRidge, "linear").fit(
-        frame("polars", X, ROWS, FEATURES, "protein"), frame("polars", Y, ROWS, TASKS, "target")
-    )
-    predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES, "new"))
-    assert predicted.columns == ["new", *TASKS]
 
 
 def test_a_task_named_as_the_id_column_is_not_lost():
@@ -330,29 +241,7 @@ def test_series_of_polars_go_by_position_and_come_back():
     assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
 
 
-def test_a_series_with_other_ids_is_refused():
-    with pytest.raises(
-        IdError, match=r"X and the rows of Y do not match: 1 only in the rows of Y \('x'\)"
-    ):
-        make(TwoStepRidge, "linear").fit(
-            pd.DataFrame(X, ROWS), pd.Series(Y[:, 0], ["x", *ROWS[1:]])
-        )
-
-
 # --- ids that do not match ---------------------------------------------------------------------
-
-
-def test_rows_of_instances_and_labels_must_match(kind):
-    other = [*ROWS[:5], "x", "y"]
-    with pytest.raises(IdError) as caught:
-        make(TwoStepRidge, "linear").fit(
-            frame(kind, X, other, FEATURES), frame(kind, Y, ROWS, TASKS)
-        )
-    assert str(caught.value) == (
-        "The ids of X and the rows of Y do not match: 2 only in the rows of Y ('i5', 'i6'); 2 only "
-        "in X "
-        "('x', 'y'). Give both tables the same ids, in any order."
-    )
 
 
 @over(every(kernel=["linear", "precomputed"]))
@@ -406,46 +295,6 @@ def test_columns_of_a_kernel_block_must_be_the_training_ids(kind, Model):
 # --- feature names -----------------------------------------------------------------------------
 
 
-def test_feature_names_are_learnt_without_the_id_column(kind):
-    model = make(TwoStepRidge, "linear").fit(frame(kind, X, ROWS, FEATURES), Y)
-    assert model.feature_names_in_.tolist() == FEATURES
-    assert model.n_features_in_ == 3
-
-
-def test_feature_names_must_match_those_of_fit(kind):
-    model = make(TwoStepRidge, "linear").fit(
-        frame(kind, X, ROWS, FEATURES), Y, tasks=frame(kind, T, TASKS, TASK_FEATURES)
-    )
-    good = frame(kind, X_NEW, NEW_ROWS, FEATURES)
-    with pytest.raises(
-        ValueError, match="feature names should match those that were passed during fit"
-    ):
-        model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES[::-1]))
-    with pytest.raises(
-        ValueError, match="feature names should match those that were passed during fit"
-    ):
-        model.predict(frame(kind, X_NEW, NEW_ROWS, ["f", "g", "other"]))
-    with pytest.raises(
-        ValueError, match=r"feature names of tasks should match.*\['v', 'w'\], found \['w', 'v'\]"
-    ):
-        model.predict(good, tasks=frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES[::-1]))
-
-
-def test_the_name_of_the_feature_axis_is_no_feature_name():
-    features = pd.Index(FEATURES, name="word")
-    task_features = pd.Index(TASK_FEATURES, name="word")
-    model = make(TwoStepRidge, "linear").fit(
-        pd.DataFrame(X, ROWS, features),
-        pd.DataFrame(Y, ROWS, TASKS),
-        tasks=pd.DataFrame(T, TASKS, task_features),
-    )
-    predicted = model.predict(
-        pd.DataFrame(X_NEW, NEW_ROWS, FEATURES), tasks=pd.DataFrame(T_NEW, NEW_TASKS, TASK_FEATURES)
-    )
-    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
-    assert_allclose(predicted, expected, rtol=1e-9)
-
-
 @over(every(given=["frame", "array"]))
 def test_feature_tables_with_and_without_names_warn_as_scikit_learn_does(kind, given):
     named = frame(kind, X, ROWS, FEATURES)
@@ -476,49 +325,6 @@ def test_score_aligns_labels_on_both_sides(kind, expected_score):
         )
         score = model.score(kernel, labels, tasks=shuffled(kind, G, TASKS, TASKS, 5))
         assert_allclose(score, expected_score, rtol=1e-9)
-
-
-def test_score_aligns_what_has_ids_and_only_that(kind, expected_score):
-    kernel = frame(kind, K, ROWS, ROWS)
-    tasks = frame(kind, G, TASKS, TASKS)
-    both = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
-    back = frame(kind, Y[:, ::-1], ROWS, TASKS[::-1])
-    # Rows of an array go by position, the named tasks by label.
-    arrays = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=tasks)
-    assert_allclose(arrays.score(K, back, tasks=tasks), expected_score, rtol=1e-9)
-    # Labels without ids go by position.
-    assert_allclose(both.score(kernel, Y), expected_score, rtol=1e-9)
-    # Tasks that were never named go by position, the named rows by label.
-    unnamed = make(TwoStepRidge, "precomputed").fit(kernel, Y, tasks=G)
-    assert_allclose(
-        unnamed.score(kernel, frame(kind, Y[::-1], ROWS[::-1], TASKS)), expected_score, rtol=1e-9
-    )
-
-
-def test_score_of_a_series_aligns():
-    expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).score(X, Y[:, 0])
-    table = pd.DataFrame(X, ROWS, FEATURES)
-    labels = pd.Series(Y[:, 0], ROWS)
-    model = make(TwoStepRidge, "linear").fit(table, labels)
-    assert_allclose(model.score(table, labels.iloc[::-1]), expected, rtol=1e-9)
-
-
-def test_weights_of_instances_go_with_x(kind):
-    weights = np.arange(1.0, M + 1)
-    table = frame(kind, X, ROWS, FEATURES)
-    model = make(TwoStepRidge, "linear").fit(table, frame(kind, Y, ROWS, TASKS))
-    expected = r2_score(Y, values_of(model.predict(table)), sample_weight=weights)
-    labels = frame(kind, Y[::-1], ROWS[::-1], TASKS)
-    assert_allclose(model.score(table, labels, sample_weight=weights), expected, rtol=1e-9)
-
-
-def test_score_refuses_labels_of_others(kind):
-    table = frame(kind, X, ROWS, FEATURES)
-    model = make(TwoStepRidge, "linear").fit(table, frame(kind, Y, ROWS, TASKS))
-    with pytest.raises(IdError, match=r"the rows of Y and X do not match: 1 only in X \('i0'\)"):
-        model.score(table, frame(kind, Y, ["x", *ROWS[1:]], TASKS))
-    with pytest.raises(IdError, match=r"the columns of Y and the tasks do not match.*'t4'.*'x'"):
-        model.score(table, frame(kind, Y, ROWS, [*TASKS[:4], "x"]))
 
 
 @pytest.mark.parametrize("model", [TwoStepRidge(), OnlineTwoStepRidge()], ids=["grid", "online"])

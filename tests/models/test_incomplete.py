@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -23,23 +22,10 @@ M = 9
 Q = 7
 ALPHA = 0.5
 TASK_ALPHA = 0.2
-PATTERNS = [
-    "one missing",
-    "5%",
-    "50%",
-    "95%",
-    "rows",
-    "columns",
-    "rows and columns",
-    "block",
-    "one cell",
-]
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 every_model = {"Model": MODELS}
 PAPER = {"fit_intercept": False}
 every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
-every_pattern = {"pattern": PATTERNS}
-every_kernel = {"kernel": ["linear", "rbf", "precomputed"]}
 
 
 def make_data(m=M, q=Q, n_new=3, seed=0):
@@ -73,10 +59,6 @@ def make_model(Model: Any, kernel: str = "linear", **params: Any) -> Any:
     if Model is TwoStepRidge:
         params = {"task_alpha": TASK_ALPHA} | params
     return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
-
-
-def gram(kernel: str, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    return rbf_kernel(rows, others) if kernel == "rbf" else rows @ others.T
 
 
 def dense(
@@ -134,62 +116,6 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
 # --- the same as the dense system ----------------------------------------------------------------
 
 
-@over(covering(**every_model, **every_pattern, **every_kernel))
-def test_predictions_in_all_settings(Model, pattern, kernel):
-    X, Y, T = make_data()
-    Y = with_holes(Y, pattern)
-    kinds = ["linear" if kernel == "precomputed" else kernel] * 2
-    K = gram(kinds[0], X, X[:M])
-    G = gram(kinds[1], T, T[:Q])
-    # of full rank, unlike that of few features
-    if kernel == "precomputed":
-        ridge = 0.3 * np.eye(M)
-    else:
-        ridge = 0.0
-    K[:M] += ridge
-    expected = dense(Model, K[:M], G[:Q], Y)
-    given = (K, G) if kernel == "precomputed" else (X, T)
-    model = make_model(Model, kernel, **PAPER)
-    model.fit(given[0][:M, : M if kernel == "precomputed" else None], Y, tasks=given[1][:Q])
-    close(model.predict(given[0]), expected(K))
-    if Model is not IndependentTaskRidge:
-        close(model.predict(given[0], tasks=given[1]), expected(K, G))
-        pairs = [(0, 1), (M + 1, 0), (2, Q + 2), (M, Q)]
-        close(
-            model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs])
-        )
-
-
-@over(covering(**every_model, **every_pattern, strength=1))
-def test_labels_are_completed_by_predictions(Model, pattern):
-    X, Y, T = make_data()
-    Y = with_holes(Y, pattern)
-    model = make_model(Model, "rbf", **PAPER).fit(X[:M], Y, tasks=T[:Q])
-    observed = ~np.isnan(Y)
-    assert_array_equal(model.completed_[observed], Y[observed])
-    close(model.completed_[~observed], model.predict(X[:M])[~observed])
-    again = make_model(Model, "rbf", **PAPER).fit(X[:M], model.completed_, tasks=T[:Q])
-    close(again.predict(X), model.predict(X))
-
-
-@over(every(**every_pair_model))
-def test_a_side_without_labels_is_predicted_from_the_other(Model):
-    X, Y, T = make_data()
-    Y = with_holes(Y, "rows and columns")
-    predicted = make_model(Model, "rbf").fit(X[:M], Y, tasks=T[:Q]).predict(X[:M])
-    assert np.abs(predicted[1]).min() > 1e-3
-    assert np.abs(predicted[:, 0]).min() > 1e-3
-    rows = ~np.isnan(Y).all(axis=1)
-    columns = ~np.isnan(Y).all(axis=0)
-    without = make_model(Model, "rbf").fit(
-        X[:M][rows], Y[np.ix_(rows, columns)], tasks=T[:Q][columns]
-    )
-    if Model is KroneckerRidge:
-        close(predicted, without.predict(X[:M], tasks=T[:Q]))
-    else:  # the features of a row take part in the model of the grid, its labels or not
-        assert np.abs(predicted - without.predict(X[:M], tasks=T[:Q])).max() > 1e-3
-
-
 def test_an_independent_task_without_labels_is_predicted_zero_or_has_no_constant():
     X, Y, _ = make_data()
     holes = with_holes(Y, "rows and columns")
@@ -218,39 +144,7 @@ def test_without_tasks_columns_are_independent(Model):
     assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-@over(every(**every_pair_model, **every_kernel))
-def test_coefficients_make_the_predictions(Model, kernel):
-    X, Y, T = make_data()
-    Y = with_holes(Y, "50%")
-    kind = "linear" if kernel == "precomputed" else kernel
-    K = gram(kind, X[:M], X[:M])
-    G = gram(kind, T[:Q], T[:Q])
-    given = (K, G) if kernel == "precomputed" else (X[:M], T[:Q])
-    model = make_model(Model, kernel, **PAPER).fit(given[0], Y, tasks=given[1])
-    close(K @ model.dual_coef_ @ G, model.predict(given[0]))
-    if Model is KroneckerRidge:  # what is not observed has no say
-        close(model.dual_coef_[np.isnan(Y)] + 1.0, np.ones(np.isnan(Y).sum()), 1e-7)
-    if kernel == "linear":
-        close(X[:M] @ model.coef_ @ T[:Q].T, model.predict(X[:M]))
-
-
 # --- complete grids stay what they were ----------------------------------------------------------
-
-
-@over(every(**every_kernel))
-def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
-    X, Y, T = make_data(n_new=0)
-    given = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
-    for Model in MODELS:
-        for weights in (None, np.ones(M), np.ones((M, Q)), 1.0):
-            model = make_model(Model, kernel).fit(
-                given[0], Y, tasks=given[1], sample_weight=weights
-            )
-            assert_array_equal(
-                model.fitted_.coefficients, model.fitted_.training_problem.pairing.coefficients(Y)
-            )
-            assert_array_equal(model.completed_, Y)
-            assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
 # --- solving by iterations -----------------------------------------------------------------------
@@ -325,35 +219,6 @@ def make_network(symmetry: str, share: float = 0.4, m: int = 10):
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     Y[hidden | hidden.T] = np.nan
     return X, Y
-
-
-@over(
-    covering(
-        symmetry=["symmetric", "antisymmetric"],
-        holes=["edges", "vertices", "one edge", "one loop"],
-        strength=1,
-    )
-)
-def test_networks_with_missing_edges(symmetry, holes):
-    X, Y = make_network(symmetry, 0.4 if holes == "edges" else 0.0)
-    if holes == "vertices":
-        Y[[2, 5]], Y[:, [2, 5]] = np.nan, np.nan
-    if holes == "one edge":
-        Y[1, 4] = Y[4, 1] = np.nan
-    if holes == "one loop":
-        Y[3, 3] = np.nan
-    sign = 1 if symmetry == "symmetric" else -1
-    options = {"alpha": ALPHA, "task_alpha": ALPHA, "kernel": "rbf", "tol": 1e-12}
-    network = TwoStepRidge(symmetry=symmetry, **options).fit(X, Y)
-    both_sides = TwoStepRidge(task_kernel="rbf", **options).fit(X, Y, tasks=X)
-    observed = ~np.isnan(Y)
-    assert_array_equal(network.completed_, sign * network.completed_.T)
-    assert_array_equal(network.completed_[observed], Y[observed])
-    close(network.completed_, both_sides.completed_)
-    close(network.predict(X), both_sides.predict(X))
-    new = np.random.default_rng(5).normal(size=(3, 4))
-    close(network.predict(new, tasks=new), both_sides.predict(new, tasks=new))
-    close(network.set_alpha(2.0).predict(X), both_sides.set_alpha(2.0, 2.0).predict(X))
 
 
 def test_a_network_misses_an_edge_both_ways_or_not_at_all():
@@ -467,39 +332,3 @@ def test_few_features_never_make_a_kernel(Model, pattern):
 
 
 # --- forms the labels come in --------------------------------------------------------------------
-
-
-@over(every(**every_model))
-def test_completed_labels_come_in_the_form_of_the_labels(Model):
-    X, Y, T = make_data(n_new=0)
-    Y = with_holes(Y, "50%")
-    rows = [f"i{i}" for i in range(M)]
-    columns = [f"t{j}" for j in range(Q)]
-    expected = make_model(Model).fit(X, Y, tasks=T).completed_
-    frame = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
-    shuffled = frame.iloc[::-1, ::-1]
-    model = make_model(Model).fit(pd.DataFrame(X, rows), shuffled, tasks=pd.DataFrame(T, columns))
-    pd.testing.assert_frame_equal(
-        model.completed_, pd.DataFrame(expected, frame.index, columns).iloc[::-1, ::-1]
-    )
-    labels = pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)})
-    found = make_model(Model).fit(X, labels.fill_nan(None), tasks=T).completed_
-    assert found.columns == ["id", *columns]
-    assert found["id"].to_list() == rows
-    close(found.drop("id").to_numpy(), expected)
-    vector = make_model(Model).fit(X, Y[:, 0]).completed_
-    assert vector.shape == (M,)
-    assert_array_equal(vector[~np.isnan(Y[:, 0])], Y[~np.isnan(Y[:, 0]), 0])
-    series = make_model(Model).fit(X, pd.Series(Y[:, 0], rows)).completed_
-    pd.testing.assert_series_equal(series, pd.Series(vector, rows))
-
-
-@over(every(**every_pair_model))
-def test_every_library_iterates_alike(Model, library):
-    X, _, T = LARGE
-    expected = make_model(Model, tol=1e-10).fit(X, LARGE_HOLES, tasks=T)
-    model = make_model(Model, tol=1e-10).fit(
-        library.asarray(X), library.asarray(LARGE_HOLES), tasks=library.asarray(T)
-    )
-    assert model.residual_ > 0
-    close(library.to_numpy(model.completed_), expected.completed_, 100 * library.rtol)

@@ -6,7 +6,6 @@ The twins solve bordered systems, [[K + λI, 1], [1ᵀ, 0]], and know nothing of
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import mpmath
@@ -16,19 +15,14 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 import problems
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
-    KroneckerRidgeCV,
     TwoStepRidge,
-    TwoStepRidgeCV,
-    landscape,
 )
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, over
@@ -37,12 +31,9 @@ M = 9
 Q = 7
 NEW = 3
 X, Y, T = problems.data(M, Q, 4, 3, n_new=NEW)
-NODES = Y @ Y.T
 ALPHA = 0.6
 TASK_ALPHA = 0.3
 FILTERS = [Tikhonov(), IteratedTikhonov(3), Landweber(5), SpectralCutoff()]
-GROUPS = np.array([0, 1, 1, 2, 0, 2, 2, 1, 0])
-TASK_GROUPS = np.array(list("aabbaba"))
 
 
 def wide(rows: np.ndarray) -> np.ndarray:
@@ -59,17 +50,10 @@ FORMS: dict[str, tuple[str, Callable[[np.ndarray, int], Any]]] = {
     "rbf": ("rbf", lambda rows, n: rows),
     "precomputed": ("precomputed", lambda rows, n: rbf_kernel(rows, rows[:n])),
 }
-NAMES = ["two-step", "independent", "network", "kronecker"]
 MIXED = [(name, name) for name in FORMS] + [
     ("rbf", "primal"),
     ("primal", "dual"),
     ("sparse", "precomputed"),
-]
-FEW_FORMS = [
-    ("primal", "dual"),
-    ("sparse", "precomputed"),
-    ("rbf", "primal"),
-    ("sparse dual", "sparse dual"),
 ]
 
 
@@ -108,174 +92,16 @@ def fitted(
     return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
 
 
-def labels_of(name: str) -> np.ndarray:
-    return NODES if name == "network" else Y
-
-
 # --- the twin --------------------------------------------------------------------------------------------------
-
-
-def weights_for(K: np.ndarray, asked: np.ndarray, kept: np.ndarray, alpha: float) -> np.ndarray:
-    """Return what takes the labels of the rows that are kept to predictions for those that are asked for."""
-    n = len(kept)
-    system = np.block(
-        [
-            [K[np.ix_(kept, kept)] + alpha * np.eye(n), np.ones((n, 1))],
-            [np.ones((1, n)), np.zeros((1, 1))],
-        ]
-    )
-    right = np.vstack([K[np.ix_(kept, asked)], np.ones((1, len(asked)))])
-    return np.linalg.solve(system, right)[:n].T
-
-
-def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: float) -> np.ndarray:
-    """Return the hold-out operator (n, n) of a side: each group is predicted by a side that never saw it."""
-    found = np.zeros((n, n))
-    everything = np.arange(n)
-    for group in np.unique(groups):
-        rows = everything[groups == group]
-        kept = np.setdiff1d(everything, rows) if leaves else everything
-        found[np.ix_(rows, kept)] = weights_for(K[:n, :n], rows, kept, alpha)
-    return found
 
 
 # --- labels that move --------------------------------------------------------------------------------------------
 
 
-@over(every(name=NAMES, scoring=["neg_mean_squared_error", "neg_mean_squared_error of F"]))
-def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
-    """The form of squared errors that needs no predictions, and the one that does."""
-    Y = labels_of(name)
-    judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
-    grid = [1e-8, 1.0, 1e8]
-    found, moved = (
-        landscape(
-            fitted(name, ("rbf", "rbf"), labels, repair="clip")[0],
-            alphas=grid,
-            task_alphas=grid,
-            scoring=judge,
-        )
-        for labels in (Y, Y + 1000)
-    )
-    assert found.keys() == moved.keys()
-    for setting in found:
-        assert_allclose(moved[setting], found[setting], rtol=1e-7)
-
-
-def test_searches_do_not_mind_where_labels_lie():
-    grid = np.geomspace(1e-4, 1e4, 9)
-    for search, tasks in (
-        (TwoStepRidgeCV(grid, grid, setting="D"), T[:Q]),
-        (KroneckerRidgeCV(grid, setting="C"), T[:Q]),
-        (IndependentTaskRidgeCV(grid), None),
-    ):
-        one, other = (
-            type(search)(**search.get_params()).fit(X[:M], labels, tasks=tasks)
-            for labels in (Y, Y + 1e4)
-        )
-        assert one.alpha_ == other.alpha_
-        assert_allclose(other.holdout_ - 1e4, one.holdout_, atol=1e-7)
-        assert_allclose(other.best_score_, one.best_score_, rtol=1e-6)
-
-
 # --- who is left out is centred without ----------------------------------------------------------------------------
 
 
-@over(
-    covering(
-        forms=FEW_FORMS,
-        setting="BCD",
-        grouped=[False, True],
-        alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)],
-    )
-)
-def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
-    K = kernel_of(forms[0], X)
-    G = kernel_of(forms[1], T)
-    if grouped:
-        groups, task_groups = (GROUPS, TASK_GROUPS)
-    else:
-        groups, task_groups = (np.arange(M), np.arange(Q))
-    left = without(K, M, groups, setting in "BD", alphas[0])
-    right = without(G, Q, task_groups, setting in "CD", alphas[1])
-    model = fitted("two-step", forms, Y)[0].set_alpha(*alphas)
-    labels = {
-        "groups": groups if setting in "BD" else None,
-        "task_groups": task_groups if setting in "CD" else None,
-    }
-    problems.close(model.holdout(setting, **(labels if grouped else {})), left @ Y @ right.T, 1e-8)
-    if setting == "B":
-        own = fitted("independent", forms, Y)[0].set_alpha(alphas[0])
-        problems.close(own.holdout("B", groups=groups if grouped else None), left @ Y, 1e-8)
-        problems.close(own.holdout("A"), without(K, M, np.arange(M), True, alphas[0]) @ Y, 1e-8)
-
-
-def test_leaving_out_is_not_removing_the_mean_beforehand():
-    """Which would pass the test of labels that move."""
-    model = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf", fit_intercept=False)
-    beforehand = model.fit(X[:M], Y - Y.mean(), tasks=T[:Q]).holdout("D") + Y.mean()
-    found = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf").fit(X[:M], Y, tasks=T[:Q]).holdout("D")
-    assert np.abs(found - beforehand).max() > 0.1
-
-
-@over(every(alpha=[0.0, 1e-6, 0.5], weighted=[False, True]))
-def test_independent_tasks_with_holes_are_fitted_again(alpha, weighted):
-    """Each task to its own labels; also where every row has one and nothing but the constant makes K singular."""
-    K = kernel_of("rbf", X[:M])
-    labels = np.where(np.random.default_rng(2).random(Y.shape) < 0.3, np.nan, Y)
-    labels[:, 0] = Y[:, 0]
-    if weighted:
-        weights = np.random.default_rng(3).uniform(0.3, 3.0, Y.shape)
-    else:
-        weights = np.ones(Y.shape)
-    model = IndependentTaskRidge(alpha, kernel="precomputed")
-    model.fit(K, labels, sample_weight=weights if weighted else None)
-    fits = model.predict(K)
-    held_out = model.holdout("B")
-    for j in range(Q):
-        observed = np.flatnonzero(~np.isnan(labels[:, j]))
-
-        def predicted(kept: np.ndarray, j: int = j) -> np.ndarray:
-            n = len(kept)
-            ridge = np.diag(alpha / weights[kept, j])
-            system = np.block(
-                [
-                    [K[np.ix_(kept, kept)] + ridge, np.ones((n, 1))],
-                    [np.ones((1, n)), np.zeros((1, 1))],
-                ]
-            )
-            solved = np.linalg.solve(system, np.append(labels[kept, j], 0.0))
-            return K[:, kept] @ solved[:n] + solved[n]
-
-        assert_allclose(fits[:, j], predicted(observed), rtol=1e-6, atol=1e-8)
-        for i in observed:
-            assert_allclose(
-                held_out[i, j], predicted(observed[observed != i])[i], rtol=1e-5, atol=1e-7
-            )
-
-
 # --- what is learnt --------------------------------------------------------------------------------------------
-
-
-@over(every(noise=[0.0, 0.1]))
-def test_effects_of_rows_and_columns_about_a_mean_are_learnt(noise):
-    """Linear kernels, labels around 100: without constants there is nothing but products."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 5))
-    T = rng.normal(size=(40, 4))
-    Y = (
-        100
-        + (X @ rng.normal(size=5))[:, None]
-        + T @ rng.normal(size=4)
-        + noise * rng.normal(size=(60, 40))
-    )
-    for Model in (TwoStepRidge, KroneckerRidge):
-        model = Model().fit(X, Y, tasks=T)
-        for setting in "BCD":
-            assert r2_score(Y.ravel(), model.holdout(setting).ravel()) > 0.98, (Model, setting)
-        assert 99 < model.intercept_ < 101
-        without = Model(fit_intercept=False).fit(X, Y, tasks=T)
-        assert r2_score(Y.ravel(), without.holdout("D").ravel()) < -100
 
 
 def test_independent_tasks_are_those_of_scikit_learn():
@@ -312,18 +138,6 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
     side = model.fitted_.training_problem.pairing.smoothers[0]
     assert_allclose(side.hat() @ np.ones(M), 1.0, rtol=1e-10)
     assert_allclose(side.residual() @ np.ones(M), 0.0, atol=1e-10)
-
-
-def test_much_regularisation_leaves_the_means():
-    model = TwoStepRidge(1e12, 1e12).fit(X[:M], Y, tasks=T[:Q])
-    assert_allclose(model.predict(X, tasks=T), Y.mean(), rtol=1e-9)
-    assert_allclose(
-        model.set_alpha(1e12, 0.0).predict(X),
-        IndependentTaskRidge(0.0).fit(T[:Q], Y.mean(axis=0)).predict(T[:Q]) * np.ones((M + NEW, 1)),
-        rtol=1e-8,
-    )
-    own = IndependentTaskRidge(1e12).fit(X[:M], Y)
-    assert_allclose(own.predict(X), np.tile(Y.mean(axis=0), (M + NEW, 1)), rtol=1e-9)
 
 
 @over(every(form={"dense": np.asarray, "sparse": sparse.csr_array}, value=[0.0, 1.0, 0.1, 1e6 / 3]))
@@ -374,13 +188,6 @@ def test_attributes_make_the_predictions(name, forms):
     assert type(vector.intercept_) is float
 
 
-def test_attributes_of_sparse_features():
-    model, _, _ = fitted("two-step", ("sparse", "sparse"), Y)
-    dense, _, _ = fitted("two-step", ("primal", "primal"), Y)
-    for name in ("coef_", "instance_coef_", "task_coef_", "intercept_"):
-        assert_allclose(getattr(model, name), getattr(dense, name), rtol=1e-9)
-
-
 def test_what_has_no_constant_has_none_to_show():
     model = TwoStepRidge(fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
     assert model.intercept_ == 0.0
@@ -417,49 +224,6 @@ def test_an_antisymmetric_network_has_main_effects_but_no_mean():
 # --- sparse features -----------------------------------------------------------------------------------------------
 
 
-def test_sparse_features_are_never_made_dense(monkeypatch):
-    shapes = {
-        (n, d + more)[::step]
-        for n, d in ((M, 4), (M + NEW, 4), (Q, 3), (Q + NEW, 3))
-        for more in (0, 1)
-        for step in (1, -1)
-    }
-
-    def watched(original):
-        def refuse(self, *args, **kwargs):
-            assert self.shape not in shapes, "features were made dense"
-            return original(self, *args, **kwargs)
-
-        return refuse
-
-    dense = TwoStepRidge(ALPHA, TASK_ALPHA).fit(X[:M], Y, tasks=T[:Q])
-    own = IndependentTaskRidge(ALPHA).fit(X[:M], Y)
-    expected = dense.predict(X, tasks=T), dense.holdout("D"), own.holdout("B")
-    rows = sparse.csr_array(X)
-    tasks = sparse.csr_array(T)
-    for cls in (
-        sparse.csr_array,
-        sparse.csr_matrix,
-        sparse.csc_array,
-        sparse.csc_matrix,
-        sparse.coo_array,
-    ):
-        for method in ("toarray", "todense"):
-            monkeypatch.setattr(cls, method, watched(getattr(cls, method)))
-    with pytest.raises(AssertionError, match="made dense"):
-        rows.toarray()
-    model = TwoStepRidge(ALPHA, TASK_ALPHA).fit(rows[:M], Y, tasks=tasks[:Q])
-    found = (
-        model.predict(rows, tasks=tasks),
-        model.holdout("D"),
-        IndependentTaskRidge(ALPHA).fit(rows[:M], Y).holdout("B"),
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert_allclose(one, other, rtol=1e-8)
-    assert_allclose(model.set_alpha(2.0).predict(rows), dense.set_alpha(2.0).predict(X), rtol=1e-8)
-    assert model.intercept_ == pytest.approx(dense.intercept_)
-
-
 # --- digits ------------------------------------------------------------------------------------------------------
 
 
@@ -485,87 +249,6 @@ def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
     problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
     for setting in "ABCD":
         problems.close(far.holdout(setting), near.holdout(setting), 1e-8, setting)
-
-
-def bordered(K: Any, o: list[int], asked: int, alpha: float, constant: bool) -> Any:
-    """Return weights of labels, in the precision that is set."""
-    n = len(o)
-    system = mpmath.zeros(n + constant)
-    right = mpmath.zeros(n + constant, 1)
-    for a in range(n):
-        right[a] = K[o[a], asked]
-        for b in range(n):
-            system[a, b] = K[o[a], o[b]] + (mpmath.mpf(alpha) if a == b else 0)
-        if constant:
-            system[a, n] = system[n, a] = 1
-    if constant:
-        right[n] = 1
-    return list(mpmath.lu_solve(system, right))[:n]
-
-
-@cache
-def exact_operator(name: str, side: int, leaves: bool, alpha: float, constant: bool) -> Any:
-    """Return what takes labels to predictions of every row, by a side that was fitted without it."""
-    K = mpmath.matrix(DIGITS[name][side].tolist())
-    operator = mpmath.zeros(K.rows)
-    for i in range(K.rows):
-        o = [a for a in range(K.rows) if a != i or not leaves]
-        for a, weight in zip(o, bordered(K, o, i, alpha, constant), strict=True):
-            operator[i, a] = weight
-    return operator
-
-
-def exact_holdout(
-    name: str, Y: np.ndarray, setting: str, alphas: tuple[float, float], constant: bool
-) -> np.ndarray:
-    """Return the hold-out of two-step ridge regression, refitted in 40 digits."""
-    left = exact_operator(name, 0, setting in "BD", alphas[0], constant)
-    right = exact_operator(name, 1, setting in "CD", alphas[1], constant)
-    labels = mpmath.matrix(Y.tolist())
-    found = left * labels * right.T
-    if setting == "A":  # the label that the fit to all others and itself reproduces
-        for i in range(len(Y)):
-            for j in range(Y.shape[1]):
-                h = left[i, i] * right[j, j]
-                found[i, j] = (found[i, j] - h * labels[i, j]) / (1 - h)
-    return np.array(found.tolist(), dtype=np.longdouble)
-
-
-def smooth(n: int, seed: int) -> np.ndarray:
-    return rbf_kernel(np.random.default_rng(seed).normal(size=(n, 2)), gamma=0.02)
-
-
-DIGITS = {
-    "well conditioned": (
-        problems.gram(5, 5, np.random.default_rng(1)),
-        problems.gram(4, 4, np.random.default_rng(2)),
-    ),
-    "smooth": (smooth(5, 3), smooth(4, 4)),
-    "far from zero": (smooth(5, 3) + 50, smooth(4, 4) + 50),
-}
-
-
-ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e4, 1e-7), (1e10, 1e10)]
-
-
-@over(covering(name=list(DIGITS), setting="ABCD", alphas=ALPHAS))
-def test_a_constant_costs_no_more_than_two_digits(name, setting, alphas):
-    """Against refits in 40 digits, from λ = 1e-10 to 1e10, on the same kernels with and without it."""
-    kernels = DIGITS[name]
-    labels = np.random.default_rng(5).normal(size=(5, 4))
-    options = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    lost = {}
-    for constant in (False, True):
-        model = TwoStepRidge(*alphas, fit_intercept=constant, **options).fit(
-            kernels[0], labels, tasks=kernels[1]
-        )
-        with mpmath.workdps(40):
-            expected = exact_holdout(name, labels, setting, alphas, constant)
-        lost[constant] = float(
-            np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max()
-        )
-    # One with most libraries of linear algebra.
-    assert lost[True] <= 100 * max(lost[False], 2e-15), lost
 
 
 def test_rows_that_stand_alone_keep_their_digits_with_weights():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,20 +15,17 @@ from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
     LearnedKernelRidge,
-    OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import IdError, NoLabelWarning, UnboundedIntervalWarning
+from dyadlearn.exceptions import NoLabelWarning, UnboundedIntervalWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.kernels import gram
-from dyadlearn.models.spec import PairKernelSpec
-from dyadlearn.pairing import PairKernel
-from dyadlearn.pairing.base import Pairing, side_ridges
+from dyadlearn.pairing.base import side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
 from sweeps import covering, every, lines, over
 
@@ -56,6 +51,11 @@ def data(seed=0):
     T = rng.normal(size=(Q + NEW, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(M + NEW, Q + NEW)) + 4.0
     return X, T, Y
+
+
+def train(X, T, Y):
+    """Return the instances, labels and tasks of training; the others are new."""
+    return X[:M], Y[:M, :Q], T[:Q]
 
 
 def distance(K, i, others, ridge, *, free):
@@ -171,43 +171,6 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
         assert_allclose(np.broadcast_to(slack, Y.shape)[i, j], left, rtol=0, atol=1e-9)
 
 
-@dataclass(frozen=True, eq=False)
-class New(PairKernel):
-    """A model of pairs without a jackknife."""
-
-
-jackknife.register(New, jackknife.dispatch(Pairing))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NewSpec(PairKernelSpec):
-    def pairing(self, sides, alphas):
-        spectra = [side.spectrum for side in sides]
-        return New(*spectra, alphas["alpha"], free_mean=self.fit_intercept)
-
-
-class NewRidge(KroneckerRidge):
-    def _spec(self):
-        spec = super()._spec()
-        return NewSpec(**{each.name: getattr(spec, each.name) for each in fields(spec)})
-
-
-@over(covering(intercept=[True, False], new=["", "X", "T", "XT"], strength=1))
-def test_a_model_without_smoothers_has_intervals(intercept, new):
-    X, T, Y = data(2)
-    found = NewRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    known = KroneckerRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    asked = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
-    bounds = found.predict_interval(*asked)
-    expected = known.predict_interval(*asked)
-    predicted = found.predict(*asked)
-    assert (bounds[0] < bounds[1]).all()
-    if len(new) == 1:  # calibrated, and no jackknife
-        assert_allclose(bounds[0] + bounds[1], 2 * predicted)
-    else:
-        assert_allclose(bounds, expected)
-
-
 @over(every(model=["two-step", "Kronecker", "pair kernel"], intercept=[True, False]))
 def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
     X, T, Y = data(1)
@@ -224,7 +187,7 @@ def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
         turned = build[model]()
         if model == "two-step":
             turned.set_params(alpha=0.6, task_alpha=0.2)
-    fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted.fit(*train(X, T, Y))
     turned.fit(T[:Q], Y[:M, :Q].T, tasks=X[:M])
     bounds = turned.predict_interval(T[Q:], coverage=0.8)
     for found, wanted in zip(
@@ -282,36 +245,30 @@ def test_models_without_units_are_refits_without_them(model, intercept, weighted
         assert_allclose(models.held_out[fold][observed], at[observed], rtol=1e-6, atol=1e-6)
 
 
-def test_folds_give_an_interval_for_every_task():
-    X, T, Y = data(4)
-    Y[3, :] = np.nan
-    Y[5, 2] = np.nan
-    lower, upper = (
-        TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+@over(
+    lines(
+        "Search Model alphas",
+        (TwoStepRidgeCV, TwoStepRidge, (0.3, 0.5)),
+        (KroneckerRidgeCV, KroneckerRidge, (0.3,)),
     )
-    assert (lower < upper).all()
-    assert np.isfinite(upper - lower).all()
-
-
-def test_groups_of_a_search_leave_together():
+)
+def test_groups_of_a_search_leave_together(Search, Model, alphas):
     X, T, Y = data(5)
+    X, new = X[:M], X[M:]
+    Y = Y[:M, :Q]
+    T = T[:Q]
     groups = np.arange(M) // 3
-    search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(
-        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
-    )
+    grids = [[alpha] for alpha in alphas]
+    search = Search(*grids, setting="B", **RBF).fit(X, Y, tasks=T, groups=groups)
     models = search.fitted_.intervals._jackknife
-    found = models.predictions(search.fitted_.rows(X[M:])[1])
+    found = models.predictions(search.fitted_.rows(new)[1])
     for group in range(groups.max() + 1):
         kept = groups != group
-        other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
-        assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
-    lower, upper = search.predict_interval(X[M:], coverage=0.8)
-    alone = (
-        TwoStepRidge(0.3, 0.5, **RBF)
-        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        .predict_interval(X[M:], coverage=0.8)
-    )
+        other = Model(*alphas, **RBF).fit(X[kept], Y[kept], tasks=T)
+        assert_allclose(found[..., group], other.predict(new), rtol=1e-9, atol=1e-10)
+        assert_allclose(models.held_out[~kept], other.predict(X[~kept]), rtol=1e-9, atol=1e-10)
+    lower, upper = search.predict_interval(new, coverage=0.8)
+    alone = Model(*alphas, **RBF).fit(X, Y, tasks=T).predict_interval(new, coverage=0.8)
     assert not np.array_equal(lower, alone[0])
     assert (upper >= lower).all()
 
@@ -329,7 +286,7 @@ def calibrated(fitted, Y, setting, near, task_near, coverage):
 @over(every(model=["two-step", "Kronecker"], intercept=[True, False]))
 def test_pairs_that_are_new_on_both_sides(model, intercept):
     X, T, Y = data(6)
-    fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(*train(X, T, Y))
     ridges = side_ridges(fitted.fitted_.training_problem.pairing)
     free = intercept and model == "two-step"
     near = []
@@ -437,7 +394,7 @@ def test_ids_tell_known_from_new():
 
 def test_rows_without_ids_are_new():
     X, T, Y = data(10)
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    model = TwoStepRidge().fit(*train(X, T, Y))
     by_default = model.predict_interval(X[:2], T[:2], coverage=0.8)
     said = model.predict_interval(X[:2], T[:2], coverage=0.8, setting="D")
     assert_array_equal(by_default[0], said[0])
@@ -452,44 +409,6 @@ def test_rows_that_a_frame_counts_by_itself_are_new():
     assert_array_equal(found[0], wanted[0])
 
 
-def test_labels_of_one_dimension_give_bounds_of_one():
-    X, _, Y = data(11)
-    lower, upper = IndependentTaskRidge().fit(X[:M], Y[:M, 0]).predict_interval(X[M:], coverage=0.8)
-    assert lower.shape == upper.shape == (NEW,)
-
-
-def test_far_rows_have_wide_intervals():
-    X, T, Y = data(12)
-    for model in (
-        TwoStepRidge(0.1, 0.1, **RBF),
-        KroneckerRidge(0.1, **RBF),
-        TwoStepRidge(),
-        KroneckerRidge(),
-    ):
-        model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        near = X[M : M + 1]
-        far = X[M : M + 1] + 50.0
-        for tasks in (None, T[Q:]):
-            widths = []
-            for rows in (near, far):
-                lower, upper = model.predict_interval(rows, tasks, coverage=0.8)
-                widths.append(np.mean(upper - lower))
-            assert widths[1] > 1.1 * widths[0]
-
-
-def test_features_never_seen_are_far():
-    X, T, Y = data(13)
-    X = np.column_stack([X, np.zeros(len(X))])
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    far = X[M : M + 1].copy()
-    far[0, 3] = 30.0
-    near, wide = (
-        np.subtract(*model.predict_interval(rows, coverage=0.8)[::-1])
-        for rows in (X[M : M + 1], far)
-    )
-    assert (wide > near).all()
-
-
 def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_number():
     X, T, Y = data(14)
     K = rbf_kernel(X)
@@ -497,7 +416,7 @@ def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_nu
     given = {"kernel": "precomputed", "task_kernel": "precomputed"}
     model = TwoStepRidge(0.3, 0.5, **given).fit(K[:M, :M], Y[:M, :Q], tasks=G[:Q, :Q])
     same = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", kernel_params={"gamma": 1 / 3})
-    same.set_params(task_kernel_params={"gamma": 0.5}).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    same.set_params(task_kernel_params={"gamma": 0.5}).fit(*train(X, T, Y))
     for tasks in (None, slice(Q, None)):
         block = None if tasks is None else G[Q:, :Q]
         rows = None if tasks is None else T[Q:]
@@ -525,16 +444,6 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
     assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
     assert_allclose(upper, np.sort(found + 2**0.5 * residuals.T, axis=2)[..., high - 1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("n", [2, 5])
-def test_too_few_rows_promise_nothing(n):
-    X, T, Y = data(15)
-    model = TwoStepRidge().fit(X[:n], Y[:n, :Q], tasks=T[:Q])
-    with pytest.warns(UnboundedIntervalWarning):
-        lower, upper = model.predict_interval(X[M:])
-    assert (lower == -np.inf).all()
-    assert (upper == np.inf).all()
 
 
 def test_the_largest_coverage_of_few_residuals_is_named(each):
@@ -605,35 +514,10 @@ def test_networks_and_pairs_count_their_residuals():
 )
 def test_what_makes_no_sense_is_refused(given, error, words):
     X, T, Y = data(17)
-    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    model = TwoStepRidge().fit(*train(X, T, Y))
     given = {**given, "X": X[M:]} if "X" in given else given
     with pytest.raises(error, match=words):
         model.predict_interval(**given)
-
-
-def test_unknown_ids_are_named():
-    X, T, Y = frames()
-    model = TwoStepRidge().fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
-    with pytest.raises(IdError, match="'i13'"):
-        model.predict_interval(X[M - 1 : M + 2], setting="C", tasks=T[Q:])
-
-
-def test_models_without_tasks_or_labels():
-    X, T, Y = data(18)
-    with pytest.raises(ValueError, match="knows nothing of tasks"):
-        IndependentTaskRidge().fit(X[:M], Y[:M]).predict_interval(X[M:], setting="D")
-    online = OnlineTwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    with pytest.raises(ValueError, match="keeps statistics only"):
-        online.predict_interval(X[M:])
-
-
-def test_another_regularisation_has_other_intervals():
-    X, T, Y = data(19)
-    model = TwoStepRidge(0.3, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    model.predict_interval(X[M:])
-    model.set_alpha(3.0)
-    wanted = TwoStepRidge(3.0, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:])
-    assert_allclose(model.predict_interval(X[M:]), wanted, rtol=1e-10)
 
 
 def test_long_tables_have_intervals_of_their_pairs():
@@ -662,22 +546,6 @@ def test_long_tables_have_intervals_of_their_pairs():
 
 
 @over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
-def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
-    X, T, Y = data(20)
-    X[:, 2] = X[:, 2] > 0.5
-    X = np.column_stack([X + 3.0, np.zeros(len(X))])
-    X[M, 3] = 5.0
-    fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
-    wanted = fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
-    for train in (np.asarray, csr_array):
-        fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
-        for ask in (np.asarray, csr_array):
-            assert_allclose(
-                fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9
-            )
-
-
-@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
 def test_known_pairs_have_the_widths_of_a_vanishing_regularisation_in_the_limit(model, intercept):
     X, T, Y = data(21)
     bounds = []
@@ -685,7 +553,7 @@ def test_known_pairs_have_the_widths_of_a_vanishing_regularisation_in_the_limit(
         fitted = MODELS[model](alpha, **RBF, fit_intercept=intercept)
         if model == "two-step":
             fitted.set_params(task_alpha=alpha)
-        bounds.append(fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(coverage=0.8))
+        bounds.append(fitted.fit(*train(X, T, Y)).predict_interval(coverage=0.8))
     assert_allclose(*bounds, rtol=1e-4, atol=1e-4)
 
 
@@ -720,23 +588,10 @@ def test_ends_do_not_cross(coverage):
     X, T, Y = data(23)
     lower, upper = (
         TwoStepRidge(1e-6, 1e-6, **RBF)
-        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        .fit(*train(X, T, Y))
         .predict_interval(X[M:], coverage=coverage)
     )
     assert (lower <= upper).all()
-
-
-def test_groups_of_a_pair_kernel_leave_together():
-    X, T, Y = data(25)
-    groups = np.arange(M) // 3
-    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(
-        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
-    )
-    found = search.fitted_.intervals._jackknife.predictions(search.fitted_.rows(X[M:])[1])
-    for group in range(groups.max() + 1):
-        kept = groups != group
-        other = KroneckerRidge(0.3, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-9, atol=1e-9)
 
 
 def test_groups_of_tasks_leave_together():
@@ -752,7 +607,7 @@ def test_groups_of_tasks_leave_together():
     assert_allclose(
         search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10
     )
-    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     assert np.abs(alone.predict_interval(None, T[Q:], coverage=0.8)[0] - bounds[0].T).max() > 1e-3
 
 
@@ -800,7 +655,7 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
     search = TwoStepRidgeCV([0.3], [0.5], setting="D", **RBF).fit(
         X[:M], Y[:M, :Q], tasks=T[:Q], **given
     )
-    plain = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    plain = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     widths = [(plain.predict_interval(X[M:], T[Q:], coverage=0.8))[1] - plain.predict(X[M:], T[Q:])]
     widths.append(
         search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:])
@@ -817,7 +672,7 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
 
 def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
     X, T, Y = data(31)
-    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(*train(X, T, Y))
     monkeypatch.setattr(
         "dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None
     )
@@ -974,3 +829,19 @@ def test_diagonals_that_say_nothing_are_refused(given, words):
     ):
         with pytest.raises(ValueError, match=words):
             model.predict_interval(**given)
+
+
+@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
+def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
+    X, T, Y = data(20)
+    X[:, 2] = X[:, 2] > 0.5
+    X = np.column_stack([X + 3.0, np.zeros(len(X))])
+    X[M, 3] = 5.0
+    fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
+    wanted = fitted.fit(*train(X, T, Y)).predict_interval(X[M:], coverage=0.8)
+    for put in (np.asarray, csr_array):
+        fitted.fit(put(X[:M]), Y[:M, :Q], tasks=T[:Q])
+        for ask in (np.asarray, csr_array):
+            assert_allclose(
+                fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, decomposing
-from dyadlearn.kernels import Product, Sum
 from dyadlearn.models import side
 from kernels_by_hand import (
     BY_HAND,
@@ -21,10 +18,6 @@ from kernels_by_hand import (
     DENSE_ONLY,
     ESTIMATED,
     PARAMS,
-    cosine,
-    dot,
-    minmax,
-    tanimoto,
 )
 from sweeps import covering, every, lines, over
 
@@ -114,91 +107,7 @@ def test_a_named_kernel_is_what_it_says(Model, name, params):
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
-@may_be_indefinite
-@over(every_choice)
-def test_a_named_kernel_serves_without_tasks(name, params):
-    kernel = BY_HAND[name]
-    sigma, U = decomposed(block(kernel, X, X, **params))
-    weights = np.where(sigma > 0, 1 / (sigma + ALPHA), 0)
-    answer = block(kernel, X_NEW, X, **params) @ (U * weights) @ U.T @ Y
-    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None, **PAPER).fit(
-        X, Y
-    )
-    assert_allclose(model.predict(X_NEW), answer, rtol=1e-8, atol=1e-10)
-
-
-def test_each_side_has_its_own_kernel_and_parameters():
-    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}, **PAPER).fit(
-        X, Y, tasks=T
-    )
-    rbf = BY_HAND["rbf"]
-    laplacian = BY_HAND["laplacian"]
-    K = block(rbf, X, X, gamma=0.1)
-    K_new = block(rbf, X_NEW, X, gamma=0.1)
-    G = block(laplacian, T, T, gamma=0.2)
-    G_new = block(laplacian, T_NEW, T, gamma=0.2)
-    answer = expected(TwoStepRidge, K, G, K_new, G_new)
-    assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-9)
-
-
-def test_the_default_gamma_is_that_of_the_training_features():
-    model = IndependentTaskRidge(kernel="rbf").fit(X, Y)
-    same = IndependentTaskRidge(kernel="rbf", kernel_params={"gamma": 1 / D}).fit(X, Y)
-    assert_allclose(model.predict(X_NEW[:1]), same.predict(X_NEW[:1]), rtol=1e-12)
-
-
 # --- callables and combinations ----------------------------------------------------------------
-
-COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
-    "function": (lambda A, B: (A @ B.T + 1) ** 2, lambda a, b: (dot(a, b) + 1) ** 2),
-    "gaussian process": (RBF(2.0), lambda a, b: math.exp(-dot(a - b, a - b) / 8)),
-    "gaussian processes": (
-        RBF(2.0) * DotProduct(sigma_0=1.0) + RationalQuadratic(length_scale=1.5, alpha=0.5),
-        lambda a, b: (
-            math.exp(-dot(a - b, a - b) / 8) * (1 + dot(a, b))
-            + (1 + dot(a - b, a - b) / (2 * 0.5 * 1.5**2)) ** -0.5
-        ),
-    ),
-    "sum": (
-        Sum(("linear", ("rbf", {"gamma": 0.5})), weights=(0.5, 2)),
-        lambda a, b: 0.5 * dot(a, b) + 2 * math.exp(-0.5 * dot(a - b, a - b)),
-    ),
-    "product": (
-        Product(("tanimoto", "rbf"), weights=(2, 1)),
-        lambda a, b: tanimoto(a, b) ** 2 * BY_HAND["rbf"](a, b),
-    ),
-    "nested": (
-        Sum((Product(("minmax", "cosine")), "delta"), weights=(1, 0.25)),
-        lambda a, b: minmax(a, b) * cosine(a, b) + 0.25 * float(all(a == b)),
-    ),
-}
-
-
-@over(lines("kernel by_hand", *COMBINED.values()))
-@over(every(**pair_models))
-def test_callables_and_combinations(Model, kernel, by_hand):
-    model = make(Model, kernel, **PAPER).fit(X, Y, tasks=T)
-    answer = expected(
-        Model,
-        block(by_hand, X, X),
-        block(by_hand, T, T),
-        block(by_hand, X_NEW, X),
-        block(by_hand, T_NEW, T),
-    )
-    assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
-
-
-def test_a_callable_gets_its_parameters():
-    def shifted(A, B, *, power, shift=0.0):
-        return (A @ B.T + shift) ** power
-
-    model = IndependentTaskRidge(
-        ALPHA, kernel=shifted, kernel_params={"power": 2, "shift": 1.0}
-    ).fit(X, Y)
-    same = IndependentTaskRidge(
-        ALPHA, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 1}
-    ).fit(X, Y)
-    assert_allclose(model.predict(X_NEW), same.predict(X_NEW), rtol=1e-9)
 
 
 def test_a_callable_sees_new_rows_against_training_rows():
@@ -249,35 +158,6 @@ def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decomposit
             own = rows - rows.mean(axis=0) if fit_intercept else rows
             found = np.linalg.solve(own.T @ own + ALPHA * np.eye(d), own.T @ Y)
             assert_allclose(model.coef_, found, rtol=1e-8, atol=1e-10)
-
-
-@over(every(r=[1, Q - 1, Q, Q + 1], **pair_models))
-def test_the_primal_is_chosen_for_each_side_on_its_own(Model, r, decompositions):
-    decompositions.clear()
-    tasks = np.random.default_rng(r).normal(size=(Q, r))
-    model = Model(ALPHA, **PAPER).fit(X, Y, tasks=tasks)
-    assert hasattr(model, "coef_") == (r < Q)
-    assert decompositions == [("features", (M, D)), ("features", (max(Q, r), min(Q, r)))]
-
-
-def test_other_kernels_are_never_primal(decompositions):
-    for kernel in ("rbf", "poly", "cosine", lambda A, B: A @ B.T, Sum(("linear",))):
-        assert not hasattr(IndependentTaskRidge(kernel=kernel, **PAPER).fit(X, Y), "coef_")
-    IndependentTaskRidge(kernel="precomputed", **PAPER).fit(X @ X.T, Y)
-    assert set(decompositions) == {("kernel", (M, M))}
-
-
-@over(every(**pair_models, alpha=[0.0, 1e-3, 10.0]))
-def test_primal_equals_dual(Model, alpha):
-    primal = Model(alpha).fit(X, Y, tasks=T)
-    dual = Model(alpha, kernel=lambda A, B: A @ B.T, task_kernel=lambda A, B: A @ B.T).fit(
-        X, Y, tasks=T
-    )
-    assert_allclose(
-        primal.predict(X_NEW, tasks=T_NEW), dual.predict(X_NEW, tasks=T_NEW), rtol=1e-8, atol=1e-10
-    )
-    assert_allclose(primal.predict(X_NEW), dual.predict(X_NEW), rtol=1e-8, atol=1e-10)
-    assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-7, atol=1e-8)
 
 
 # --- sparse features ---------------------------------------------------------------------------
@@ -348,28 +228,11 @@ def test_sparse_features_run_in_the_primal(stays_sparse, decompositions):
         assert_allclose(model.coef_, left @ Y @ right.T, rtol=1e-8, atol=1e-10)
 
 
-def test_sparse_and_dense_sides_go_together(stays_sparse):
-    answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
-    for form_x, form_t in ((sparse.csr_array, np.asarray), (np.asarray, sparse.csr_array)):
-        model = TwoStepRidge(ALPHA).fit(form_x(X), Y, tasks=form_t(T))
-        assert_allclose(
-            model.predict(form_x(X_NEW), tasks=form_t(T_NEW)), answer, rtol=1e-8, atol=1e-10
-        )
-        assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
-
-
 @over(every(form=[sparse.csc_array, sparse.coo_array, sparse.csr_array]))
 def test_other_sparse_formats_are_taken(form):
     answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
     model = TwoStepRidge(ALPHA).fit(form(X), Y, tasks=form(T))
     assert_allclose(model.predict(form(X_NEW), tasks=form(T_NEW)), answer, rtol=1e-8, atol=1e-10)
-
-
-def test_sparse_single_precision_stays_single():
-    single = TwoStepRidge(ALPHA).fit(sparse.csr_array(X.astype(np.float32)), Y.astype(np.float32))
-    assert single.predict(sparse.csr_array(X_NEW)).dtype == np.float32
-    answer = TwoStepRidge(ALPHA).fit(X, Y).predict(X_NEW)
-    assert_allclose(single.predict(sparse.csr_array(X_NEW)), answer, rtol=1e-3, atol=1e-4)
 
 
 @over(every(name=DENSE_ONLY))

@@ -23,12 +23,11 @@ from dyadlearn import (
 )
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from dyadlearn.settings import Setting
 from dyadlearn.solve import missing
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 RNG = np.random.default_rng(16)
 M = 16
@@ -44,22 +43,7 @@ SPARSE = sparse.csr_array((Y[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 WEIGHTS = RNG.random((M, Q)) * 3.0
 SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 GROUPS = RNG.integers(0, 4, M)
-TASK_GROUPS = RNG.integers(0, 3, Q)
 CELLS = RNG.integers(0, 4, (M, Q))
-
-MODELS = {
-    "kronecker": {"model": KroneckerRidge(0.7, tol=1e-12)},
-    "kronecker, no intercept": {"model": KroneckerRidge(0.7, tol=1e-12, fit_intercept=False)},
-    "kronecker, small": {"model": KroneckerRidge(1e-3, tol=1e-12)},
-    "kronecker, large": {"model": KroneckerRidge(1e5, tol=1e-12)},
-    "kronecker, kernel": {"model": KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", tol=1e-12)},
-    "two-step": {"model": TwoStepRidge(0.7, 2.0, tol=1e-12)},
-    "two-step, no intercept": {"model": TwoStepRidge(0.7, 2.0, tol=1e-12, fit_intercept=False)},
-    "two-step, small": {"model": TwoStepRidge(1e-3, 1e-2, tol=1e-12)},
-    "two-step, large": {"model": TwoStepRidge(1e4, 1e3, tol=1e-12)},
-    "two-step, one kernel": {"model": TwoStepRidge(0.7, 2.0, kernel="rbf", tol=1e-12)},
-    "two-step, filter": {"model": TwoStepRidge(0.7, 2.0, filter=IteratedTikhonov(2), tol=1e-12)},
-}
 
 
 @pytest.fixture
@@ -73,41 +57,6 @@ def listed(monkeypatch):
 def iterated(monkeypatch):
     """Solve for any number of pairs by iterations."""
     monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
-
-
-def both(model, weighted=False):
-    """Return the model of the grid with holes and that of the pairs."""
-    grid = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
-    pairs = clone(model).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS if weighted else None)
-    assert pairs.fitted_.labels.grid is None
-    return grid, pairs
-
-
-@over({**case, "weighted": place % 3 == 0} for place, case in enumerate(MODELS.values()))
-def test_predictions_are_those_of_the_grid_with_holes(listed, model, weighted):
-    grid, pairs = both(model, weighted)
-    assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
-    assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
-    assert pairs.residual_ <= 1e-9
-
-
-@over(MODELS[name] for name in ("kronecker", "two-step, one kernel", "two-step, filter"))
-def test_held_out_labels_are_those_of_the_grid_with_holes(listed, model):
-    grid, pairs = both(model, weighted=True)
-    named = {"A": {"cells": CELLS}, "B": {"groups": GROUPS}, "C": {"task_groups": TASK_GROUPS}}
-    named["D"] = named["B"] | named["C"]
-    for setting, groups in named.items():
-        if model.get_params().get("filter") is not None and setting != "A":
-            continue
-        found = pairs.holdout(setting, **groups)
-        assert_array_equal(np.stack(found.nonzero()), [ROWS, COLUMNS])
-        assert_allclose(
-            found.data, grid.holdout(setting, **groups)[ROWS, COLUMNS], rtol=1e-6, atol=1e-7
-        )
-    for setting in "A" if model.get_params().get("filter") is not None else "ABCD":
-        found = pairs.holdout(setting).data
-        expected = grid.holdout(setting)[ROWS, COLUMNS]
-        assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
 def test_folds_of_cells_come_in_all_forms(listed):
@@ -136,36 +85,6 @@ def test_folds_of_cells_come_in_all_forms(listed):
     assert found.nnz == (light.data > 0).sum()
 
 
-def test_groups_are_matched_by_ids(listed):
-    pandas = pytest.importorskip("pandas")
-    names = [f"i{place}" for place in range(M)]
-    task_names = [f"t{place}" for place in range(Q)]
-    frame = pandas.DataFrame(X, index=names)
-    tasks = pandas.DataFrame(T, index=task_names)
-    model = KroneckerRidge(tol=1e-10).fit(
-        frame, SPARSE, tasks=tasks, sample_weight=pandas.Series(range(1, M + 1), names)
-    )
-    expected = KroneckerRidge(tol=1e-10).fit(
-        X, SPARSE, tasks=T, sample_weight=np.arange(1.0, M + 1)
-    )
-    assert_allclose(model.predict(), expected.predict(), rtol=1e-9)  # labels had no ids
-    assert list(model.predict(frame).columns) == task_names
-    groups = pandas.Series(GROUPS, names)
-    assert_allclose(
-        model.holdout("B", groups=groups[::-1]).data,
-        expected.holdout("B", groups=GROUPS).data,
-        rtol=1e-9,
-    )
-    # Weights of instances in another order belong to the same instances.
-    turned = pandas.Series(range(1, M + 1), names)[::-1]
-    again = KroneckerRidge(tol=1e-10).fit(frame, SPARSE, tasks=tasks, sample_weight=turned)
-    assert_allclose(again.predict(), expected.predict(), rtol=1e-9)
-    # Sparse labels have no ids of their own: rows are those of X, whatever these are called.
-    lower, upper = model.predict_interval(frame.iloc[:2], tasks.iloc[:3])
-    assert list(lower.index) == names[:2]
-    assert (lower.to_numpy() < upper.to_numpy()).all()
-
-
 # --- weights -------------------------------------------------------------------------------------------------------
 
 
@@ -189,22 +108,6 @@ def test_weights_come_in_all_forms(listed):
     assert_allclose(twice, plain, rtol=1e-8)
 
 
-def test_labels_without_weight_are_not_observed(listed):
-    light = SPARSE_WEIGHTS.copy()
-    light.data[::3] = 0.0
-    kept = light.data > 0
-    part = (SPARSE.data[kept], (ROWS[kept], COLUMNS[kept]))
-    fewer, weights = (
-        sparse.csr_array((data, part[1]), shape=(M, Q)) for data in (part[0], light.data[kept])
-    )
-    found, expected = (
-        KroneckerRidge(tol=1e-11).fit(X, labels, tasks=T, sample_weight=own)
-        for labels, own in ((SPARSE, light), (fewer, weights))
-    )
-    assert_array_equal(found.predict(), expected.predict())
-    assert found.holdout("A").nnz == kept.sum()
-
-
 # --- the same model after it was kept, copied or solved again --------------------------------------------------------
 
 
@@ -221,14 +124,6 @@ def test_another_regularisation_is_another_fit(listed, iterated, model):
     assert pairs.set_alpha(model.alpha).n_iter_ == 1 < other.n_iter_
 
 
-def test_few_pairs_are_solved_for_without_iterations(listed):
-    pairs = KroneckerRidge(0.7).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS)
-    fresh = KroneckerRidge(0.3).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS)
-    assert pairs.n_iter_ == fresh.n_iter_ == 1
-    assert_allclose(pairs.set_alpha(0.3).predict(), fresh.predict(), rtol=1e-12)
-    assert pairs.n_iter_ == 1
-
-
 def test_stopping_short_is_told(listed, iterated):
     model = KroneckerRidge(1e-4, max_iter=2)
     message = "^Conjugate gradients stopped after 2 iterations at a relative residual of .*, short of tol=1e-08: raise"
@@ -241,78 +136,8 @@ def test_stopping_short_is_told(listed, iterated):
 
 # --- sides that are poor ---------------------------------------------------------------------------------------------
 
-SIDES = {
-    "rank": (X[:, :2] @ RNG.normal(size=(2, 5)), T),
-    "constant": (np.c_[X, np.full(M, 3.0)], np.c_[T, np.ones(Q)]),
-    "rows twice": (np.repeat(X[:8], 2, axis=0), T),
-    "sparse": (
-        sparse.csr_array(np.where(X > 0, X, 0.0)),
-        sparse.csr_array(np.where(T > 0, T, 0.0)),
-    ),
-    "far": (X + 1e4, T - 1e4),
-    "one column": (X[:, :1], T[:, :1]),
-    "many columns": (RNG.normal(size=(M, 40)), T),
-}
-
-
-@over(
-    covering(
-        sides=SIDES,
-        model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)],
-        fit_intercept=[True, False],
-    )
-)
-def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
-    rows, tasks = sides
-    model = clone(model).set_params(fit_intercept=fit_intercept)
-    if not fit_intercept and not sparse.issparse(rows) and rows.min() > 1e3:
-        return  # features of 10⁸ beside a ridge of one leave no digits, on a grid neither
-    found, expected = (clone(model).fit(rows, labels, tasks=tasks) for labels in (SPARSE, Y))
-    assert found.fitted_.labels.grid is None
-    level = 1e-6 if sparse.issparse(rows) or np.abs(rows).max() < 1e3 else 1e-4
-    assert_allclose(found.predict(), expected.predict(), rtol=level, atol=level)
-
-
-def test_labels_far_from_zero(listed):
-    for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
-        far = SPARSE.copy()
-        near = SPARSE.copy()
-        far.data += 1e6
-        near.data = far.data - 1e6
-        found, expected = (clone(model).fit(X, labels, tasks=T) for labels in (far, near))
-        assert_allclose(found.predict() - 1e6, expected.predict(), rtol=0, atol=1e-7)
-        assert_allclose(
-            found.holdout("A").data - 1e6, expected.holdout("A").data, rtol=0, atol=1e-7
-        )
-
-
-def test_grids_of_one_row_one_column_and_one_label(listed):
-    for m, q in ((1, Q), (M, 1), (1, 1)):
-        labels = sparse.csr_array(FULL[:m, :q])
-        tasks = T[:q]
-        for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
-            found = clone(model).fit(X[:m], labels, tasks=tasks)
-            assert found.fitted_.labels.grid is None
-            assert_allclose(
-                found.predict(),
-                clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(),
-                rtol=1e-7,
-            )
-
 
 # --- when the grid is left unformed ----------------------------------------------------------------------------------
-
-
-def test_a_small_grid_is_the_same_to_the_last_digit():
-    for name in ("kronecker", "kronecker, kernel", "two-step", "two-step, filter"):
-        model = MODELS[name]
-        for weights, cells in ((None, None), (SPARSE_WEIGHTS, np.where(np.isnan(Y), 0.0, WEIGHTS))):
-            found = clone(model["model"]).fit(X, SPARSE, tasks=T, sample_weight=weights)
-            expected = clone(model["model"]).fit(X, Y, tasks=T, sample_weight=cells)
-            assert found.fitted_.labels.grid is not None
-            assert_array_equal(found.fitted_.labels.values, expected.fitted_.labels.values)
-            assert_array_equal(found.predict(), expected.predict())
-            assert_array_equal(found.holdout("A"), expected.holdout("A"))
 
 
 class _Counted:
@@ -441,59 +266,7 @@ def given_or_known(features, tasks):
     return ((features, tasks), (features, None), (None, tasks), (None, None))
 
 
-def test_tables_of_pairs_form_no_grid():
-    rng = np.random.default_rng(0)
-    m = 3000
-    q = 2000
-    n = 3000
-    pairs = np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1)
-    rows = rng.normal(size=(m, 3))
-    tasks = rng.normal(size=(q, 3))
-    y = np.sum(
-        (rows[pairs[:, 0]] @ rng.normal(size=(3, 3))) * tasks[pairs[:, 1]], axis=1
-    ) + rng.normal(size=n)
-    for model in (KroneckerRidge(tol=1e-10), TwoStepRidge(tol=1e-10)):
-        found = PairRegressor(model, instances=rows, tasks=tasks).fit(pairs, y)
-        assert found.model_.fitted_.labels.grid is None
-        # Twice the same pair is one of twice the weight.
-        heavy = PairRegressor(model, instances=rows, tasks=tasks)
-        heavy.fit(np.r_[pairs, pairs[:5]], np.r_[y, y[:5]], sample_weight=np.ones(n + 5))
-        weighed = PairRegressor(model, instances=rows, tasks=tasks)
-        weighed.fit(pairs, y, sample_weight=np.r_[np.full(5, 2.0), np.ones(n - 5)])
-        assert_allclose(heavy.predict(pairs[:50]), weighed.predict(pairs[:50]), rtol=1e-7)
-        assert np.abs(heavy.predict(pairs[:50]) - found.predict(pairs[:50])).max() > 1e-6
-
-
 # --- intervals -------------------------------------------------------------------------------------------------------
-
-
-def test_intervals_hold_what_they_say():
-    rng = np.random.default_rng(0)
-    m = 90
-    q = 70
-    rows = rng.normal(size=(2 * m, 4))
-    tasks = rng.normal(size=(2 * q, 3))
-    whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
-    labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SMALL_GRID", 0)
-        patch.setattr(training, "fits_in_memory", lambda *_: False)
-        found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
-    for setting in "ABCD":
-        here = slice(m, None) if setting in "BD" else slice(m)
-        there = slice(q, None) if setting in "CD" else slice(q)
-        given = rows[here] if setting in "BD" else None, tasks[there] if setting in "CD" else None
-        lower, upper = found.predict_interval(*given, coverage=0.9)
-        truth = whole[here, there]
-        unseen = np.ones_like(whole[here, there], dtype=bool)
-        if setting == "A":
-            unseen = labels == 0
-        held = ((lower <= truth) & (truth <= upper))[unseen].mean()
-        # In B and C, the quantile of the 18 or 14 residuals of a row is at least 18/19 or 14/15.
-        assert 0.87 < held < (0.93 if setting in "AD" else 0.96), (setting, held)
-        assert np.ptp(upper - lower) > 1e-3 * np.median(
-            upper - lower
-        )  # of local width, as on a grid
 
 
 def test_intervals_of_few_labels_a_row_are_of_one_width():
@@ -717,6 +490,35 @@ def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(liste
 
 
 # --- other libraries -------------------------------------------------------------------------------------------------
+
+
+def test_intervals_hold_what_they_say():
+    rng = np.random.default_rng(0)
+    m = 90
+    q = 70
+    rows = rng.normal(size=(2 * m, 4))
+    tasks = rng.normal(size=(2 * q, 3))
+    whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
+    labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "SMALL_GRID", 0)
+        patch.setattr(training, "fits_in_memory", lambda *_: False)
+        found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
+    for setting in "ABCD":
+        here = slice(m, None) if setting in "BD" else slice(m)
+        there = slice(q, None) if setting in "CD" else slice(q)
+        given = rows[here] if setting in "BD" else None, tasks[there] if setting in "CD" else None
+        lower, upper = found.predict_interval(*given, coverage=0.9)
+        truth = whole[here, there]
+        unseen = np.ones_like(whole[here, there], dtype=bool)
+        if setting == "A":
+            unseen = labels == 0
+        held = ((lower <= truth) & (truth <= upper))[unseen].mean()
+        # In B and C, the quantile of the 18 or 14 residuals of a row is at least 18/19 or 14/15.
+        assert 0.87 < held < (0.93 if setting in "AD" else 0.96), (setting, held)
+        assert np.ptp(upper - lower) > 1e-3 * np.median(
+            upper - lower
+        )  # of local width, as on a grid
 
 
 def test_tables_of_every_library(listed, library):

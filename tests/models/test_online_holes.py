@@ -18,9 +18,8 @@ from dyadlearn import (
     TwoStepRidge,
     evaluate,
 )
-from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 from two_ridges import two_ridges
 
 M = 24
@@ -55,34 +54,6 @@ class Twin:
         return two_ridges(
             self.X, self.Y, self.T, rows, new_tasks, self.alpha, self.task_alpha, self.fit_intercept
         )
-
-
-@over(covering(**both, first_has_holes=[True, False], sparse_rows=[True, False]))
-def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, sparse_rows):
-    X, Y, T = make()
-    if not first_has_holes:
-        Y[:10] = np.nan_to_num(Y[:10], nan=1.0)
-    new_X, new_T = make(1)[::2]
-    wrap = sparse.csr_array if sparse_rows else np.asarray
-    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
-    model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
-    wanted = Twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
-    assert_allclose(
-        model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8
-    )
-    model.partial_fit_tasks(T[4:], chunks=[(X[:9], Y[:9, 4:]), (wrap(X[9:]), Y[9:, 4:])]).forget(
-        wrap(X[5:8]), Y[5:8]
-    ).forget_tasks([1])
-    kept = np.delete(np.arange(M), [5, 6, 7])
-    columns = [0, 2, 3, 4, 5]
-    wanted = Twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
-    assert_allclose(
-        model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8
-    )
-    assert_allclose(model.predict(wrap(new_X)), wanted.predict(new_X), rtol=1e-8)
-    wanted = Twin(X[kept], Y[kept][:, columns], T[columns], 2.0, 0.1, fit_intercept)
-    assert_allclose(model.set_alpha(2.0, 0.1).predict(new_X), wanted.predict(new_X), rtol=1e-8)
-    assert (model.n_seen_, model.n_tasks_) == (M - 3, 5)
 
 
 def test_which_models_it_equals():
@@ -285,20 +256,6 @@ def test_intervals_are_refused_as_ever():
         OnlineTwoStepRidge().fit(X, Y, tasks=T).predict_interval(X)
 
 
-def test_precision_and_vectors():
-    X, Y, T = make()
-    model = OnlineTwoStepRidge(0.3).fit(X.astype("f4"), Y[:, 0].astype("f4"))
-    assert model.predict(X).shape == (M,)
-    assert model.predict(X).dtype == np.float32
-    assert_allclose(model.predict(X), OnlineTwoStepRidge(0.3).fit(X, Y[:, 0]).predict(X), rtol=1e-4)
-    frame = pd.DataFrame(Y, columns=list("abcdef"))
-    model = OnlineTwoStepRidge(0.3, 0.7).fit(X, frame, tasks=pd.DataFrame(T, index=list("abcdef")))
-    # Columns are matched by their names, holes and all.
-    later = model.partial_fit(X[:4], frame.iloc[:4, ::-1])
-    wanted = Twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
-    assert_allclose(later.predict(X), wanted.predict(X), rtol=1e-8)
-
-
 def test_another_model_is_announced():
     X, Y, T = make()
     message = "Labels are missing, so this result is that of TwoStepRidge"
@@ -317,39 +274,3 @@ def test_another_model_is_announced():
         assert_allclose(model.to_two_step().predict(X), model.predict(X), rtol=1e-8)
     with pytest.raises(ValueError, match="predicts only for given instances: give X"):
         model.predict()
-
-
-def test_other_libraries(library):
-    X, Y, T = make()
-    Y[:, 4] = np.nan
-    Y[2, 4] = 1.0
-    mine, labels, tasks = (library.asarray(part) for part in (X, Y, T))
-    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True)
-    ids = Ids(tuple(range(M)))
-    model.fit(Table(mine[:20, :], ids.take(range(20))), labels[:20, :5], tasks=tasks[:5, :])
-    model.partial_fit(Table(mine[20:, :], ids.take(range(20, M))), labels[20:, :5])
-    model.partial_fit_tasks(tasks[5:, :], labels[:, 5:])
-    wanted = Twin(X, Y, T)
-    tolerance = {"rtol": 10 * library.rtol, "atol": 10 * library.rtol}
-    found = model.predict(mine)
-    assert type(found) is type(mine)
-    assert_allclose(library.to_numpy(found), wanted.predict(X), **tolerance)
-    numbers = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
-    for setting in "AD":
-        held_out = model.holdout(mine[:7, :], labels[:7, :], setting)
-        assert_allclose(
-            library.to_numpy(held_out), numbers.holdout(X[:7], Y[:7], setting), **tolerance
-        )
-    scores = model.landscape(mine[:7, :], labels[:7, :], [0.3, 1.0], [0.7])
-    assert_allclose(scores, numbers.landscape(X[:7], Y[:7], [0.3, 1.0], [0.7]), **tolerance)
-    # One label more of somebody known, and somebody who goes.
-    i, j = (int(place[0]) for place in np.nonzero(np.isnan(Y)))
-    one = np.full((1, Q), np.nan)
-    one[0, j] = Y[i, j] = 2.0
-    model.partial_fit(Table(mine[i : i + 1, :], Ids((i,))), library.asarray(one), known="replace")
-    model.forget(Table(mine[5:6, :], Ids((5,))), labels[5:6, :])
-    kept = np.delete(np.arange(M), 5)
-    assert i != 5
-    assert_allclose(
-        library.to_numpy(model.predict(mine)), Twin(X[kept], Y[kept], T).predict(X), **tolerance
-    )

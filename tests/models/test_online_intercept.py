@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
@@ -59,62 +58,6 @@ def test_another_level_of_the_labels_is_another_level_of_predictions(data, level
         assert_allclose(wanted, found, rtol=1e-12 + 1e-14 * level)
 
 
-def test_independent_tasks_are_ridge_regressions_of_scikit_learn(data):
-    X, Y, _ = data
-    X = X + 3
-    Y = Y + np.array([10.0, 0, -5, 1e3, 2, 7])
-    model = OnlineTwoStepRidge(0.3).fit(X[:9], Y[:9, :4]).partial_fit(X[9:], Y[9:, :4])
-    model.partial_fit_tasks(None, Y[:, 4:], X=X).forget(X[:5], Y[:5]).forget_tasks([1])
-    wanted = Ridge(0.3).fit(X[5:], np.delete(Y[5:], 1, axis=1))
-    assert_allclose(model.coef_, wanted.coef_.T, rtol=1e-10, atol=1e-12)
-    assert_allclose(model.intercept_, wanted.intercept_, rtol=1e-12)
-    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-12)
-    single = OnlineTwoStepRidge(0.3).fit(X, Y[:, 0])
-    wanted = Ridge(0.3).fit(X, Y[:, 0])
-    assert isinstance(single.intercept_, float)
-    assert_allclose(single.intercept_, wanted.intercept_, rtol=1e-12)
-    assert_allclose(single.coef_, wanted.coef_, rtol=1e-10)
-    for name in ("instance_coef_", "task_coef_"):
-        with pytest.raises(
-            AttributeError, match=f"{name} exists only with fit_intercept=True and a task side"
-        ):
-            getattr(model, name)
-
-
-def test_effects_are_of_features_as_they_come(data):
-    X, Y, T = data
-    model = travelled(OnlineTwoStepRidge(0.3, 0.7), X + 1, Y + 5, T - 2)
-    batch = TwoStepRidge(0.3, 0.7).fit(X[2:] + 1, Y[2:, 2:] + 5, tasks=T[2:] - 2)
-    assert model.coef_.shape == (P, R)
-    for name in ("coef_", "instance_coef_", "task_coef_", "intercept_"):
-        assert_allclose(getattr(model, name), getattr(batch, name), rtol=1e-9, atol=1e-11)
-    found = (
-        X @ model.coef_ @ T.T
-        + (X @ model.instance_coef_)[:, None]
-        + T @ model.task_coef_
-        + model.intercept_
-    )
-    assert_allclose(model.predict(X, tasks=T), found, rtol=1e-10)
-    without = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=False).fit(X, Y, tasks=T)
-    assert without.intercept_ == 0.0
-    with pytest.raises(AttributeError, match="task_coef_ exists only with fit_intercept=True"):
-        without.task_coef_  # noqa: B018, a property
-
-
-@over(every(setting=["B", "C", "D"]))
-def test_additive_labels_are_found(setting):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 5))
-    T = rng.normal(size=(20, 4))
-    Y = (X @ rng.normal(size=5))[:, None] + T @ rng.normal(size=4) + 100
-    Y += 0.1 * rng.normal(size=Y.shape)
-    model = OnlineTwoStepRidge().fit(X[:3], Y[:3], tasks=T).partial_fit(X[3:], Y[3:])
-    assert r2_score(Y.ravel(), model.holdout(X, Y, setting).ravel()) > 0.99
-    # A linear model without constants has no main effects.
-    without = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
-    assert r2_score(Y.ravel(), without.holdout(X, Y, setting).ravel()) < 0.2
-
-
 @over(every(offset=[1e4, 1e6], with_tasks=[True, False]))
 def test_large_offsets_of_features_take_no_digits(data, offset, with_tasks):
     # Numbers that the offset does not round.
@@ -139,19 +82,6 @@ def test_large_offsets_of_features_take_no_digits(data, offset, with_tasks):
         assert_allclose(found, wanted, rtol=0, atol=1e-9)
 
 
-def test_offsets_in_single_precision(data):
-    X, Y, T = (np.round(part * 16) / 16 for part in data)
-    near = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
-    far = OnlineTwoStepRidge(0.3, 0.7).fit(
-        *((part + 1e4).astype(np.float32) for part in (X, Y)), tasks=T.astype("f4")
-    )
-    found = far.predict((X + 1e4).astype(np.float32))
-    assert found.dtype == np.float32
-    assert_allclose(
-        found - 1e4, near.predict(X), rtol=0, atol=2e-3
-    )  # half a unit in the last place of 10⁴
-
-
 def test_sparse_features_are_not_made_dense():
     rng = np.random.default_rng(0)
     # 19 MB as a dense matrix
@@ -169,29 +99,6 @@ def test_sparse_features_are_not_made_dense():
     rows = sparse.vstack([X, X[2000:]]).toarray()
     labels = np.vstack([Y, Y[2000:]])
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
-
-
-@over(
-    covering(
-        wrap=[np.asarray, sparse.csr_array],
-        wrap_labels=[np.asarray, sparse.csr_array],
-        with_tasks=[True, False],
-    )
-)
-def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
-    X, Y, T = data
-    X = X * (X > 0)
-    Y = Y * (Y > 0) + 1.0 * (Y > 1)
-    tasks = T if with_tasks else None
-    model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=tasks)
-    model.predict(X)
-    for start in range(9, M, 5):
-        model.partial_fit(wrap(X[start : start + 5]), wrap_labels(Y[start : start + 5]))
-        wanted = TwoStepRidge(0.3, 0.7).fit(X[: start + 5], Y[: start + 5], tasks=tasks)
-        assert_allclose(model.predict(wrap(X)), wanted.predict(X), rtol=1e-9, atol=1e-11)
-    model.forget(wrap(X[:4]), wrap_labels(Y[:4]))
-    wanted = TwoStepRidge(0.3, 0.7).fit(X[4:], Y[4:], tasks=tasks)
-    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9, atol=1e-11)
 
 
 @over(covering(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))

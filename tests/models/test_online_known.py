@@ -13,7 +13,7 @@ from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.knowledge import Batch, Kept
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 M = 20
 P = 4
@@ -140,46 +140,6 @@ class TestForgetting:
 
 
 class TestReplacing:
-    @over(
-        covering(
-            holes=[0.4, 0.0],
-            new_features=[True, False],
-            fit_intercept=[True, False],
-            wrap=[None, "sparse"],
-        )
-    )
-    def test_equals_a_fit_on_the_final_labels(self, holes, new_features, fit_intercept, wrap):
-        X, Y, T = make(holes)
-        given = X if wrap is None else sparse.csr_array(X.to_numpy())
-        options = {"fit_intercept": fit_intercept}
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, **options).fit(given, Y, tasks=T)
-        later_X = X.copy()
-        later_Y = Y.copy()
-        news = make(0.5, seed=1)[1].iloc[[2, 5, 6, 11]]
-        rows = X.loc[news.index]
-        if new_features:
-            rows = rows + 0.5
-            later_X.loc[news.index] = rows
-        later_Y = news.combine_first(later_Y)[ITEMS].loc[USERS]  # NaN keeps what was there
-        assert not later_Y.equals(Y)
-        more_X = rows.copy()
-        more_Y = news.copy()
-        # known and new ones may come together
-        more_X.loc["new"] = 1.0
-        more_Y.loc["new"] = 3.0
-        model.predict(X.to_numpy())
-        model.partial_fit(more_X, more_Y, known="replace")
-        later_X.loc["new"] = 1.0
-        later_Y.loc["new"] = 3.0
-        same(model, later_X, later_Y, T, **options)
-        # Once more, and back to what it was at first.
-        model.partial_fit(X.loc[news.index], Y.loc[news.index].fillna(0.0), known="replace")
-        later_X.loc[news.index], later_Y.loc[news.index] = (
-            X.loc[news.index],
-            Y.loc[news.index].fillna(0.0),
-        )
-        same(model, later_X, later_Y, T, **options)
-
     def test_ratings_one_by_one(self):
         X, Y, T = make(0.6)
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:5], Y[:5], tasks=T)
@@ -217,13 +177,6 @@ class TestReplacing:
         before = model.predict(X.to_numpy())
         model.partial_fit(X[2:6], Y[2:6], known="replace")
         assert_array_equal(model.predict(X.to_numpy()), before)
-
-    def test_everybody_at_once(self):
-        for holes in (0.4, 0.0):
-            X, Y, T = make(holes)
-            model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
-            model.partial_fit(X + 1, Y + 2, known="replace")
-            same(model, X + 1, Y + 2, T)
 
     def test_sparse_labels_are_complete(self):
         X, Y, T = make(0.0)

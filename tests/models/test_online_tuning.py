@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import cross_validate
 from sklearn.preprocessing import StandardScaler
 
-from dyadlearn import OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, evaluate, landscape, verify_holdout
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, over
 
@@ -35,19 +33,6 @@ def model(data) -> OnlineTwoStepRidge:
 
 
 class TestRegularisation:
-    def test_another_value_without_data(self, data, model):
-        X, Y, T = data
-        for alpha, task_alpha in ((2.0, None), (None, 0.1), (0.0, 0.0)):
-            assert model.set_alpha(alpha, task_alpha) is model
-            wanted = TwoStepRidge(model.alpha, model.task_alpha).fit(
-                X[:20], Y[:20, :5], tasks=T[:5]
-            )
-            assert_allclose(model.coef_, wanted.coef_, rtol=1e-7)
-        before = dict(model.__dict__)
-        with pytest.raises(ValueError, match="task_alpha must be"):
-            model.set_alpha(1.0, -1.0)
-        assert model.__dict__ == before
-
     def test_parameters_that_are_set_count_from_the_next_batch(self, data, model):
         X, Y, T = data
         known = model.predict(X)
@@ -62,13 +47,6 @@ class TestRegularisation:
     def test_bad_parameters(self, data, bad):
         with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
             OnlineTwoStepRidge(**bad).fit(*data[:2])
-
-    @over(every(setting=["A", "B", "leave_x1_out"]))
-    def test_holdout_of_learnt_rows(self, data, setting):
-        X, Y, T = data
-        model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
-        wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
-        assert_allclose(model.holdout(X[5:8], Y[5:8], setting), wanted[5:8], rtol=1e-9)
 
     @over(every(setting=["C", "D"]))
     def test_tasks_are_left_out_of_all_rows(self, data, setting):
@@ -207,15 +185,3 @@ def test_what_needs_all_labels_says_so(data, question):
         ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"
     ):
         question(model)
-
-
-def test_tasks_travel_through_scikit_learn(data):
-    X, Y, T = data
-    with config_context(enable_metadata_routing=True):
-        model = (
-            OnlineTwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
-        )
-        found = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
-        batch = TwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
-        wanted = cross_validate(batch, X, Y, cv=3, params={"tasks": Tasks(T)})
-    assert_allclose(found["test_score"], wanted["test_score"], rtol=1e-9)

@@ -12,68 +12,19 @@ from dyadlearn import (
     PairKernelRidgeCV,
     PairRegressor,
     SettingKFold,
-    Tasks,
-    evaluate,
     landscape,
-    load,
     nested_score,
-    save,
-    screen,
-    verify_holdout,
 )
-from dyadlearn.report import write_report
 from dyadlearn.selection.searching import PosedSearch
-from pairing_case import KnownRowsCase
 from problems import data
 from sweeps import every, lines, over
 
 # Where shares are looked at, the best regularisation may stand anywhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
-
 
 def named(shares):
     return dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
-
-
-class PairKernelCase(KnownRowsCase):
-    """Shares, with or without a free mean beside kernels with a constant."""
-
-    shares = (1.0, 0.0, 0.0)
-
-    def estimator(self, alpha, task_alpha):
-        return PairKernelRidge(
-            alpha, **named(self.shares), fit_intercept=self.constant, **PRECOMPUTED
-        )
-
-    def pairs(self, K, G, alpha, task_alpha):
-        a, b, c = self.shares
-        K = K + self.constant
-        G = G + self.constant
-        return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(
-            np.eye(len(K)), G
-        ), alpha
-
-    def exchanged(self):
-        product, per_task, per_instance = self.shares
-        case = type(self)()
-        case.shares = (product, per_instance, per_task)
-        return case
-
-
-class TestFunctionOfEachTask(PairKernelCase):
-    shares = (0.7, 0.4, 0.0)
-
-
-class TestAllThree(PairKernelCase):
-    shares = (0.6, 0.3, 0.2)
-    constant = True
-
-
-class TestCartesian(PairKernelCase):
-    shares = (0.0, 1.0, 0.5)
-    constant = True
 
 
 # --- the estimators ------------------------------------------------------------------------------------------------
@@ -161,24 +112,6 @@ def test_shares_are_chosen_with_the_regularisation(table, letter, given):
     assert_allclose(search.holdout_, chosen.holdout(letter), rtol=1e-9)
 
 
-def test_shares_beside_kernel_parameters(table):
-    X, Y, T = table
-    grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
-    search = PairKernelRidgeCV([0.1, 1.0, 10.0], SHARES, **grids).fit(X[:10], Y, tasks=T[:7])
-    assert search.landscape_.shape == (2, 1, len(SHARES), 3)
-    place = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
-    assert search.kernel_params_ == grids["kernel_grid"][place[0]]
-    assert search.shares_ == SHARES[place[2]]
-
-
-def test_without_tasks_there_is_nothing_to_share(table):
-    X, Y, _ = table
-    search = PairKernelRidgeCV(ALPHAS).fit(X[:10], Y)
-    assert search.shares_ is None
-    assert search.landscape_.shape == (3,)
-    assert search.predict(X[10:]).shape == (3, 7)
-
-
 @over(
     lines(
         "shares message",
@@ -195,20 +128,6 @@ def test_shares_that_are_none(table, shares, message):
     if len(shares) and len(shares[0]) == 3:
         with pytest.raises(ValueError, match=message):
             PairKernelRidge(**named(shares[0])).fit(X[:10], Y, tasks=T[:7])
-
-
-def test_what_works_for_other_models_works(table, tmp_path):
-    X, Y, T = table
-    model = PairKernelRidgeCV(ALPHAS, SHARES).fit(X[:10], Y, tasks=T[:7])
-    assert evaluate(model, "ABCD")["setting"] == list("ABCD")
-    assert all(verify_holdout(model, letter, n=4, random_state=0) < 1e-9 for letter in "ABCD")
-    save(model, tmp_path / "model.dyad")
-    again = load(tmp_path / "model.dyad")
-    assert_array_equal(again.predict(), model.predict())
-    assert_array_equal(again.holdout("D"), model.holdout("D"))
-    assert again.shares_ == model.shares_
-    screen(model)
-    write_report(model, tmp_path / "page.html")
 
 
 @over(every(letter="BCD"))
@@ -245,31 +164,6 @@ def test_long_tables_know_the_rows_of_training(table):
     asked = np.random.default_rng(3).permutation(np.argwhere(np.ones(whole.shape)))
     assert_allclose(long.predict(asked), whole[tuple(asked.T)], rtol=1e-10)
     assert np.abs(whole[:10, :7] - grid.predict(X[:10], T[:7])).max() > 0.1
-
-
-def test_tasks_in_a_holder(table):
-    X, Y, T = table
-    model = PairKernelRidge(2.0, per_task=0.5).fit(X[:10], Y, tasks=Tasks(T[:7]))
-    assert_allclose(model.predict(None, Tasks(T[7:])), model.predict(None, T[7:]), rtol=0)
-
-
-@over(every(shares=SHARES[:3], fit_intercept=[True, False]))
-def test_main_effects_and_a_mean_are_learnt(shares, fit_intercept):
-    """Effects of rows and columns around 100, which linear kernels have no room for without a constant."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 4))
-    T = rng.normal(size=(14, 3))
-    Y = (X @ rng.normal(size=4))[:, None] + (T @ rng.normal(size=3))[None, :] + 100.0
-    model = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-    for letter in "BCD":
-        score = 1.0 - np.mean((model.holdout(letter) - Y) ** 2) / np.var(Y)
-        assert score > 0.9 if fit_intercept else score < 0
-    moved = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(
-        X, Y + 1000.0, tasks=T
-    )
-    same = np.abs(moved.predict(X, tasks=T) - 1000.0 - model.predict(X, tasks=T)).max() < 1e-9
-    assert same == fit_intercept
-    assert abs(moved.intercept_ - model.intercept_ - 1000.0 * fit_intercept) < 1e-8
 
 
 @over(every(shares=[(1.0, 0.3, 0.2), (0.0, 0.3, 0.2)], fit_intercept=[True, False]))

@@ -9,25 +9,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks, get_tags
 
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
-    KroneckerRidgeCV,
     PairRegressor,
     SettingKFold,
-    Tasks,
     TwoStepRidge,
-    TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import to_grid
@@ -47,8 +40,6 @@ KNOWN = 8
 
 CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
 VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
-
-every_setting = {"setting": list("ABCD")}
 
 
 def cells(m: int, q: int, seed: int = 1) -> np.ndarray:
@@ -127,72 +118,6 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert not hasattr(model, "dual_coef_")
 
 
-@over(
-    every(
-        pairs={
-            "list": [("p3", "d1"), ("p13", "d10")],
-            "text": np.array([("p3", "d1"), ("p13", "d10")]),
-            "object": np.array([("p3", "d1"), ("p13", "d10")], dtype=object),
-            "pandas": named(np.array([(3, 1), (13, 10)]), "pandas"),
-            "polars": named(np.array([(3, 1), (13, 10)]), "polars"),
-        },
-        kind=["pandas", "polars"],
-    )
-)
-def test_pairs_and_tables_of_different_libraries(pairs, kind):
-    instances, tasks = tables("rbf", kind)
-    regressor = PairRegressor(TwoStepRidge(kernel="rbf"), instances=instances, tasks=tasks)
-    regressor.fit(named(CELLS, "pandas"), VALUES)
-    expected = TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T).predict(X)[[3, 13], [1, 10]]
-    assert_allclose(regressor.predict(pairs), expected, rtol=1e-9)
-
-
-def test_one_side_by_id_the_other_by_position():
-    regressor = PairRegressor(TwoStepRidge(), instances=tables("linear", "pandas")[0], tasks=T)
-    regressor.fit([(INSTANCES[i], j) for i, j in CELLS], VALUES)
-    expected = TwoStepRidge().fit(X, Y, tasks=T).predict(X)[2, 5]
-    assert_allclose(regressor.predict([("p2", 5)]), [expected], rtol=1e-9)
-
-
-def test_the_columns_of_a_kernel_may_stand_in_any_order():
-    K, G = tables("precomputed", "pandas")
-    model = KroneckerRidge(0.5, kernel="precomputed", task_kernel="precomputed")
-    train = named(cells(SEEN, KNOWN), "pandas")
-    asked = named(CELLS, "pandas")
-    labels = Y[cells(SEEN, KNOWN)[:, 0], cells(SEEN, KNOWN)[:, 1]]
-    expected = PairRegressor(model, instances=K, tasks=G).fit(train, labels).predict(asked)
-    turned = PairRegressor(model, instances=K[INSTANCES[::-1]], tasks=G.loc[TASKS[::-1]]).fit(
-        train, labels
-    )
-    assert_allclose(turned.predict(asked), expected, rtol=1e-9)
-
-
-@over(every(make=[sparse.csr_array, sparse.coo_array, sparse.bsr_array, sparse.csc_matrix]))
-def test_sparse_features(make):
-    regressor = PairRegressor(TwoStepRidge(0.5), instances=make(X), tasks=Tasks(make(T))).fit(
-        CELLS, VALUES
-    )
-    expected = (
-        PairRegressor(TwoStepRidge(0.5), instances=X, tasks=T).fit(CELLS, VALUES).predict(CELLS)
-    )
-    assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
-
-
-@over(every(kernel=["linear", "rbf", "precomputed"]))
-def test_tables_of_every_library(library, kernel):
-    model = KroneckerRidge(0.5, kernel=kernel, task_kernel=kernel)
-    instances, tasks = map(library.asarray, tables(kernel, "array"))
-    train = cells(SEEN, KNOWN)
-    values = Y[train[:, 0], train[:, 1]].astype(library.to_numpy(instances).dtype)
-    regressor = PairRegressor(model, instances=instances, tasks=tasks).fit(train, values)
-    predicted = regressor.predict(CELLS)
-    assert type(predicted) is type(instances)
-    assert predicted.dtype == instances.dtype
-    expected = on_the_grid(clone(model), kernel)[CELLS[:, 0], CELLS[:, 1]]
-    assert_allclose(library.to_numpy(predicted), expected, rtol=library.rtol, atol=library.rtol)
-    assert regressor.score(CELLS, VALUES) > 0.5
-
-
 def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
     pairs = np.concatenate([CELLS, CELLS[:2], CELLS[5:7]])
     labels = np.concatenate([VALUES, VALUES[:1], VALUES[1:2] + 4, [np.nan, np.nan]])
@@ -203,15 +128,6 @@ def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
         regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9
     )
     assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (2, 2, 1)
-
-
-def test_an_instance_whose_values_are_all_missing_is_not_in_training():
-    labels = np.where(CELLS[:, 0] == 3, np.nan, VALUES)
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, labels)
-    assert 3 not in regressor.instance_ids_
-    rest = np.delete(np.arange(M), 3)
-    expected = TwoStepRidge().fit(X[rest], Y[rest], tasks=T).predict(X)
-    assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-9)
 
 
 @over(
@@ -237,40 +153,6 @@ def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
         remedy = "IndependentTaskRidge has no task side"
     with pytest.raises(IdError, match=rf"^2 of 3 tasks are in no training pair: 9, 8; {remedy}"):
         regressor.predict([(0, 9), (0, 1), (1, 8)])
-
-
-@over(
-    every(
-        search=[
-            TwoStepRidgeCV(
-                [0.1, 10], [0.1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf"
-            ),
-            KroneckerRidgeCV([0.1, 1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf"),
-            IndependentTaskRidgeCV([0.1, 1, 10], kernel="rbf"),
-        ],
-        n_holes=[30],
-    )
-    + every(
-        search=[KroneckerRidgeCV([0.1, 1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf")],
-        n_holes=[0],
-    )
-)
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_models_that_choose_their_regularisation(search, n_holes):
-    labels = VALUES.copy()
-    labels[np.random.default_rng(1).choice(M * Q, size=n_holes, replace=False)] = np.nan
-    regressor = PairRegressor(search, instances=X, tasks=T).fit(CELLS, labels)
-    # Folds are dealt in the order of the entities, which is that of their first labels.
-    rows = list(regressor.instance_ids_)
-    columns = list(regressor.task_ids_)
-    alone = clone(search).fit(
-        X[rows], labels.reshape(M, Q)[np.ix_(rows, columns)], tasks=T[columns]
-    )
-    assert_allclose(regressor.model_.landscape_, alone.landscape_, rtol=1e-9)
-    assert regressor.model_.alpha_ == alone.alpha_
-    expected = np.empty((M, Q))
-    expected[:, columns] = alone.predict(X)
-    assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-9)
 
 
 def test_tables_may_grow_after_fitting():
@@ -335,12 +217,6 @@ def test_weights_become_those_of_the_cells():
     )
 
 
-def test_without_weights_the_model_gets_none():
-    pairs = np.concatenate([CELLS, CELLS[:1]])
-    labels = np.append(VALUES, VALUES[0] + 4)
-    assert PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels).model_.weights_ is None
-
-
 def test_the_score_is_that_of_the_observed_pairs():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
     predicted = regressor.predict(CELLS[:6])
@@ -361,198 +237,8 @@ def test_the_score_is_that_of_the_observed_pairs():
 
 # --- holes -------------------------------------------------------------------------------------
 
-KERNEL = {
-    "kernel": "rbf",
-    "task_kernel": "rbf",
-    "kernel_params": {"gamma": 0.3},
-    "task_kernel_params": {"gamma": 0.5},
-}
-
-
-def grams() -> tuple[np.ndarray, np.ndarray]:
-    def rbf(A: np.ndarray, gamma: float) -> np.ndarray:
-        return np.exp(-gamma * ((A[:, None] - A[None]) ** 2).sum(axis=2))
-
-    return rbf(X, 0.3), rbf(T, 0.5)
-
-
-def dense(
-    method: str, train: np.ndarray, labels: np.ndarray, weights: np.ndarray | float = 1.0
-) -> np.ndarray:
-    """Solve the normal equations of the observed pairs, over all entities of the tables that have one."""
-    K, G = grams()
-    rows = np.unique(train[:, 0])
-    columns = np.unique(train[:, 1])
-    K = K[:, rows]
-    G = G[:, columns]
-    at = np.searchsorted(rows, train[:, 0]), np.searchsorted(columns, train[:, 1])
-    if method == "kronecker":
-        pairs = K[rows][np.ix_(*[at[0]] * 2)] * G[columns][np.ix_(*[at[1]] * 2)]
-        dual = np.zeros((len(rows), len(columns)))
-        dual[at] = np.linalg.solve(pairs + np.diag(0.4 / (weights * np.ones(len(labels)))), labels)
-        return K @ dual @ G.T
-    # The two-step model of the completed grid, whose missing cells it predicts as they are.
-    hat = K[rows] @ np.linalg.inv(K[rows] + 0.4 * np.eye(len(rows)))
-    task_hat = G[columns] @ np.linalg.inv(G[columns] + 0.2 * np.eye(len(columns)))
-    both = np.kron(hat, task_hat)
-    observed = np.zeros(len(rows) * len(columns), dtype=bool)
-    observed[at[0] * len(columns) + at[1]] = True
-    grid = np.zeros(len(observed))
-    grid[at[0] * len(columns) + at[1]] = labels
-    rest = np.ix_(~observed, ~observed)
-    missing = np.eye(int((~observed).sum())) - both[rest]
-    grid[~observed] = np.linalg.solve(missing, both[np.ix_(~observed, observed)] @ grid[observed])
-    step = K @ np.linalg.inv(K[rows] + 0.4 * np.eye(len(rows)))
-    task_step = G @ np.linalg.inv(G[columns] + 0.2 * np.eye(len(columns)))
-    return step @ grid.reshape(len(rows), -1) @ task_step.T
-
-
-MODELS = {"kronecker": KroneckerRidge(0.4, **KERNEL), "two_step": TwoStepRidge(0.4, 0.2, **KERNEL)}
-PAPER = {name: clone(model).set_params(fit_intercept=False) for name, model in MODELS.items()}
-
-
-@over(every(method=list(MODELS), share=[0.9, 0.5, 0.2]))
-def test_tables_with_holes(method, share):
-    rng = np.random.default_rng(int(10 * share))
-    train = rng.permutation(cells(SEEN, KNOWN)[rng.random(SEEN * KNOWN) < share])
-    labels = Y[train[:, 0], train[:, 1]]
-    regressor = PairRegressor(PAPER[method], instances=X, tasks=T).fit(train, labels)
-    assert_allclose(
-        regressor.predict(CELLS), dense(method, train, labels).ravel(), rtol=1e-6, atol=1e-6
-    )
-
-
-def test_weights_in_the_model():
-    rng = np.random.default_rng(3)
-    train = rng.permutation(CELLS)[:60]
-    labels = Y[train[:, 0], train[:, 1]]
-    weights = rng.uniform(0.2, 3.0, size=60)
-    regressor = PairRegressor(PAPER["kronecker"], instances=X, tasks=T).fit(
-        train, labels, sample_weight=weights
-    )
-    expected = dense("kronecker", train, labels, weights)
-    assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-6, atol=1e-6)
-
-
-def test_independent_tasks_with_holes():
-    rng = np.random.default_rng(4)
-    train = CELLS[rng.random(len(CELLS)) < 0.6]
-    model = IndependentTaskRidge(0.4, kernel="rbf", kernel_params={"gamma": 0.3})
-    regressor = PairRegressor(model, instances=X).fit(train, Y[train[:, 0], train[:, 1]])
-    predicted = regressor.predict(CELLS).reshape(M, Q)
-    for task in range(Q):
-        rows = train[train[:, 1] == task, 0]
-        expected = clone(model).fit(X[rows], Y[rows, task]).predict(X)
-        assert_allclose(predicted[:, task], expected, rtol=1e-6, atol=1e-6)
-
 
 # --- inside scikit-learn -----------------------------------------------------------------------
-
-
-def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
-    """Return a splitter and, for the exact hold-out, what it leaves out together."""
-    splitter = SettingKFold(setting, 2, random_state=0)
-    cell = np.zeros((M, Q), dtype=int)
-    for number, (_, test) in enumerate(splitter.split_grid(M, Q)):
-        cell[test] = number
-    return splitter, {
-        "A": {"cells": cell},
-        "B": {"groups": cell[:, 0]},
-        "C": {"task_groups": cell[0]},
-        "D": {"groups": cell[:, 0] // 2, "task_groups": cell[0] % 2},
-    }[setting]
-
-
-@over(lines("method setting", *zip([*MODELS, *MODELS, "two_step"], "ABCDA", strict=True)))
-def test_cross_validated_predictions_are_the_exact_hold_out(setting, method):
-    splitter, labels = folds(setting)
-    instances, tasks = tables("rbf", "pandas")
-    regressor = PairRegressor(MODELS[method], instances=instances, tasks=tasks)
-    predicted = cross_val_predict(regressor, named(CELLS, "pandas"), VALUES, cv=splitter)
-    held_out = clone(MODELS[method]).fit(X, Y, tasks=T).holdout(setting, **labels)
-    assert_allclose(predicted, held_out.ravel(), rtol=1e-6, atol=1e-6)
-
-
-@over(every(setting="AB"))
-def test_a_grid_search_as_it_is(setting):
-    splitter, labels = folds(setting)
-    search = GridSearchCV(
-        PairRegressor(MODELS["kronecker"], instances=X, tasks=T),
-        {"model__alpha": [0.01, 0.4, 30.0]},
-        scoring="neg_mean_squared_error",
-        cv=splitter,
-    )
-    search.fit([tuple(cell) for cell in CELLS.tolist()], VALUES)
-    model = clone(MODELS["kronecker"]).fit(X, Y, tasks=T)
-    scores = []
-    for alpha in (0.01, 0.4, 30.0):
-        errors = (model.set_alpha(alpha).holdout(setting, **labels) - Y).ravel() ** 2
-        scores.append(-np.mean([errors[test].mean() for _, test in splitter.split(CELLS)]))
-    assert_allclose(search.cv_results_["mean_test_score"], scores, rtol=1e-6)
-    assert search.best_params_ == {"model__alpha": (0.01, 0.4, 30.0)[int(np.argmax(scores))]}
-    assert search.best_estimator_.instances is X
-    assert search.predict(CELLS[:3]).shape == (3,)
-
-
-# Other processes are not started, which takes seconds: what they are sent is read back here.
-@over(lines("setting sent", ("A", False), ("C", False), ("D", True)))
-def test_cross_validate_scores_by_r2(setting, sent):
-    splitter, _ = folds(setting)
-    instances, tasks = tables("precomputed", "polars")
-    model = TwoStepRidge(0.4, 0.2, kernel="precomputed", task_kernel="precomputed")
-    regressor = PairRegressor(model, instances=instances, tasks=tasks)
-    if sent:
-        regressor, splitter = pickle.loads(pickle.dumps((regressor, splitter)))
-    with parallel_config(backend="threading", n_jobs=2 if sent else 1):
-        found = cross_validate(
-            regressor, named(CELLS, "polars"), pl.Series(VALUES), cv=splitter, return_estimator=True
-        )
-    if sent:
-        found["estimator"] = pickle.loads(pickle.dumps(found["estimator"]))
-    for score, fitted, (_, test) in zip(
-        found["test_score"], found["estimator"], splitter.split(CELLS), strict=True
-    ):
-        residual = VALUES[test] - fitted.predict(named(CELLS[test], "polars"))
-        spread = VALUES[test] - VALUES[test].mean()
-        assert_allclose(score, 1 - (residual @ residual) / (spread @ spread), rtol=1e-12)
-        assert score > 0.3
-
-
-def test_weights_travel_through_cross_validation():
-    regressor = PairRegressor(Weighed(), instances=X, tasks=T)
-    weights = np.arange(1.0, M * Q + 1)
-    splitter = SettingKFold("B", 2, shuffle=False)
-    with config_context(enable_metadata_routing=True):
-        routed = regressor.set_fit_request(sample_weight=True).set_score_request(
-            sample_weight=False
-        )
-        found = cross_validate(
-            routed,
-            CELLS,
-            VALUES,
-            cv=splitter,
-            params={"sample_weight": weights},
-            return_estimator=True,
-        )
-    for fitted, (train, _) in zip(found["estimator"], splitter.split(CELLS), strict=True):
-        assert_array_equal(fitted.model_.weights_.data, weights[train])
-
-
-@over(every(kind=["array", "pandas", "polars"]))
-def test_clones_share_the_tables(kind):
-    instances, tasks = tables("linear", kind)
-    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(
-        named(CELLS, kind), VALUES
-    )
-    cloned = clone(regressor)
-    assert type(cloned) is PairRegressor
-    assert cloned.instances is instances
-    assert cloned.tasks is tasks
-    assert cloned.model is not regressor.model
-    assert not hasattr(cloned, "model_")
-    # The original keeps everything.
-    assert regressor.instances is instances
-    assert regressor.model_ is not None
 
 
 class Precious(np.ndarray):
@@ -571,13 +257,6 @@ def test_no_clone_copies_the_tables_on_its_way():
         CELLS, VALUES
     )
     assert search.best_estimator_.tasks is tasks
-
-
-def test_requests_are_cloned_too():
-    with config_context(enable_metadata_routing=True):
-        regressor = PairRegressor(TwoStepRidge(), instances=X).set_fit_request(sample_weight=True)
-        assert clone(regressor).get_metadata_routing().fit.requests == {"sample_weight": True}
-        assert clone(regressor).get_metadata_routing().predict.requests == {}
 
 
 def test_parameters_in_and_out():
@@ -627,13 +306,6 @@ def test_what_it_says_of_itself():
 )
 def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
-
-
-def test_a_fitted_regressor_survives_its_file():
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
-    assert_array_equal(
-        pickle.loads(pickle.dumps(regressor)).predict(CELLS), regressor.predict(CELLS)
-    )
 
 
 def test_it_must_be_fitted():

@@ -9,9 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, vectrick
+from dyadlearn import KroneckerRidge, TwoStepRidge, vectrick
 from dyadlearn.exceptions import IdError
 from sweeps import covering, every, lines, over
 
@@ -85,42 +84,6 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
 
 @over(
     every(
-        Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge],
-        kernel=["linear", "rbf"],
-        n=[FEW, MANY],
-    )
-)
-def test_without_tasks_pairs_point_into_the_training_tasks(Model, kernel, n):
-    model = Model(alpha=0.5, kernel=kernel).fit(X, Y, tasks=T)
-    chosen = pairs(n, Q)
-    values = model.predict_pairs(X_NEW, None, chosen)
-    assert_allclose(values, model.predict(X_NEW)[chosen[:, 0], chosen[:, 1]], rtol=1e-9)
-
-
-def test_gathering_in_blocks_changes_nothing(monkeypatch):
-    model, rows, tasks = fitted(TwoStepRidge, "rbf")
-    chosen = pairs(FEW + 4)
-    expected = model.predict(rows, tasks=tasks)[chosen[:, 0], chosen[:, 1]]
-    monkeypatch.setattr(
-        vectrick, "row_blocks", lambda n, *_: [slice(s, min(s + 2, n)) for s in range(0, n, 2)]
-    )
-    assert_allclose(model.predict_pairs(rows, tasks, chosen), expected, rtol=1e-9)
-
-
-@over(every(make=[sparse.csr_array, sparse.csr_matrix], n=[FEW, MANY]))
-def test_sparse_features_of_tasks_in_the_primal(make, n, gathers):
-    gathers.clear()
-    model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
-    chosen = pairs(n)
-    expected = model.predict(X_NEW, tasks=T_NEW)[chosen[:, 0], chosen[:, 1]]
-    values = model.predict_pairs(make(X_NEW), make(T_NEW), chosen)
-    assert type(values) is np.ndarray
-    assert_allclose(values, expected, rtol=1e-9)
-    assert bool(gathers) == (n < MANY)
-
-
-@over(
-    every(
         given={
             "list": [(0, 1), (3, 2)],
             "tuple": ([0, 1], [3, 2]),
@@ -135,23 +98,6 @@ def test_pairs_may_come_in_any_table(given):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
     grid = model.predict(rows, tasks=tasks)
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
-
-
-def test_pairs_may_come_in_the_array_s_library(library):
-    model = TwoStepRidge(alpha=0.5).fit(*map(library.asarray, (X, Y, T)))
-    rows = library.asarray(X_NEW)
-    tasks = library.asarray(T_NEW)
-    expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, T_NEW)[[0, 3], [1, 2]]
-    chosen = model.predict_pairs(rows, tasks, [(0, 1), (3, 2)])
-    assert_allclose(library.to_numpy(chosen), expected, rtol=library.rtol)
-
-
-def test_whole_numbers_of_another_library_are_positions():
-    torch = pytest.importorskip("torch")
-    model = TwoStepRidge(alpha=0.5).fit(*map(torch.as_tensor, (X, Y, T)))
-    values = model.predict_pairs(torch.as_tensor(X_NEW), None, torch.tensor([[0, 1], [3, 2]]))
-    expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW)[[0, 3], [1, 2]]
-    assert_allclose(values.numpy(), expected, rtol=1e-9)
 
 
 @over(
@@ -220,12 +166,6 @@ def test_ids_name_pairs(kind, n):
         values = model.predict_pairs(rows, tasks, given)
         assert type(values) is np.ndarray
         assert_allclose(values, expected, rtol=1e-9)
-
-
-def test_ids_of_training_tasks_name_pairs(kind):
-    model, rows, _ = named(kind)
-    values = model.predict_pairs(rows, None, [("i3", "k6"), ("i0", "k0")])
-    assert_allclose(values, TRAINING_GRID[[3, 0], [6, 0]], rtol=1e-9)
 
 
 def test_a_side_without_ids_goes_by_position(kind):

@@ -13,7 +13,6 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import rbf_kernel
 
 import fifty_digits
@@ -258,75 +257,6 @@ def test_null_directions_are_left_out(make, sizes, alphas, fit_intercept):
         rows.known, Y, tasks=tasks.known
     )
     check_digits(model, rows, tasks, Y)
-
-
-@over(
-    covering(
-        name=["fewer tasks", "fewer instances", "few features", "few task features"],
-        **both,
-        strength=1,
-    )
-)
-def test_array_libraries(name, fit_intercept, library):
-    rows, tasks = sides_of(name)
-    Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, (1e-2, 1e-2), fit_intercept=fit_intercept)
-    model.fit(
-        *(library.asarray(part) for part in (rows.known, Y)), tasks=library.asarray(tasks.known)
-    )
-    eps = float(np.finfo(library.dtype).eps)
-    check_digits(model, rows, tasks, Y, eps, library.to_numpy, library.asarray)
-
-
-@over(every(name=["few features", "few task features"], **both))
-def test_sparse_features(name, fit_intercept):
-    rows, tasks = sides_of(name)
-    Y = labels_of(rows, tasks)
-    given = [side.known for side in (rows, tasks)]
-    known = [
-        csr_array(part) if side.kernel == "linear" else part
-        for side, part in zip((rows, tasks), given, strict=True)
-    ]
-    model = two_step(rows, tasks, (1e-6, 1e-6), fit_intercept=fit_intercept).fit(
-        known[0], Y, tasks=known[1]
-    )
-    check_digits(model, rows, tasks, Y)
-    assert not (
-        model.fitted_.sides[0] if name == "few features" else model.fitted_.sides[1]
-    ).spectrum.has_vectors
-
-
-@over(every(name=list(SIDES)))
-def test_parameters_keep_their_meaning(name):
-    rows, tasks = sides_of(name)
-    Y = labels_of(rows, tasks)
-    alphas = (0.3, 0.1)
-    model = two_step(rows, tasks, alphas, fit_intercept=False).fit(rows.known, Y, tasks=tasks.known)
-    systems = (
-        side.blocks[False] + alpha * mpmath.eye(len(side.known))
-        for side, alpha in zip((rows, tasks), alphas, strict=True)
-    )
-    left, right = (mpmath.inverse(system) for system in systems)
-    assert_allclose(model.dual_coef_, to_double(left * exact(Y) * right), rtol=1e-9)
-    if name == "primal":
-        assert_allclose(
-            rows.new @ model.coef_ @ tasks.new.T,
-            model.predict(rows.new, tasks=tasks.new),
-            rtol=1e-9,
-        )
-
-
-@over(every(name=list(SIDES)))
-def test_a_file_predicts_the_same_to_the_bit(name, tmp_path):
-    rows, tasks = sides_of(name)
-    model = two_step(rows, tasks, (1e-7, 1e-6)).fit(
-        rows.known, labels_of(rows, tasks), tasks=tasks.known
-    )
-    save(model, tmp_path / "model.dyad")
-    loaded = load(tmp_path / "model.dyad")
-    for T in (None, tasks.new):
-        assert_array_equal(loaded.predict(rows.new, tasks=T), model.predict(rows.new, tasks=T))
-    assert_array_equal(loaded.dual_coef_, model.dual_coef_)
 
 
 @over(lines("shape", (4, 5), (9, 3)))

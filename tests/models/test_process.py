@@ -5,22 +5,17 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.stats import multivariate_normal
-from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from dyadlearn import (
     KroneckerRidge,
-    KroneckerRidgeCV,
     PairKernelRidge,
-    PairKernelRidgeCV,
     PairRegressor,
-    TwoStepRidge,
     load,
     save,
 )
@@ -198,26 +193,6 @@ def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, sca
         model.set_alpha(0.3)
 
 
-def test_labels_and_a_constant_have_the_same_deviations():
-    model = PairKernelRidge(0.3, product=0.6, per_task=0.4, kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
-    moved = clone(model).fit(X[:M], Y + 1000.0, tasks=T[:Q])
-    (mean, deviation), (moved_mean, moved_deviation) = (
-        one.predict(X, return_std=True) for one in (model, moved)
-    )
-    assert_allclose(moved_mean, mean + 1000.0, rtol=1e-12)
-    assert_allclose(moved_deviation, deviation, rtol=1e-9)
-    assert_allclose(moved.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
-
-
-def test_the_training_instances_are_known_better_than_their_likes():
-    """What an instance has for itself is known of those of training only, even if another has the same features."""
-    model = PairKernelRidge(0.3, product=0.5, per_instance=0.5, kernel="rbf", task_kernel="rbf")
-    model.fit(X[:M], Y, tasks=T[:Q])
-    _, known = model.predict(None, return_std=True)
-    _, alike = model.predict(X[:M], return_std=True)
-    assert (known < alike).all()
-
-
 def test_one_task_is_the_process_of_scikit_learn():
     """Its noise is `alpha`, its scale 1, and it has no intercept."""
     ones = np.ones((1, 1))
@@ -237,98 +212,12 @@ def test_one_task_is_the_process_of_scikit_learn():
     )
 
 
-def test_the_most_likely_regularisation_is_where_the_gradient_vanishes():
-    model = KroneckerRidge(fit_intercept=False).fit(X[:M], Y - Y.mean(), tasks=T[:Q])
-    alphas = np.geomspace(1e-4, 1e4, 201)
-    likely = [model.set_alpha(alpha).log_marginal_likelihood() for alpha in alphas]
-    best = int(np.argmax(likely))
-    assert 0 < best < len(alphas) - 1
-    slopes = [
-        model.set_alpha(alpha).log_marginal_likelihood(eval_gradient=True)[1]["alpha"]
-        for alpha in (alphas[best - 1], alphas[best + 1])
-    ]
-    assert slopes[0] > 0 > slopes[1]
-
-
-def test_frames_give_frames_and_series_are_put_in_order():
-    rows = [f"r{i}" for i in range(M)]
-    columns = [f"c{j}" for j in range(Q)]
-    new = [f"new{i}" for i in range(A)]
-    model, (block, given), _, _ = posed("precomputed", "rbf", fit_intercept=False)
-    K = pd.DataFrame(X[:M] @ X[:M].T, rows, rows)
-    framed = clone(model).fit(K, pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T[:Q], columns))
-    diagonal = pd.Series(given["diagonal"], new)[::-1]
-    mean, deviation = framed.predict(
-        pd.DataFrame(block, new, rows), return_std=True, diagonal=diagonal
-    )
-    plain, plain_deviation = model.predict(block, return_std=True, **given)
-    assert list(mean.index) == list(deviation.index) == new
-    assert list(mean.columns) == list(deviation.columns) == columns
-    assert_allclose(mean.to_numpy(), plain, rtol=1e-12)
-    assert_allclose(deviation.to_numpy(), plain_deviation, rtol=1e-12)
-
-
-def test_arrays_of_other_libraries(library):
-    if library.dtype == "float32":
-        return
-    expected = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
-    model = clone(expected).fit(
-        *(library.asarray(part) for part in (X[:M], Y)), tasks=library.asarray(T[:Q])
-    )
-    for tasks in (None, T[Q:]):
-        _, deviation = expected.predict(X[M:], tasks, return_std=True)
-        _, found = model.predict(
-            library.asarray(X[M:]),
-            None if tasks is None else library.asarray(tasks),
-            return_std=True,
-        )
-        assert type(found) is type(library.asarray(Y))
-        assert_allclose(library.to_numpy(found), deviation, rtol=1e-9)
-    assert_allclose(model.log_marginal_likelihood(), expected.log_marginal_likelihood(), rtol=1e-10)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_search_has_the_deviations_of_what_it_chose():
-    alphas = [0.01, 0.1, 1.0, 10.0]
-    searches = [
-        KroneckerRidgeCV(alphas, kernel="rbf"),
-        PairKernelRidgeCV(
-            alphas, shares=[(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.1, 0.9, 0.0)], kernel="rbf"
-        ),
-    ]
-    for search in searches:
-        search.fit(X[:M], Y, tasks=T[:Q])
-        if isinstance(search, PairKernelRidgeCV):
-            shares = search.shares_
-        else:
-            shares = (1.0, 0.0, 0.0)
-        names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
-        model = PairKernelRidge(
-            search.alpha_, kernel="rbf", fit_intercept=search.fit_intercept, **names
-        )
-        model.fit(X[:M], Y, tasks=T[:Q])
-        for found, expected in zip(
-            search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
-        ):
-            assert_allclose(found, expected, rtol=1e-9)
-        assert_allclose(
-            search.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9
-        )
-
-
 def test_blocks_change_nothing(monkeypatch):
     model = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
     whole = model.predict(X, T, return_std=True)
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
     for found, expected in zip(model.predict(X, T, return_std=True), whole, strict=True):
         assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_deviations_shrink_with_data_and_grow_away_from_it():
-    model = KroneckerRidge(kernel="rbf", task_kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
-    _, near = model.predict(X[:M], return_std=True)
-    _, far = model.predict(X[:M] + 100.0, return_std=True)
-    assert (near < far.min()).all()
 
 
 # --- missing and weighted labels, and lists of pairs ---------------------------------------------------------------
@@ -415,59 +304,6 @@ def test_gradients_with_missing_and_weighted_labels(member, given, method, scale
     assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.usefixtures("listed")
-@over(covering(given=GIVEN, member=FAMILY, form=["sparse", "pairs"]))
-def test_lists_and_grids_have_the_same_process(given, member, form):
-    labels, weights = given
-    if form == "pairs":  # its grid has no rows and columns without labels
-        labels = np.where(
-            np.isnan(labels) & (np.isnan(labels).all(0) | np.isnan(labels).all(1)[:, None]),
-            Y,
-            labels,
-        )
-    grid, pairs = (
-        fitted(of_family(*member)[0].set_params(kernel="rbf", tol=1e-12), labels, weights, each)
-        for each in ("grid", form)
-    )
-    if form == "pairs":
-        rows, columns = np.nonzero(~np.isnan(labels))
-        order = [list(dict.fromkeys(at.tolist())) for at in (rows, columns)]
-        assert [sorted(at) for at in order] == [list(range(M)), list(range(Q))]
-    for ask in ({"X": X[M:]}, {"X": X[M:], "tasks": T[Q:]}, {}):
-        found, expected = (model.predict(**ask, return_std=True) for model in (pairs, grid))
-        if form == "pairs" and "tasks" not in ask:
-            expected = [each[:, order[1]] for each in expected]
-            if not ask:
-                expected = [each[order[0]] for each in expected]
-        for one, other in zip(found, expected, strict=True):
-            assert_allclose(one, other, rtol=1e-8, atol=1e-8)
-    assert_allclose(pairs.scale_, grid.scale_, rtol=1e-10)
-    assert_allclose(pairs.log_marginal_likelihood(), grid.log_marginal_likelihood(), rtol=1e-10)
-
-
-def test_equal_weights_are_a_smaller_regularisation():
-    """Also if labels are missing: the noise of a label is that of alpha divided by its weight."""
-    weighted = KroneckerRidge(0.3).fit(
-        X[:M], HOLES, tasks=T[:Q], sample_weight=np.full((M, Q), 4.0)
-    )
-    plain = KroneckerRidge(0.3 / 4.0).fit(X[:M], HOLES, tasks=T[:Q])
-    assert_allclose(
-        weighted.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1], rtol=1e-10
-    )
-    found, gradient = weighted.log_marginal_likelihood(eval_gradient=True)
-    expected, slopes = plain.log_marginal_likelihood(eval_gradient=True)
-    assert_allclose(found, expected, rtol=1e-10)
-    assert_allclose(list(gradient.values()), list(slopes.values()), rtol=1e-8)
-
-
-def test_the_likelihood_of_missing_labels_follows_the_regularisation():
-    model = KroneckerRidge(1.0, kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
-    for alpha in (0.1, 10.0):
-        again = KroneckerRidge(alpha, kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
-        likely = model.set_alpha(alpha).log_marginal_likelihood()
-        assert_allclose(likely, again.log_marginal_likelihood(), rtol=1e-12)
-
-
 def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):
     model = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
     model.fitted_.labels.listed()  # the places of labels are found once
@@ -477,19 +313,6 @@ def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):
     save(model, tmp_path / "model")
     for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):
         assert_allclose(again.predict(X, return_std=True)[1], deviation, rtol=1e-12)
-
-
-def test_missing_labels_in_arrays_of_other_libraries(library):
-    if library.dtype == "float32":
-        return
-    expected = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
-    model = clone(expected).fit(
-        *(library.asarray(part) for part in (X[:M], HOLES)), tasks=library.asarray(T[:Q])
-    )
-    found = model.predict(library.asarray(X[M:]), return_std=True)[1]
-    assert type(found) is type(library.asarray(Y))
-    assert_allclose(library.to_numpy(found), expected.predict(X[M:], return_std=True)[1], rtol=1e-9)
-    assert_allclose(model.log_marginal_likelihood(), expected.log_marginal_likelihood(), rtol=1e-10)
 
 
 @over(
@@ -559,9 +382,3 @@ def test_bad_parameters_of_a_likelihood():
     ):
         with pytest.raises(error, match=message):
             model.log_marginal_likelihood(**params)
-
-
-def test_two_step_has_no_process():
-    with pytest.raises(TypeError, match="return_std"):
-        TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict(X, return_std=True)
-    assert not hasattr(TwoStepRidge, "log_marginal_likelihood")

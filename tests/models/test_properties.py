@@ -140,19 +140,6 @@ def test_swapping_the_sides_transposes_the_answer(make, kernel, data):
 
 
 @any_data
-@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
-def test_the_answer_comes_in_the_order_of_the_question(make, kernel, data, order):
-    rows = order.sample(range(len(data.X_new)), len(data.X_new))
-    expected = predictions(make, data, kernel)[rows]
-    permuted = replace(data, X_new=data.X_new[rows])
-    assert_same(predictions(make, permuted, kernel), expected)
-    if make is not independent:
-        columns = order.sample(range(len(data.tasks_new)), len(data.tasks_new))
-        permuted = replace(permuted, tasks_new=data.tasks_new[columns])
-        assert_same(predictions(make, permuted, kernel), expected[:, columns])
-
-
-@any_data
 @given(make=every_model, kernel=forms, data=dyads(), scale=st.integers(-30, 30), extra=st.data())
 def test_predictions_are_linear_in_the_labels(make, kernel, data, scale, extra):
     other = extra.draw(matrices(*data.Y.shape))

@@ -95,17 +95,6 @@ def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, 
 
 
 @over(both_sides)
-@over(every(**every_pair_model))
-def test_tasks_that_were_cut_are_an_error_that_names_the_holder(Model, rows, tasks, pairwise):
-    model = requesting(model_for(Model, pairwise), "fit", "score", "predict")
-    message = r"tasks has 6 rows, but Y has 12 columns.*pass them as Tasks\(tasks\)"
-    with pytest.raises(ValueError, match=message):
-        cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": tasks}, error_score="raise")
-    with pytest.raises(ValueError, match=message):
-        cross_val_predict(model, rows, Y, cv=FOLDS, params={"tasks": tasks})
-
-
-@over(both_sides)
 def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwise):
     model = requesting(model_for(TwoStepRidge, pairwise), "fit")
     names = [f"t{j}" for j in range(Q)]
@@ -115,51 +104,6 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
     labels = pd.DataFrame(Y, columns=names)
     with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
-
-
-@over(both_sides)
-def test_tasks_cut_in_scoring_only_name_the_holder_too(rows, tasks, pairwise):
-    model = model_for(TwoStepRidge, pairwise).fit(rows, Y, tasks=tasks)
-    with pytest.raises(
-        ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks\(tasks\)"
-    ):
-        model.score(rows[:4], Y[:4], tasks=tasks[:4])
-
-
-def test_frames_are_cut_by_rows_and_keep_their_ids():
-    rows = [f"i{i}" for i in range(M)]
-    names = [f"t{j}" for j in range(Q)]
-    tasks = pd.DataFrame(T[::-1], names[::-1], ["u", "v"])
-    model = requesting(TwoStepRidge(0.2), "fit", "score")
-    expected, _ = by_hand(model, X, T, False)
-    result = cross_validate(
-        model,
-        pd.DataFrame(X, rows, list("abc")),
-        pd.DataFrame(Y, rows, names),
-        cv=FOLDS,
-        params={"tasks": Tasks(tasks)},
-        error_score="raise",
-    )
-    assert_allclose(result["test_score"], expected, rtol=1e-9)
-
-
-def test_without_tasks_nothing_is_routed():
-    expected = [
-        r2_score(Y[test], IndependentTaskRidge().fit(X[train], Y[train]).predict(X[test]))
-        for train, test in FOLDS.split(X)
-    ]
-    for Model in (IndependentTaskRidge, KroneckerRidge, TwoStepRidge):
-        result = cross_validate(Model(), X, Y, cv=FOLDS, params={}, error_score="raise")
-        assert_allclose(result["test_score"], expected, rtol=1e-9)
-
-
-def test_fewer_tasks_than_instances_need_no_holder():
-    model = requesting(TwoStepRidge(), "fit")
-    few = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": T[:5]}, error_score="raise")
-    held = cross_validate(
-        model, X, Y[:, :5], cv=FOLDS, params={"tasks": Tasks(T[:5])}, error_score="raise"
-    )
-    assert_array_equal(few["test_score"], held["test_score"])
 
 
 # --- searches ----------------------------------------------------------------------------------
@@ -182,37 +126,6 @@ def test_grid_search_over_both_alphas(rows, tasks, pairwise):
     assert_allclose(search.predict(rows), refitted.predict(rows), rtol=1e-9)
 
 
-def test_grid_search_of_plain_tasks_names_the_holder():
-    search = GridSearchCV(
-        requesting(TwoStepRidge(), "fit"), {"alpha": [1.0]}, cv=FOLDS, error_score="raise"
-    )
-    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
-        search.fit(X, Y, tasks=T)
-
-
-def test_grid_search_over_kernels():
-    model = requesting(KroneckerRidge(task_kernel="rbf"), "fit")
-    grid = {
-        "kernel": ["linear", "rbf", RBF(2.0)],
-        "task_kernel_params": [{"gamma": 0.1}, {"gamma": 1.0}],
-    }
-    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(X, Y, tasks=Tasks(T))
-    expected = [
-        by_hand(clone(model).set_params(**params), X, T, False)[0].mean()
-        for params in search.cv_results_["params"]
-    ]
-    assert len(set(np.round(expected, 9))) == 6
-    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
-
-
-def test_search_without_metadata_routing():
-    with config_context(enable_metadata_routing=False):
-        search = GridSearchCV(TwoStepRidge(), {"alpha": [0.1, 1.0]}, cv=FOLDS, error_score="raise")
-        search.fit(X, Y, tasks=Tasks(T))
-    expected = [by_hand(TwoStepRidge(alpha), X, T, False)[0].mean() for alpha in (0.1, 1.0)]
-    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
-
-
 # --- pipelines ---------------------------------------------------------------------------------
 
 
@@ -229,33 +142,6 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
         pipeline.score(X, Y[:, :4], tasks=T_NEW),
         expected.score(scaled, Y[:, :4], tasks=T_NEW),
         rtol=1e-9,
-    )
-
-
-def test_a_pipeline_in_a_search():
-    name = "twostepridge"
-    pipeline = make_pipeline(StandardScaler(), requesting(TwoStepRidge(), "fit", "score"))
-    search = GridSearchCV(pipeline, {f"{name}__alpha": [0.1, 1.0]}, cv=FOLDS, error_score="raise")
-    search.fit(X, Y, tasks=Tasks(T))
-    expected = []
-    for alpha in (0.1, 1.0):
-        scores = []
-        for train, test in FOLDS.split(X):
-            scaler = StandardScaler().fit(X[train])
-            model = TwoStepRidge(alpha).fit(scaler.transform(X[train]), Y[train], tasks=T)
-            scores.append(r2_score(Y[test], model.predict(scaler.transform(X[test]))))
-        expected.append(np.mean(scores))
-    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
-
-
-def test_a_pipeline_without_metadata_routing():
-    with config_context(enable_metadata_routing=False):
-        pipeline = make_pipeline(StandardScaler(), TwoStepRidge()).fit(X, Y, twostepridge__tasks=T)
-        predicted = pipeline.predict(X, tasks=T_NEW)
-    scaled = StandardScaler().fit_transform(X)
-    assert predicted.shape == (M, 4)
-    assert_allclose(
-        predicted, TwoStepRidge().fit(scaled, Y, tasks=T).predict(scaled, tasks=T_NEW), rtol=1e-9
     )
 
 
@@ -317,21 +203,8 @@ CONFIGURED = [
 configured = {"model": CONFIGURED}
 
 
-def test_a_clone_keeps_what_it_requests():
-    copy = clone(requesting(TwoStepRidge(), "fit", "predict"))
-    result = cross_val_predict(copy, X, Y, cv=FOLDS, params={"tasks": Tasks(T)})
-    assert result.shape == Y.shape
-
-
 def test_a_pickled_holder_holds():
     assert_array_equal(pickle.loads(pickle.dumps(Tasks(T))).array, T)
-
-
-def test_kernel_parameters_are_set_like_any_other():
-    model = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 0.1}).fit(X, Y)
-    model.set_params(kernel_params={"gamma": 2.0}).fit(X, Y)
-    expected = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 2.0}).fit(X, Y)
-    assert_array_equal(model.predict(X), expected.predict(X))
 
 
 def test_parameters_of_a_nested_kernel_are_reached():
@@ -354,27 +227,3 @@ def test_models_show_themselves(model):
         assert ("Not fitted" in page) != is_fitted
         assert f"<pre>{name}(" in shown._repr_html_()
         assert name in shown._repr_mimebundle_()["text/html"]
-
-
-def test_grid_search_tries_kernel_parameters_as_dicts():
-    grid = {
-        "kernel_params": [{"gamma": 0.01}, {"gamma": 0.5}, {"gamma": 20.0}],
-        "task_kernel_params": [{"gamma": 0.3}],
-    }
-    model = (
-        TwoStepRidge(kernel="rbf", task_kernel="rbf")
-        .set_fit_request(tasks=True)
-        .set_score_request(tasks=False)
-    )
-    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(X, Y, tasks=Tasks(T))
-    expected = []
-    for params in grid["kernel_params"]:
-        own = TwoStepRidge(
-            kernel="rbf", task_kernel="rbf", kernel_params=params, task_kernel_params={"gamma": 0.3}
-        )
-        expected.append(
-            np.mean([own.fit(X[a], Y[a], tasks=T).score(X[b], Y[b]) for a, b in FOLDS.split(X)])
-        )
-    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-10)
-    assert search.best_params_["kernel_params"] == grid["kernel_params"][int(np.argmax(expected))]
-    assert search.best_estimator_.kernel_params == search.best_params_["kernel_params"]

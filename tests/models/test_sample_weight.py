@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_validate
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, Tasks, TwoStepRidge
@@ -30,15 +29,12 @@ NEW = RNG.normal(size=(3, 4))
 NEW_TASKS = RNG.normal(size=(2, 3))
 Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
-COUNTS = RNG.integers(1, 5, size=(M, Q)).astype(float)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
 ROWS = [f"i{i}" for i in range(M)]
 TASKS = [f"t{j}" for j in range(Q)]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 every_model = {"Model": MODELS}
-every_kernel = {"kernel": ["linear", "rbf"]}
-PAPER = {"fit_intercept": False}
 complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
 
 
@@ -50,60 +46,10 @@ def make_model(Model: Any, kernel: str = "rbf", **params: Any) -> Any:
     return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
 
 
-def pair_kernel(Model: Any, K: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the kernel of the raveled cells on which a model is one ridge regression, and its ridge."""
-    m = len(K)
-    q = len(G)
-    if Model is IndependentTaskRidge:
-        return np.kron(K, np.eye(q)), ALPHA
-    if Model is KroneckerRidge:
-        return np.kron(K, G), ALPHA
-    rest = (
-        ALPHA * TASK_ALPHA * np.eye(m * q)
-        + TASK_ALPHA * np.kron(K, np.eye(q))
-        + ALPHA * np.kron(np.eye(m), G)
-    )
-    return np.kron(K, G) @ np.linalg.inv(rest), 1.0
-
-
-def fitted(
-    Model: Any, kernel: str, cells: np.ndarray, values: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return the predictions (M, Q) from observations of some cells, which may repeat."""
-    K, G = (rbf_kernel(rows) if kernel == "rbf" else rows @ rows.T for rows in (X, T))
-    pairs, ridge = pair_kernel(Model, K, G)
-    dual = np.linalg.solve(pairs[np.ix_(cells, cells)] + ridge * np.diag(1 / weights), values)
-    return (pairs[:, cells] @ dual).reshape(M, Q)
-
-
 def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     assert_allclose(
         np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max()
     )
-
-
-@over(every(**every_model, **every_kernel, **complete_or_not))
-def test_cells_are_weighted_as_in_the_normal_equations(Model, kernel, labels):
-    model = make_model(Model, kernel, **PAPER).fit(X, labels, tasks=T, sample_weight=WEIGHTS)
-    at = np.flatnonzero(~np.isnan(labels))
-    expected = fitted(Model, kernel, at, labels.ravel()[at], WEIGHTS.ravel()[at])
-    close(model.predict(X), expected)
-    observed = ~np.isnan(labels)
-    assert_array_equal(model.completed_[observed], labels[observed])
-    close(model.completed_, np.where(observed, labels, expected))
-    if Model is not IndependentTaskRidge:
-        assert (model.n_iter_, model.residual_) == (1, 0.0)  # so few cells are one dense system
-
-
-@over(every(**every_model, **every_kernel))
-def test_whole_weights_are_repeated_observations(Model, kernel):
-    """Observations of one cell, each counted once, are their mean with their number as its weight."""
-    rng = np.random.default_rng(1)
-    at = np.repeat(np.arange(M * Q), COUNTS.ravel().astype(int))
-    seen = rng.normal(size=at.size)
-    means = np.bincount(at, seen).reshape(M, Q) / COUNTS
-    model = make_model(Model, kernel, **PAPER).fit(X, means, tasks=T, sample_weight=COUNTS)
-    close(model.predict(X), fitted(Model, kernel, at, seen, np.ones(at.size)))
 
 
 @over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
@@ -118,15 +64,6 @@ def test_weights_of_instances_are_repeated_instances(Model, labels):
         close(weighted.predict(NEW, tasks=NEW_TASKS), repeated.predict(NEW, tasks=NEW_TASKS), 1e-7)
 
 
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
-def test_one_weight_for_all_divides_the_regularisation(Model, labels):
-    weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=4.0)
-    close(
-        weighted.predict(NEW),
-        make_model(Model, alpha=ALPHA / 4).fit(X, labels, tasks=T).predict(NEW),
-    )
-
-
 @over(every(**every_model, **complete_or_not))
 def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     weights = WEIGHTS[:, 0]
@@ -137,40 +74,6 @@ def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     )
     for given in (weights, weights[:, None], weights.tolist(), pl.Series(weights)):
         close(make_model(Model).fit(X, labels, tasks=T, sample_weight=given).predict(NEW), expected)
-
-
-@over(every(**every_model, **complete_or_not))
-def test_no_weight_is_no_observation(Model, labels):
-    # without labels a task has no constant
-    if Model is IndependentTaskRidge:
-        options = PAPER
-    else:
-        options = {}
-    hidden = np.random.default_rng(2).random((M, Q)) < 0.4
-    hidden[3], hidden[:, 2] = True, True
-    missing = make_model(Model, **options).fit(X, np.where(hidden, np.nan, labels), tasks=T)
-    wild = np.where(hidden, 1e6, labels)
-    zero = make_model(Model, **options).fit(
-        X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, 1.0)
-    )
-    close(zero.predict(NEW), missing.predict(NEW))
-    close(zero.completed_, missing.completed_)
-    close(zero.holdout("B"), missing.holdout("B"), 1e-7)
-    weighted = make_model(Model, **options).fit(
-        X, np.where(hidden, np.nan, labels), tasks=T, sample_weight=WEIGHTS
-    )
-    zero.fit(X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, WEIGHTS))
-    close(zero.predict(NEW), weighted.predict(NEW))
-
-
-@over(every(**every_model))
-def test_weights_of_holes_do_not_count(Model):
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
-    for value in (0.0, 1e6):
-        weights = np.where(np.isnan(HOLES), value, WEIGHTS)
-        close(
-            make_model(Model).fit(X, HOLES, tasks=T, sample_weight=weights).predict(NEW), expected
-        )
 
 
 @over(every(**every_model))
@@ -185,37 +88,6 @@ def test_weights_of_frames_are_aligned_by_id(Model):
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS[:, 0]).predict(NEW)
     turned = make_model(Model).fit(y=labels, sample_weight=rows.iloc[::-1], **sides)
     close(turned.predict(NEW), expected)
-
-
-@over(
-    every(
-        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
-        **complete_or_not,
-    )
-)
-def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
-    kernels = {"kernel": "rbf"} | (
-        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
-    )
-    model.set_params(**kernels).fit(X, labels, tasks=T)
-    expected = model.predict(NEW)
-    observed = ~np.isnan(labels)
-    model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
-    close(model.predict(X)[observed], labels[observed], 1e-6)
-    close(model.predict(NEW), expected, 1e-6)
-
-
-@over(every(**every_model))
-def test_every_library_weighs_alike(Model, library):
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS)
-    given = [library.asarray(array) for array in (X, HOLES, T)]
-    for weights in (library.asarray(WEIGHTS), *([WEIGHTS] if Model is KroneckerRidge else [])):
-        model = make_model(Model).fit(given[0], given[1], tasks=given[2], sample_weight=weights)
-        close(
-            library.to_numpy(model.predict(library.asarray(NEW))),
-            expected.predict(NEW),
-            10 * library.rtol,
-        )
 
 
 def test_a_network_takes_no_weights():
@@ -337,3 +209,21 @@ def test_weights_of_a_long_table_by_id(side, form):
     del by_id[ids[2]]
     with pytest.raises(IdError, match=f"must have a weight for each .* lacks .*'{ids[2]}'"):
         to_grid(pairs, values, weights=by_id)
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
+        **complete_or_not,
+    )
+)
+def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
+    kernels = {"kernel": "rbf"} | (
+        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
+    )
+    model.set_params(**kernels).fit(X, labels, tasks=T)
+    expected = model.predict(NEW)
+    observed = ~np.isnan(labels)
+    model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
+    close(model.predict(X)[observed], labels[observed], 1e-6)
+    close(model.predict(NEW), expected, 1e-6)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import (
@@ -33,18 +32,13 @@ from dyadlearn import (
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
-    calibrate,
-    compare,
     evaluate,
     explain,
     permutation_test,
-    recommend,
     save,
-    screen,
 )
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
 from dyadlearn.report import write_report
-from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
 
@@ -66,14 +60,7 @@ Y = 3 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q))
 GROUPS = np.arange(M) % 3
 TASK_GROUPS = np.arange(Q) % 2
 CELLS = RNG.integers(0, 3, size=(M, Q))
-LEFT_OUT = {
-    "A": {"cells": CELLS},
-    "B": {"groups": GROUPS},
-    "C": {"task_groups": TASK_GROUPS},
-    "D": {"groups": GROUPS, "task_groups": TASK_GROUPS},
-}
 ORDERS = ["instances", "tasks"]
-both_orders = {"first": ORDERS}
 
 HOLES = np.zeros((M, Q), dtype=bool)
 HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
@@ -118,18 +105,6 @@ class QuickRidge(Quick):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return (X - self.means_[0]) @ self.coef_ + self.means_[1]
-
-
-class QuickNeighbour(Quick):
-    """The target of the nearest row."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> QuickNeighbour:
-        self.known_ = X, y
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        rows, targets = self.known_
-        return targets[np.argmin(((X[:, None] - rows) ** 2).sum(axis=2), axis=1)]
 
 
 def kernel_ridges(
@@ -181,58 +156,6 @@ def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
                 rtol=1e-8,
                 atol=1e-9,
             )
-
-
-@over(covering(kind=KINDS, first=ORDERS, setting="BCD"))
-def test_two_kernel_ridges_are_held_out_as_two_step_ridge(kind, first, setting):
-    model, ridge, (rows, tasks, *_) = kernel_ridges(kind, 0.3, 0.7, first_step=first)
-    found = model.fit(rows, Y, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
-    expected = ridge.fit(rows, Y, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
-    assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
-
-
-@over(covering(kind=["intercept", "kernels"], first=ORDERS, setting="BCD"))
-def test_one_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kind, first, setting):
-    model, ridge, _ = kernel_ridges(kind, 0.3, 0.7, first_step=first)
-    model.fit(X[:4], Y[:4, :3], tasks=T[:3])
-    ridge.fit(X[:4], Y[:4, :3], tasks=T[:3])
-    alone = {
-        "B": {"groups": range(4)},
-        "C": {"task_groups": range(3)},
-        "D": {"groups": range(4), "task_groups": range(3)},
-    }[setting]
-    assert_allclose(model.holdout(setting, **alone), ridge.holdout(setting), rtol=1e-8, atol=1e-9)
-
-
-@over(covering(alphas=[(1e-6, 1e6), (1e8, 1e-5), (1e-6, 1e-5)], **both_orders, strength=1))
-def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, first):
-    model, ridge, _ = kernel_ridges("intercept", *alphas, first_step=first)
-    model.fit(X, Y, tasks=T)
-    ridge.fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW), rtol=3e-8)
-    for setting in "BCD":
-        expected = ridge.holdout(setting, **LEFT_OUT[setting])
-        assert_allclose(model.holdout(setting, **LEFT_OUT[setting]), expected, rtol=3e-8)
-
-
-def test_pairs_outside_the_rows_are_refused():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 2))
-    T = rng.normal(size=(4, 3))
-    Y = rng.normal(size=(6, 4))
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 6 in 6 rows\.$"):
-        model.predict_pairs(X, T, [(0, 0), (6, 0)])
-    with pytest.raises(
-        ValueError, match=r"^pairs points outside tasks: positions 0 to 4 in 4 rows\.$"
-    ):
-        model.predict_pairs(X, T, [(0, 0), (0, 4)])
-
-
-def test_the_default_is_the_default_of_two_step_ridge():
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    ridge = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))
 
 
 # --- others are what two fits in a row say -------------------------------------------------------------------
@@ -292,24 +215,6 @@ def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
             assert_allclose(model.predict(given, task_given), expected[rows, columns], rtol=1e-12)
 
 
-@over(lines("first setting", *zip([*ORDERS, *ORDERS[::-1]], "ABCD", strict=True)))
-def test_any_learners_are_held_out_by_fitting_again(first, setting):
-    learners = LEARNERS["trees and ridge"]
-    model = TwoStepRegressor(*learners, first_step=first).fit(X, Y, tasks=T)
-    found = model.holdout(setting, **LEFT_OUT[setting])
-    estimators = tuple(map(single, learners))
-    for i, j in [(3, 5), (8, 2)]:
-        kept = GROUPS[i] != GROUPS if setting in "BD" else np.ones(M, dtype=bool)
-        if setting in "CD":
-            task_kept = TASK_GROUPS[j] != TASK_GROUPS
-        else:
-            task_kept = np.ones(Q, dtype=bool)
-        labels = np.where(CELLS[i, j] == CELLS, np.nan, Y) if setting == "A" else Y
-        seen = labels[np.ix_(kept, task_kept)]
-        expected = by_hand(first, seen, (X[kept], T[task_kept]), (X[[i]], T[[j]]), estimators)
-        assert_allclose(found[i, j], expected.item(), rtol=1e-12)
-
-
 def test_pipelines_are_asked_what_their_last_step_takes():
     labels = np.where(HOLES, np.nan, Y)  # so that there are tasks by themselves
     model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge()).fit(X, labels, tasks=T)
@@ -320,18 +225,6 @@ def test_pipelines_are_asked_what_their_last_step_takes():
     assert_array_equal(
         TwoStepRegressor(*piped).fit(X, labels, tasks=T).predict(X_NEW), model.predict(X_NEW)
     )
-
-
-def test_the_order_matters_unless_steps_are_linear():
-    def predicted(*estimators):
-        models = [
-            TwoStepRegressor(*estimators, first_step=first).fit(X, Y, tasks=T) for first in ORDERS
-        ]
-        return [model.predict(X_NEW, T_NEW) for model in models]
-
-    assert_allclose(*predicted(KNeighborsRegressor(2), Ridge(0.1)))
-    one, other = predicted(MultiOutputRegressor(tree()), Ridge(0.1))
-    assert np.abs(one - other).max() > 1e-3
 
 
 # --- labels that are not there -------------------------------------------------------------------------------
@@ -354,41 +247,6 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
     h = np.diag(H)[:, None]
     expected = fitted @ H_tasks + ((fitted - h * Y[:m, :q]) / (1 - h) - fitted) * np.diag(H_tasks)
     assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
-
-
-@over(every(**both_orders))
-def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
-    labels = Y.copy()
-    labels[2], labels[:, 1] = np.nan, np.nan
-    kept = np.arange(M) != 2
-    task_kept = np.arange(Q) != 1
-    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge(0.5), first_step=first).fit(
-        X, labels, tasks=T
-    )
-    part = clone(model).fit(X[kept], Y[np.ix_(kept, task_kept)], tasks=T[task_kept])
-    assert_allclose(model.predict(), part.predict(X, T), rtol=1e-12)
-    assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
-
-
-@over(lines("first setting", *zip([*ORDERS, *ORDERS[::-1], "tasks"], "ABCDA", strict=True)))
-def test_no_label_has_a_part_in_its_own_prediction(first, setting):
-    # Nearest neighbours reproduce what they have seen, so that any leak would show.
-    model = TwoStepRegressor(QuickNeighbour(), QuickNeighbour(), first_step=first)
-    before = model.fit(X, Y, tasks=T).holdout(setting, **LEFT_OUT[setting])
-    for group, task_group, fold in [(0, 1, 2), (2, 0, 0)]:
-        here = {
-            "A": fold == CELLS,
-            "B": np.broadcast_to((group == GROUPS)[:, None], Y.shape),
-            "C": np.broadcast_to(task_group == TASK_GROUPS, Y.shape),
-            "D": (group == GROUPS)[:, None] | (task_group == TASK_GROUPS),
-        }[setting]
-        if setting == "D":
-            tested = (group == GROUPS)[:, None] & (task_group == TASK_GROUPS)
-        else:
-            tested = here
-        after = model.fit(X, np.where(here, 1e6, Y), tasks=T).holdout(setting, **LEFT_OUT[setting])
-        assert_array_equal(after[tested], before[tested])
-        assert (after != before).any()
 
 
 # --- folds ---------------------------------------------------------------------------------------------------
@@ -466,15 +324,6 @@ def test_a_task_without_labels_and_features_is_told():
 INSTANCES = [f"i{i}" for i in range(M)]
 
 
-def test_sparse_features_are_as_dense_ones():
-    dense = TwoStepRegressor(Ridge(solver="sparse_cg", tol=1e-12), Ridge()).fit(X, Y, tasks=T)
-    thin = clone(dense).fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
-    assert_allclose(
-        thin.predict(sparse.csr_array(X_NEW), T_NEW), dense.predict(X_NEW, T_NEW), rtol=1e-6
-    )
-    assert_allclose(thin.holdout("D", cv=2), dense.holdout("D", cv=2), rtol=1e-6)
-
-
 def test_missing_features_are_up_to_the_estimator():
     rows = X.copy()
     tasks = T.copy()
@@ -487,14 +336,6 @@ def test_missing_features_are_up_to_the_estimator():
     with pytest.raises(ValueError, match="NaN") as raised:
         TwoStepRegressor(boosted, Ridge()).fit(rows, Y, tasks=tasks)
     assert raised.value.__notes__ == ["It was raised by task_estimator, whose rows are the tasks."]
-
-
-def test_parameters_that_are_set_after_the_fit_are_for_the_next():
-    model = TwoStepRegressor(Ridge(0.1), tree()).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
-    before = model.predict(X_NEW, T_NEW), model.holdout("A", cells=CELLS)
-    model.set_params(instance_estimator__alpha=1e6, task_estimator__max_depth=1, first_step="tasks")
-    assert_array_equal(model.predict(X_NEW, T_NEW), before[0])
-    assert_array_equal(model.holdout("A", cells=CELLS), before[1])
 
 
 # --- among scikit-learn's tools ------------------------------------------------------------------------------
@@ -597,20 +438,6 @@ def test_arrays_of_other_libraries_are_refused():
         model.predict(X, xp.asarray(T))
 
 
-def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
-    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    found = evaluate(model, cv=2)
-    for each in found.results:
-        held_out = model.holdout(each.setting, cv=2)
-        assert_allclose(each.predictions, held_out)
-        assert_allclose(each.score, -np.mean((held_out - Y) ** 2))
-        assert each.method == f"{4 if each.setting is Setting.D else 2} folds, fitted again"
-    without = TwoStepRegressor().fit(X, Y)
-    assert evaluate(without)["setting"] == ["A", "B"]
-    with pytest.raises(ValueError, match="Setting C predicts new tasks"):
-        evaluate(without, "C")
-
-
 @over(every(setting=["A", "D"]))
 def test_intervals_have_the_width_of_held_out_residuals(setting):
     model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
@@ -623,26 +450,6 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
     centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
     assert_allclose(lower, centre - width)
     assert_allclose(upper, centre + width)
-
-
-def test_it_is_asked_as_other_models_are():
-    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    worst = screen(model, "B", n=1)
-    errors = np.abs(Y - model.holdout("B"))
-    assert (worst.instances[0], worst.tasks[0]) == np.unravel_index(np.argmax(errors), Y.shape)
-    hidden = np.where(np.add.outer(np.arange(M), np.arange(Q)) % 4 == 0, np.nan, Y)
-    holes = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, hidden, tasks=T)
-    best = np.nanargmax(np.where(np.isnan(hidden), holes.predict(), np.nan)[1])
-    assert recommend(holes, instance=1, n=1).ids == (best,)
-    binary = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
-    assert calibrate(binary, "B")["B"].brier < 0.25
-    found = permutation_test(model, "B", n_permutations=4, random_state=0)
-    assert found.p_value == 0.2
-    assert_allclose(found.score, evaluate(model, "B").results[0].score)
-    ridge = TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T)
-    assert set(
-        compare({"any": model, "ridge": ridge}, "B", n_resamples=20, random_state=0).scores
-    ) == {"any", "ridge"}
 
 
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
@@ -659,3 +466,20 @@ def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
         save(model, tmp_path / "model.dyad")
     with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
         PairRegressor(model, instances=X, tasks=T).fit([(0, 0), (1, 1)], [1.0, 2.0])
+
+
+def test_permutations_are_fitted_again():
+    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
+    found = permutation_test(model, "B", n_permutations=4, random_state=0)
+    assert found.p_value == 0.2
+    assert_allclose(found.score, evaluate(model, "B").results[0].score)
+
+
+def test_pairs_outside_the_rows_are_refused():
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 9 in 9 rows\.$"):
+        model.predict_pairs(X, T, [(0, 0), (9, 0)])
+    with pytest.raises(
+        ValueError, match=r"^pairs points outside tasks: positions 0 to 6 in 6 rows\.$"
+    ):
+        model.predict_pairs(X, T, [(0, 0), (0, 6)])

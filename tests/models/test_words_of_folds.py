@@ -11,13 +11,10 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.linear_model import Ridge
 
 import problems
 from dyadlearn import (
     KroneckerRidge,
-    SettingKFold,
-    TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
@@ -85,25 +82,6 @@ def test_cells_as_frames(each, model):
         assert_allclose(model.holdout("A", cells=cells).to_numpy(), expected, rtol=1e-12)
 
 
-def test_cells_as_frames_everywhere(model):
-    cells = pandas_frame(written("text", FOLDS), "text", OTHER)
-    assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-9
-    regressor = TwoStepRegressor(Ridge(), Ridge()).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
-    assert_allclose(
-        regressor.holdout("A", cells=cells), regressor.holdout("A", cells=FOLDS), rtol=1e-12
-    )
-
-
-@pytest.mark.usefixtures("listed")
-def test_cells_of_a_list_of_pairs_as_a_frame():
-    observed = np.random.default_rng(2).random(Y.shape) < 0.8
-    stored = sparse.coo_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
-    model = KroneckerRidge(0.5).fit(X, stored, tasks=T)
-    assert model.fitted_.labels.grid is None
-    found = model.holdout("A", cells=pandas_frame(written("text", FOLDS), "text", np.arange(M)))
-    assert_allclose(found.toarray(), model.holdout("A", cells=FOLDS).toarray(), rtol=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_groups_as_frames_and_series(each, model):
     groups = np.arange(M) // 2
@@ -143,22 +121,6 @@ def test_groups_as_frames_and_series(each, model):
         found.score
         == nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=groups).score
     )
-
-
-def test_groups_of_splitters_as_frames(each):
-    pairs = np.stack(np.indices((M, Q)), axis=-1).reshape(-1, 2)
-    words = [f"g{row // 2}" for row in pairs[:, 0]]
-    splitter = SettingKFold("B", 2, random_state=0)
-    expected = [test.tolist() for _, test in splitter.split(pairs, groups=words)]
-    for read in each((pd.DataFrame, pl.DataFrame)):
-        found = [test.tolist() for _, test in splitter.split(pairs, groups=read({"g": words}))]
-        assert found == expected
-    nodes = np.array([(a, b) for a in range(6) for b in range(a)])
-    network = SettingKFold("B", 2, random_state=0, network=True)
-    sides = [[f"g{node // 2}" for node in side] for side in nodes.T]
-    expected = [test.tolist() for _, test in network.split(nodes, None, *sides)]
-    frames = [pd.DataFrame({"g": side}) for side in sides]
-    assert [test.tolist() for _, test in network.split(nodes, None, *frames)] == expected
 
 
 def test_sparse_cells(each):

@@ -12,7 +12,6 @@ from dyadlearn._array import Array
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.refit import refit
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Kronecker, TwoStep
 from dyadlearn.pairing.base import Pairing
@@ -50,7 +49,6 @@ def labels(missing: float = 0.0) -> np.ndarray:
     return Y
 
 
-GROUPS = {"instances": np.array([0, 1, 0, 2, 1, 2]), "tasks": np.array([0, 0, 1, 2, 1])}
 kinds = {"kinds": [("full", "full"), ("primal", "full"), ("primal", "primal")]}
 
 
@@ -64,31 +62,6 @@ def test_the_model_has_few_members():
     # Beside the model there are grid operators, and what connects both.
     own = {name for name in vars(Coupled) if not name.startswith("_")}
     assert own <= {*vars(GridOperators), *members, "coefficients_of"}
-
-
-@over(
-    covering(
-        **kinds, setting="ABCD", grouped=[False, True], missing=[0.0, 0.3], alpha=[1e-3, 0.4, 30.0]
-    )
-)
-def test_what_is_left_out(kinds, setting, grouped, missing, alpha):
-    plain, fast = both(kinds, alpha)
-    given = {}
-    if grouped and setting in "BD":
-        given["groups"] = GROUPS["instances"]
-    if grouped and setting in "CD":
-        given["task_groups"] = GROUPS["tasks"]
-    if grouped and setting == "A":
-        given["cells"] = np.arange(M * Q).reshape(M, Q) % 4
-    found, expected = (
-        holdout(Problem.of(model, labels(missing), tol=1e-13), setting, **given)
-        for model in (plain, fast)
-    )
-    assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
-    if not missing:
-        assert_allclose(
-            refit(Problem.of(plain, labels()), setting, **given), expected, rtol=1e-7, atol=1e-9
-        )
 
 
 @over(covering(**kinds, weighted=[False, True]))

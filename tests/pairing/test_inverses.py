@@ -13,29 +13,11 @@ from dyadlearn.pairing import Kronecker
 from dyadlearn.pairing.inverses import inverse_of
 from dyadlearn.solve import factor_inverse, inverse
 from dyadlearn.spectrum import Spectrum
-from problems import ALL_MODELS, bordered, close, holes
-from sweeps import covering, every, lines, over
+from problems import holes
+from sweeps import every, over
 
-SHAPES = {"tall": (9, 4), "wide": (4, 9), "one row": (1, 8), "one column": (8, 1)}
 # Of more pairs than there are unknowns some leave together, where sides are thin.
 KINDS = {"full": ("full", "full"), "thin": ("thin", "thin"), "sparse": ("sparse", "primal")}
-
-
-def refitted(given, weights, groups):
-    """Return what dense systems without each group predict for it."""
-    at = np.flatnonzero(given.observed)
-    matrix, y = given.system(weights)
-    P = given.P[np.ix_(at, at)]
-    found = np.empty(y.size)
-    for group in np.unique(groups):
-        stay = groups != group
-        system = matrix[np.ix_(stay, stay)]
-        if given.free_mean:
-            dual, mean = bordered(system, y[stay])
-        else:
-            dual, mean = (np.linalg.solve(system, y[stay]), 0.0)
-        found[~stay] = P[np.ix_(~stay, stay)] @ dual + mean
-    return found
 
 
 def labels_of(given, weights=None):
@@ -60,50 +42,6 @@ def groups_of(kind, given):
         "three": np.random.default_rng(1).permutation(np.arange(rows.size) % 3) + 5,
         "most": (np.arange(rows.size) < rows.size - 2).astype(int) - 4,
     }[kind]
-
-
-@over(
-    covering(
-        model=ALL_MODELS,
-        shape=SHAPES,
-        kinds=KINDS,
-        groups=["each", "rows", "columns", "three", "most"],
-        orders=[0, 1, 6],
-        blocks=[False, True],
-        where=lambda shape, groups, **_: (
-            not ((shape[0] == 1 and groups == "rows") or (shape[1] == 1 and groups == "columns"))
-        ),
-    )
-)
-def test_left_out_pairs_are_those_of_refitting(
-    monkeypatch, model, shape, kinds, groups, orders, blocks
-):
-    if blocks:  # of two rows, or two groups
-        for module in (inverse, factor_inverse):
-            monkeypatch.setattr(
-                module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
-            )
-    given = holes(model, shape, "5%", kinds)
-    if orders:
-        weights = 10.0 ** np.random.default_rng(2).uniform(-orders / 2, orders / 2, shape)
-    else:
-        weights = None
-    together = groups_of(groups, given)
-    found = leave_out(given.operators, labels_of(given, weights), together)
-    own = np.arange(found.size) if together is None else together
-    close(found, refitted(given, weights, own), 1e-9 if orders < 6 else 1e-7)
-
-
-# At a small ridge pairs are nearly fitted, and as many digits are lost as their slack has zeros.
-@over(lines("alpha rtol", (1e-6, 1e-6), (1e-3, 1e-9), (1e4, 1e-10), (1e8, 1e-10)))
-@over(every(model=ALL_MODELS, kinds=[KINDS["thin"]], groups=["each", "rows"]))
-def test_digits_at_both_ends_of_the_regularisation(model, kinds, groups, alpha, rtol):
-    given = holes(model, (9, 7), "50%", kinds, alpha=alpha, task_alpha=alpha)
-    together = groups_of(groups, given)
-    found = leave_out(given.operators, labels_of(given), together)
-    close(
-        found, refitted(given, None, np.arange(found.size) if together is None else together), rtol
-    )
 
 
 def test_labels_far_from_zero_move_predictions_with_them():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import problems as grids
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.operators import common_floor, interpolation_floor
 from dyadlearn.spectrum import Spectrum
@@ -16,7 +16,6 @@ from problems import MODELS
 from sweeps import covering, every, lines, over
 
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
-kinds_of_both = {"kinds": list(product(KINDS, KINDS))}
 LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (0.3, 0.5), (1e4, 1e-3), (1e6, 1e6)]
 
 
@@ -42,74 +41,23 @@ def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.nda
     return np.kron(H, task_H), np.kron(R, np.eye(len(task_R))) + np.kron(H, task_R)
 
 
-@over(covering(**kinds_of_both, model=MODELS, shape=[(5, 4), (3, 6)]))
-def test_hat_residual_and_kernel(model, kinds, shape):
-    given = grids.holes(model, shape, kinds=kinds, alpha=0.3, task_alpha=0.5)
-    hat, residual = dense(given)
-    grids.close(matrix_of(given.operators.hat, shape), hat, 1e-12)
-    grids.close(matrix_of(given.operators.residual, shape), residual, 1e-12)
-    grids.close(matrix_of(given.operators.kernel, shape), given.P, 1e-12)
-    assert given.operators.ridge == given.ridge
-
-
 @over(lines("alpha task_alpha", *LAMBDAS))
-@over(every(kinds=[("full", "full"), ("singular", "full"), ("thin", "primal")], model=MODELS))
-def test_digits_from_small_to_large_regularisation(model, kinds, alpha, task_alpha):
+@over(covering(kinds=[*product(KINDS, KINDS)], model=MODELS, shape=[(5, 4), (3, 6)]))
+def test_hat_residual_and_kernel(model, kinds, shape, alpha, task_alpha):
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
-    shape = (7, 6)
     given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
+    digits = 2e-9 if min(alpha, task_alpha) < 1e-3 else 1e-11
     if model == "kronecker":
         hat, residual = dense(given)
     else:
         hat, residual = two_step(given, alpha, task_alpha)
-    grids.close(matrix_of(given.operators.hat, shape), hat, 2e-9)
-    grids.close(matrix_of(given.operators.residual, shape), residual, 2e-9)
-
-
-@over(every(**kinds_of_both, model=MODELS))
-def test_blocks_of_the_residual(model, kinds):
-    given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
-    expected = dense(given)[1]
-    rng = np.random.default_rng(1)
-    for cells in (
-        np.array([7]),
-        rng.permutation(30)[:11],
-        np.arange(30),
-        np.array([0, 1, 2, 3, 4, 10, 15]),
-    ):
-        block = given.operators.residual_block(*np.divmod(cells, 5))
-        grids.close(block, expected[np.ix_(cells, cells)], 1e-12)
-
-
-@over(every(alpha=[1e-6, 1e-2, 1.0, 1e6], model=MODELS))
-def test_blocks_keep_small_residuals(model, alpha):
-    given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
-    if model == "kronecker":
-        expected = dense(given)[1]
-    else:
-        expected = two_step(given, alpha, alpha)[1]
-    cells = np.arange(0, 30, 2)
-    grids.close(
-        given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9
-    )
-
-
-@over(every(**kinds_of_both, model=MODELS))
-def test_values_in_the_rotated_labels(model, kinds):
-    given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
-    U, V = (spectrum.vectors for spectrum in given.operators.spectra)
-    residual = dense(given)[1]
-    vectors = np.kron(U, V)
-    grids.close(np.diag(vectors.T @ residual @ vectors), given.operators.remainder.ravel(), 1e-12)
-    grids.close(
-        np.diag(vectors.T @ given.P @ vectors), given.operators.kernel_values.ravel(), 1e-12
-    )
-    assert given.operators.remainder.shape == (U.shape[1], V.shape[1])
-    assert_allclose(
-        given.operators.remainder,
-        given.ridge / (given.operators.kernel_values + given.ridge),
-        rtol=1e-12,
-    )
+    grids.close(matrix_of(given.operators.hat, shape), hat, digits)
+    grids.close(matrix_of(given.operators.residual, shape), residual, digits)
+    grids.close(matrix_of(given.operators.kernel, shape), given.P, max(digits, 1e-11))
+    cells = np.arange(0, hat.shape[0], 2)
+    block = given.operators.residual_block(*np.divmod(cells, shape[1]))
+    grids.close(block, residual[np.ix_(cells, cells)], digits)
+    assert given.operators.ridge == given.ridge
 
 
 @over(every(model=MODELS))
@@ -123,18 +71,6 @@ def test_which_part_carries_the_digits(model):
     ):
         given = grids.holes(model, (9, 8), kinds=kinds, alpha=alpha, task_alpha=alpha)
         assert given.operators.prefers_residual is expected
-
-
-@over(every(model=MODELS))
-def test_operations_leave_grids_alone(model):
-    for kinds in (("full", "full"), ("thin", "primal")):
-        given = grids.holes(model, (6, 5), kinds=kinds)
-        grid = np.random.default_rng(2).normal(size=(6, 5))
-        before = grid.copy()
-        for operation in (given.operators.hat, given.operators.residual, given.operators.kernel):
-            image = operation(grid)
-            image *= 0.0
-            assert_array_equal(grid, before)
 
 
 def test_costs_count_multiplications():
@@ -155,28 +91,6 @@ def test_costs_count_multiplications():
         assert (thin.kernel_cost if model == "two-step" else thin.residual_cost) == 2 * (
             2 * m * q + 2 * q * q
         )
-
-
-# --- other filters ---------------------------------------------------------------------------------------
-
-
-FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(5)]
-
-
-@over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "thin")]))
-def test_two_step_under_any_filters(filter, task_filter, kinds):
-    shape = (6, 5)
-    given = grids.holes("two-step", shape, kinds=kinds)
-    spectrum, task_spectrum = given.operators.spectra
-    sides = [spectrum.smoother(filter, 0.8), task_spectrum.smoother(task_filter, 1.1)]
-    H, task_H = (side.hat() for side in sides)
-    operators = TwoStep(*sides)
-    hat = np.kron(H, task_H)
-    grids.close(matrix_of(operators.hat, shape), hat, 1e-12)
-    grids.close(matrix_of(operators.residual, shape), np.eye(30) - hat, 1e-12)
-    cells = np.arange(0, 30, 3)
-    block = operators.residual_block(*np.divmod(cells, 5))
-    grids.close(block, (np.eye(30) - hat)[np.ix_(cells, cells)], 1e-12)
 
 
 # --- no regularisation ----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from dyadlearn.models import reading
 from dyadlearn.pairing import cells_process, inverses, pair_weights, remembering
 from dyadlearn.pairing.remembering import LastInverse, last_inverse
 from dyadlearn.solve import missing
-from dyadlearn.solve.observed import factor_of
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 RNG = np.random.default_rng(0)
@@ -81,17 +79,6 @@ def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
     last_inverse.forget()
     with pytest.raises(AssertionError, match="solved again"):
         explain(model, 3, 4)
-
-
-def test_explanations_share_one_factor(monkeypatch):
-    factors = []
-    monkeypatch.setattr(
-        pair_weights, "factor_of", lambda *given: factors.append(1) or factor_of(*given)
-    )
-    model = fitted()
-    explain(model, [1, 2, 3], 4)
-    explain(model, 5, X[:1] @ np.ones((3, 2)))
-    assert len(factors) == 1
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
@@ -158,13 +145,6 @@ def test_an_inverse_goes_with_its_model():
     assert last_inverse.is_empty
 
 
-def test_each_model_has_its_own(computed):
-    models = [fitted(alpha) for alpha in (0.1, 10.0)]
-    first = [model.holdout("D") for model in models]
-    assert_allclose([model.holdout("D") for model in models], first, rtol=1e-12)
-    assert computed == ["cells"] * 4
-
-
 def test_a_search_keeps_one(computed):
     search = KroneckerRidgeCV(np.geomspace(0.01, 1000.0, 4), setting="D", **RBF).fit(X, Y, tasks=T)
     assert len(computed) == 5
@@ -218,15 +198,6 @@ def test_a_warning_of_rounding_is_repeated():
         with pytest.warns(PrecisionWarning, match="rounding leaves") as told:
             model.holdout(setting)
         assert told[0].filename == __file__
-
-
-def test_threads_get_their_own_results():
-    models = [fitted(alpha) for alpha in (0.1, 1.0, 10.0)]
-    expected = [model.holdout("D") for model in models]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda place: models[place % 3].holdout("D"), range(60)))
-    for place, each in enumerate(found):
-        assert_allclose(each, expected[place % 3], rtol=1e-12)
 
 
 def test_any_object_may_own_an_inverse():

@@ -13,15 +13,11 @@ from sklearn.linear_model import Ridge, RidgeCV
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
-    PairRegressor,
-    SettingKFold,
     TwoStepRidge,
     evaluate,
     explain,
     landscape,
     load,
-    nested_score,
-    permutation_test,
     save,
 )
 from dyadlearn.exceptions import (
@@ -121,13 +117,6 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(found[:, task], np.ravel(alone.holdout(letter, **own)), **close)
 
 
-@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
-def test_hold_out_equals_fitting_again(letter, groups, filter):
-    left_out = {} if groups is None or letter == "A" else {"groups": groups}
-    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
-    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9
-
-
 def test_it_equals_scikit_learn():
     model = IndependentTaskRidge(EACH).fit(X, Y)
     theirs = Ridge(EACH).fit(X, Y)
@@ -194,44 +183,6 @@ def test_every_value_is_checked_beside_the_kernel():
         IndependentTaskRidge(alphas).fit(X, Y)
 
 
-def test_other_libraries(library):
-    found = IndependentTaskRidge(EACH + 0.1).fit(library.asarray(X), library.asarray(Y))
-    expected = IndependentTaskRidge(EACH + 0.1).fit(X, Y)
-    close = {"rtol": 10 * library.rtol, "atol": 100 * library.rtol}
-    assert_allclose(
-        library.to_numpy(found.predict(library.asarray(NEW))), expected.predict(NEW), **close
-    )
-    assert_allclose(library.to_numpy(found.holdout("B")), expected.holdout("B"), **close)
-    low, high = found.predict_interval(library.asarray(NEW))
-    assert_allclose(
-        library.to_numpy(high - low), np.subtract(*expected.predict_interval(NEW)[::-1]), **close
-    )
-    chosen = [IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(*data) for data in ((X, Y),)]
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(
-        library.asarray(X), library.asarray(Y)
-    )
-    assert_array_equal(search.alpha_, chosen[0].alpha_)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
-@over(covering(form=list(FORMS), groups=[None, GROUPS], strength=1))
-def test_intervals(form, groups):
-    labels, weights = FORMS[form]
-    left_out = {} if groups is None else {"groups": groups}
-    options = {"sample_weight": weights, **left_out}
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, **options)
-    assert len(set(search.alpha_)) > 2
-    low, high = search.predict_interval(NEW, coverage=0.8)
-    known = search.predict_interval(coverage=0.8)
-    assert ((low < search.predict(NEW)) & (search.predict(NEW) < high)).all()
-    assert np.isfinite(known[0]).all()
-    assert (known[0] < known[1]).all()
-    same = IndependentTaskRidge(np.full(Q, 2.0)).fit(X, labels, sample_weight=weights)
-    one = IndependentTaskRidge(2.0).fit(X, labels, sample_weight=weights)
-    for found, wanted in zip(same.predict_interval(NEW), one.predict_interval(NEW), strict=True):
-        assert_allclose(found, wanted, rtol=1e-9)
-
-
 @over(every(groups=[None, GROUPS]))
 def test_models_without_a_row_are_those_of_each_task(groups):
     members = group_members(groups, M, "groups")
@@ -278,16 +229,6 @@ def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
     fixed = IndependentTaskRidge(search.alpha_).fit(X, labels, sample_weight=weights)
     assert_allclose(search.predict(NEW), fixed.predict(NEW))
     assert_array_equal(search.n_evaluated_, search.landscape_.size)
-
-
-def test_folds_are_groups():
-    codes = np.empty(M)
-    for number, (_, test) in enumerate(SettingKFold("B", 3, random_state=0).split_grid(M, Q)):
-        codes[test.any(axis=1)] = number
-    folded = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, cv=3).fit(X, Y)
-    grouped = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y, groups=codes)
-    assert_allclose(folded.landscape_, grouped.landscape_)
-    assert_allclose(folded.holdout_, grouped.holdout_)
 
 
 def test_of_equals_the_largest():
@@ -435,18 +376,6 @@ def test_evaluate_and_baselines(form):
         assert_allclose(together, [hold_out(pairing, each, Setting.B) for each in stack])
 
 
-def test_nested_score_chooses_for_each_task():
-    found = nested_score(
-        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, cv=4, random_state=0
-    )
-    assert found.alphas.shape == (4, Q)
-    assert np.isfinite(found.score)
-
-
-def test_a_permutation_test_repeats_the_search():
-    assert 0 < permutation_test(fitted(), "B", n_permutations=9, random_state=0).p_value <= 1
-
-
 def test_explanations_are_those_of_the_task():
     for labels in (Y, HOLES):
         search = fitted(labels)
@@ -490,7 +419,8 @@ def test_files(form, tmp_path):
     )
 
 
-def test_pairs_of_ids():
-    pairs = [(i, j) for i in range(M) for j in range(Q)]
-    model = PairRegressor(IndependentTaskRidge(EACH), instances=X).fit(pairs, Y.ravel())
-    assert_allclose(model.predict(pairs), IndependentTaskRidge(EACH).fit(X, Y).predict(X).ravel())
+@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
+def test_hold_out_equals_fitting_again(letter, groups, filter):
+    left_out = {} if groups is None or letter == "A" else {"groups": groups}
+    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
+    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9

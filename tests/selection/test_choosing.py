@@ -21,7 +21,6 @@ from dyadlearn import (
     TwoStepRidgeCV,
     better_of,
     evaluate,
-    landscape,
     load,
     save,
 )
@@ -295,40 +294,6 @@ def test_searches_take_the_method_that_is_asked_for():
         TwoStepRidgeCV([1.0], [1.0], method="exact", **KERNELS).fit(X, HOLES, tasks=T)
     with pytest.raises(ValueError, match="method must be one of 'exact', 'folds', found 'loo'"):
         TwoStepRidgeCV([1.0], [1.0], method="loo").fit(X, Y, tasks=T)
-
-
-def test_exact_is_taken_whatever_it_costs(monkeypatch):
-    monkeypatch.setattr(planning, "_MOST_WORK", 1.0)
-    monkeypatch.setattr(planning, "_MOST_REFITS", 1.0)
-    given = {"alphas": [0.1, 1.0], "setting": "D", **KERNELS}
-    usual = KroneckerRidgeCV(**given).fit(X, HOLES, tasks=T)
-    exact = KroneckerRidgeCV(**given, method="exact").fit(X, HOLES, tasks=T)
-    assert (usual.holdout_method_, exact.holdout_method_) == (
-        "5×5 folds, refitted",
-        "exact leave-one-out",
-    )
-    assert evaluate(usual, "B")["method"] == ["5 folds, refitted"]
-    assert evaluate(usual, "B", method="exact")["method"] == ["exact leave-one-out"]
-
-
-def test_evaluate_takes_the_method_that_is_asked_for():
-    model = TwoStepRidge(0.1, 0.1, **KERNELS).fit(X, Y, tasks=T)
-    found = evaluate(model, "AB", method="folds")
-    assert found["method"] == ["5 folds, refitted", "5 folds, refitted"]
-    assert [each.reason for each in found.results] == [
-        "5 folds, refitted: folds were asked for"
-    ] * 2
-    assert_allclose(
-        found["neg_mean_squared_error"],
-        evaluate(model, "AB", cv=5)["neg_mean_squared_error"],
-        rtol=1e-6,
-    )
-    # A stored hold-out of the search is not what was asked for.
-    search = TwoStepRidgeCV([0.1], [0.1], **KERNELS).fit(X, Y, tasks=T)
-    assert evaluate(search, "B")["method"] == ["exact leave-one-out"]
-    assert evaluate(search, "B", method="folds")["method"] == ["5 folds, refitted"]
-    scores = landscape(model, "B", alphas=[0.1], task_alphas=[0.1], method="folds")
-    assert_allclose(scores["B"][0, 0], found["neg_mean_squared_error"][1], rtol=1e-4)
 
 
 def test_models_without_a_formula_refuse_the_exact_method():

@@ -295,21 +295,6 @@ def test_an_interrupt_before_the_first_score_goes_on(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_after_an_interrupt_no_other_kernel_is_tried(monkeypatch):
-    X, Y, T = holed()
-    grid = [{"gamma": 0.1}, {"gamma": 1.0}]
-    interrupted_at(monkeypatch, 1)
-    with pytest.warns(SearchStoppedWarning, match="1 of 200"):
-        search = two_step(kernel_grid=grid).fit(X, Y, T)
-    assert search.kernel_params_ == grid[0]
-    assert (search.alpha_, search.task_alpha_) == (
-        POWERS[5],
-        POWERS[5],
-    )  # the middle, not the strongest
-    assert np.isnan(search.landscape_[1]).all()
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, tmp_path):
     X, Y, T = holed(16, 12, 0.4)
     for search in (two_step(**SMALL), kronecker(setting="D", alphas=POWERS[2:9])):

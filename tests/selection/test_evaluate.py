@@ -16,12 +16,10 @@ from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
-    PairRegressor,
     SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
-    landscape,
     load,
     save,
 )
@@ -114,15 +112,6 @@ def test_settings_that_are_asked_for():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_searching_estimators():
-    X, Y, T = make_data()
-    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D").fit(X, Y, tasks=T)
-    assert_allclose(evaluate(search, "D")["neg_mean_squared_error"], [search.best_score_])
-    search = IndependentTaskRidgeCV([0.1, 1.0, 10.0]).fit(X, Y[:, 0])
-    assert_allclose(evaluate(search, "B")["neg_mean_squared_error"], [search.best_score_])
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_search_is_judged_by_what_it_was_chosen_by():
     X, Y, T = make_data()
     for scoring in ("roc_auc", "average_precision", scorer("precision_at_k", k=3), worst):
@@ -142,29 +131,6 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", scoring="r2")
         assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(kind=["arrays", "polars"]))
-def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
-    X, Y, T = make_data()
-    names = [f"t{j}" for j in range(7)]
-    if kind == "arrays":
-        labels = Y
-    else:
-        labels = pytest.importorskip(kind).DataFrame(dict(zip(names, Y.T, strict=True)))
-    for options, given, method in (
-        ({}, {"groups": np.arange(9) // 3}, "exact leave-group-out"),
-        ({"cv": 3}, {}, "exact leave-fold-out"),
-    ):
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], 1.0, **options).fit(X, labels, tasks=T, **given)
-        alone = scorer(search.scoring)(Y, np.asarray(search.holdout("B")))
-        save(search, tmp_path / "search.dyad")
-        for model in (search, load(tmp_path / "search.dyad")):
-            table = evaluate(model, "B")
-            assert_allclose(list(table["neg_mean_squared_error"]), [search.best_score_], rtol=1e-12)
-            assert list(table["method"]) == [method]
-            assert abs(alone - search.best_score_) > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -195,18 +161,6 @@ def test_a_model_without_search_is_judged_by_what_suits_its_labels():
     )
 
 
-def test_a_model_of_a_long_table_is_scored_as_the_grid_it_holds():
-    X, Y, T = make_data()
-    cells = np.argwhere(np.ones(Y.shape, dtype=bool))
-    regressor = PairRegressor(TwoStepRidge(0.5, 2.0), instances=X, tasks=T).fit(cells, Y.ravel())
-    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
-    assert_allclose(evaluate(regressor)["roc_auc"], evaluate(model)["roc_auc"])
-    assert_allclose(
-        landscape(regressor, alphas=[1.0], task_alphas=[2.0], setting="D")["D"],
-        landscape(model, alphas=[1.0], task_alphas=[2.0], setting="D")["D"],
-    )
-
-
 def test_a_score_does_not_take_the_place_of_another_column():
     def method(Y, F):
         return 0.5
@@ -215,17 +169,6 @@ def test_a_score_does_not_take_the_place_of_another_column():
     table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D", scoring=method)
     assert list(table["score"]) == [0.5]
     assert list(table["method"]) == ["exact leave-one-out"]
-
-
-def test_array_libraries(library):
-    X, Y, T = make_data()
-    expected = TwoStepRidge().fit(X, Y, tasks=T)
-    model = TwoStepRidge().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
-    for settings, scoring in (("AD", "neg_mean_squared_error"), ("BC", "roc_auc")):
-        found, wanted = (
-            evaluate(each, settings, scoring=scoring)[scoring] for each in (model, expected)
-        )
-        assert_allclose(found, wanted, rtol=10 * library.rtol)
 
 
 def test_bad_input():
@@ -294,36 +237,6 @@ def test_folds_of_incomplete_labels_are_those_of_fresh_models(model, scoring, af
     assert list(alone["method"]) == [single if affordable else "5 folds, refitted"]
 
 
-@over(every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)]))
-def test_few_pairs_are_left_out_exactly(model):
-    X, Y, T = make_holes()
-    model.fit(X[:12], Y[:12, :10], tasks=T[:10])
-    Y = Y[:12, :10]
-    table = evaluate(model, "AB", cv=None)
-    if isinstance(model, TwoStepRidge):
-        single = "leave-one-out, refitted"
-    else:
-        single = "exact leave-one-out"
-    assert list(table["method"]) == ["exact leave-one-out", single]
-    held_out = model.holdout("A")
-    assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((held_out - Y) ** 2))
-    for i, j in np.argwhere(~np.isnan(Y))[::15]:
-        hidden = Y.copy()
-        hidden[i, j] = np.nan
-        assert_allclose(
-            held_out[i, j],
-            clone(model).fit(X[:12], hidden, tasks=T[:10]).completed_[i, j],
-            rtol=1e-6,
-        )
-    errors = []
-    for i in range(12):
-        others = np.arange(12) != i
-        alone = clone(model).fit(X[:12][others], Y[others], tasks=T[:10]).predict(X[[i]])
-        errors.append(np.nanmean((alone - Y[i]) ** 2))
-    assert_allclose(table["neg_mean_squared_error"][1], -np.mean(errors), rtol=1e-6)
-    assert evaluate(model, "A", cv=4)["method"][0] == "exact leave-fold-out"
-
-
 def test_independent_tasks_and_labelled_parts_are_left_out_exactly(monkeypatch):
     # Neither needs an inverse or refits.
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
@@ -343,105 +256,6 @@ def test_independent_tasks_and_labelled_parts_are_left_out_exactly(monkeypatch):
         KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]])
     )
     assert_allclose(table["neg_mean_squared_error"], rest["neg_mean_squared_error"])
-
-
-def test_weights_are_for_fitting_only():
-    X, Y, _ = make_holes()
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
-    model = IndependentTaskRidge(0.5).fit(X, Y, sample_weight=weights)
-    assert_allclose(
-        evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)]
-    )
-
-
-@over(every(symmetry=["symmetric", "antisymmetric"], affordable=[True, False]))
-def test_networks_with_holes_leave_out_edges_both_ways(symmetry, affordable):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(11, 4))
-    Y = rng.normal(size=(11, 11))
-    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
-    Y[0, 5] = Y[5, 0] = Y[7, 9] = Y[9, 7] = np.nan
-    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
-    network = TwoStepRidge(**options).fit(X, Y)
-    with pytest.MonkeyPatch.context() as patch:
-        if not affordable:
-            patch.setattr(planning, "_MOST_WORK", 0.0)
-        table = evaluate(network, "A", cv=3)
-        single = evaluate(network, "A")
-    assert table["method"][0] == ("exact leave-fold-out" if affordable else "3 folds, refitted")
-    F = np.full(Y.shape, np.nan)
-    for _, test in SettingKFold("A", 3, random_state=0).split_grid(11, 11):
-        test = np.triu(test) | np.triu(test).T
-        F[test] = TwoStepRidge(**options).fit(X, np.where(test, np.nan, Y)).predict(X)[test]
-    assert_allclose(table["neg_mean_squared_error"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)
-    if affordable:
-        assert single["method"][0] == "exact leave-one-out"
-        F = np.full(Y.shape, np.nan)
-        for i, j in np.argwhere(np.triu(~np.isnan(Y))):
-            hidden = Y.copy()
-            hidden[i, j] = hidden[j, i] = np.nan
-            F[[i, j], [j, i]] = TwoStepRidge(**options).fit(X, hidden).completed_[[i, j], [j, i]]
-        assert_allclose(
-            single["neg_mean_squared_error"], [-np.nanmean((F - Y)[~np.isnan(Y)] ** 2)], rtol=1e-6
-        )
-    with pytest.raises(
-        ValueError, match="^Setting B of a network with missing labels is not supported"
-    ):
-        evaluate(network, "B")
-
-
-def test_complete_labels_are_left_out_in_the_folds_that_are_given():
-    X, Y, T = make_data()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    table = evaluate(model, cv=3)
-    assert list(table["method"]) == ["exact leave-fold-out"] * 4
-    for setting, score in zip(table["setting"], table["roc_auc"], strict=True):
-        splitter = SettingKFold(setting, 3, random_state=0)
-        F = np.full(Y.shape, np.nan)
-        for train, test in splitter.split_grid(*Y.shape):
-            seen = train.any(axis=1)
-            known = train.any(axis=0)
-            own = TwoStepRidge().fit(
-                X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
-            )
-            F[test] = own.predict(X, tasks=T)[test]
-        assert_allclose(score, scorer("roc_auc")(Y, F, setting=setting), rtol=1e-6)
-        assert evaluate(model, setting, cv=splitter)["roc_auc"] == [score]
-    rows = [
-        np.flatnonzero(test.any(axis=1))
-        for _, test in SettingKFold("B", 3, random_state=0).split_grid(*Y.shape)
-    ]
-    folds = [(np.setdiff1d(np.arange(9), fold), fold) for fold in rows]
-    assert evaluate(model, "B", cv=folds)["roc_auc"] == [table["roc_auc"][1]]
-
-
-@over(every(form=["complete", "holes", "independent"]))
-def test_groups_are_left_out_together(form):
-    X, Y, T = problems.data(9, 7, missing=0.2 if form == "holes" else 0.0)
-    is_alone = form == "independent"
-    if is_alone:
-        model = IndependentTaskRidge().fit(X, Y)
-    else:
-        model = TwoStepRidge().fit(X, Y, tasks=T)
-    groups = {"groups": np.arange(9) // 3, "task_groups": np.arange(7) // 3}
-    # Folds of as many groups as there are leave out one group each.
-    table = evaluate(model, **groups, cv=3 if form == "holes" else None)
-    for each in table.results[1:]:
-        is_new = {"groups": 0 in each.setting.new, "task_groups": 1 in each.setting.new}
-        cut = {name: groups[name] for name in groups if is_new[name]}
-        assert_allclose(each.predictions, model.holdout(each.setting, **cut), rtol=1e-6)
-    assert list(table["setting"]) == list("AB" if is_alone else "ABCD")
-
-
-def test_groups_follow_their_ids():
-    pd = pytest.importorskip("pandas")
-    X, Y, T = make_data()
-    names = [f"i{i}" for i in range(9)]
-    model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=names), tasks=T)
-    groups = pd.Series(np.arange(9) % 3, index=names)
-    expected = evaluate(model, "B", groups=groups.to_numpy())["roc_auc"]
-    assert evaluate(model, "B", groups=groups.iloc[::-1])["roc_auc"] == expected
-    assert evaluate(model, "B")["roc_auc"] != expected
 
 
 def test_a_setting_without_a_score_has_a_reason():
@@ -504,17 +318,6 @@ def test_nothing_is_permuted_unless_asked_for(monkeypatch):
         evaluate(model, n_permutations=1)
 
 
-def test_bad_folds():
-    X, Y, T = make_holes()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
-        evaluate(model, cv=1)
-    with pytest.raises(
-        TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"
-    ):
-        evaluate(model, cv="5")
-
-
 def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
     X, Y, T = make_data()
     search = TwoStepRidgeCV([0.5], [2.0], setting="B").fit(X, Y, tasks=T)
@@ -538,25 +341,6 @@ def scores_of_means(Y, setting, scoring, **left_out):
 
 def row_of(table):
     return [table[name][0] for name in BASELINES]
-
-
-@over(every(setting=list("ABCD")))
-def test_means_are_left_out_in_the_same_folds(setting):
-    X, Y, T = problems.data(15, 12, missing=0.2)
-    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
-    tests = [test for _, test in SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape)]
-    codes = SettingKFold(setting, 3, random_state=0).units(Labels.of_grid(Y))
-    expected = scores_of_means(Y, setting, "neg_mean_squared_error", units=codes)
-    table = evaluate(model, setting, cv=3)
-    assert_allclose(row_of(table), expected)
-    # Twin: really without the fold.
-    F = np.full(Y.shape, np.nan)
-    for test, (train, _) in zip(
-        tests, SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape), strict=True
-    ):
-        F[test] = np.nanmean(Y[train])
-    judge = scorer("neg_mean_squared_error")
-    assert_allclose(table["grand_mean"][0], judge(Y, F, setting=setting))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -632,18 +416,6 @@ def test_a_mean_without_a_score_has_none():
     assert list(table["picky"]) == [1.0] * 3
     assert_allclose(table["grand_mean"], [np.nan, 1.0, 1.0])
     assert_allclose(table["task_means"], [1.0, 1.0, 1.0])
-
-
-def test_popularity_beats_guessing():
-    """A task that most instances have is likely for a new one too, and the AUC per instance knows it."""
-    rng = np.random.default_rng(0)
-    Y = (rng.random((60, 12)) < np.linspace(0.05, 0.9, 12)).astype(float)
-    X = rng.normal(size=(60, 3))
-    T = rng.normal(size=(12, 3))
-    (row,) = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", scoring="roc_auc").rows()
-    assert row["task_means"] > 0.8
-    assert row["grand_mean"] == 0.5
-    assert row["additive"] == row["task_means"]
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -747,3 +519,20 @@ def test_what_is_new_is_called_as_the_sides_are():
         evaluate(model, sides=("host", "host"))
     network = TwoStepRidge(symmetry="symmetric").fit(X, Y[:, :2] @ Y[:, :2].T)
     assert list(evaluate(network, "AB", n_permutations=0)["new"]) == ["pair", "node"]
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"]))
+def test_folds_of_a_network_with_missing_labels_leave_out_edges_both_ways(symmetry):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(11, 4))
+    Y = rng.normal(size=(11, 11))
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    Y[0, 5] = Y[5, 0] = np.nan
+    network = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X, Y)
+    table = evaluate(network, "A", cv=3)
+    assert table["method"] == ["exact leave-fold-out"]
+    F = np.full(Y.shape, np.nan)
+    for _, test in SettingKFold("A", 3, random_state=0).split_grid(11, 11):
+        test = np.triu(test) | np.triu(test).T
+        F[test] = clone(network).fit(X, np.where(test, np.nan, Y)).predict(X)[test]
+    assert_allclose(table["neg_mean_squared_error"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)

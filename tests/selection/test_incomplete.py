@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import problems
@@ -24,7 +22,7 @@ from dyadlearn import (
 )
 from dyadlearn.holdout import planning
 from dyadlearn.holdout.folds import Folds
-from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
+from dyadlearn.metrics import scorer
 from sweeps import covering, every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -146,52 +144,6 @@ def test_five_folds_where_no_formula_is_affordable(Search, letter, kernel):
 
 @over(
     lines(
-        "Search letter method",
-        (KroneckerRidgeCV, "B", "exact leave-one-out"),
-        (KroneckerRidgeCV, "C", "exact leave-one-out"),
-        (KroneckerRidgeCV, "D", "exact leave-one-out"),
-        (TwoStepRidgeCV, "B", "leave-one-out, refitted"),
-        (TwoStepRidgeCV, "C", "leave-one-out, refitted"),
-    )
-)
-def test_one_unit_at_a_time_is_left_out_by_a_formula_or_few_refits(Search, letter, method):
-    data = make_data()
-    search = make_search(Search, letter).fit(data[0], data[1], tasks=data[2])
-    assert search.holdout_method_ == method
-    rows, columns = np.indices((12, 9))
-    splits = []
-    for i in range(12 if letter in "BD" else 1):
-        for j in range(9 if letter in "CD" else 1):
-            hidden = ((rows == i) & (letter in "BD")) | ((columns == j) & (letter in "CD"))
-            test = ((rows == i) | (letter == "C")) & ((columns == j) | (letter == "B"))
-            splits.append((~hidden, test))
-    assert_equals_loop(search, data, splits)
-
-
-@over(
-    covering(
-        **every_search,
-        scoring=["concordance_index", "r2"],
-        cv={"SettingKFold": SettingKFold("B", 3, random_state=5), "2": np.int64(2)},
-        strength=1,
-    )
-)
-def test_folds_that_are_asked_for(Search, scoring, cv):
-    data = make_data()
-    search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
-    if isinstance(cv, SettingKFold):
-        folds = cv
-    else:
-        folds = SettingKFold("B", int(cv), random_state=0)
-    assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
-    refitted = f"{folds.n_splits} folds, refitted"
-    assert search.holdout_method_ == (
-        "exact leave-fold-out" if Search is KroneckerRidgeCV else refitted
-    )
-
-
-@over(
-    lines(
         "Search letter",
         (TwoStepRidgeCV, "B"),
         (KroneckerRidgeCV, "C"),
@@ -229,24 +181,6 @@ def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     )
 
 
-@over(every(**every_search))
-def test_the_model_is_that_of_the_best_regularisation(Search):
-    X, Y, T = make_data()
-    search = make_search(Search, "A").fit(X, Y, tasks=T)
-    params = {"alpha": search.alpha_} | (
-        {"task_alpha": search.task_alpha_} if Search is TwoStepRidgeCV else {}
-    )
-    model = PLAIN[Search](**params, **kernels(Search)).fit(X, Y, tasks=T)
-    assert_allclose(search.completed_, model.completed_)
-    assert_allclose(search.predict(X), model.predict(X))
-    assert_allclose(search.dual_coef_, model.dual_coef_)
-    assert (search.n_iter_, search.residual_) == (model.n_iter_, model.residual_)
-    again = pickle.loads(pickle.dumps(search))
-    assert_allclose(again.predict(X), search.predict(X))
-    assert_array_equal(again.holdout_, search.holdout_)
-    assert_array_equal(clone(search).fit(X, Y, tasks=T).landscape_, search.landscape_)
-
-
 # --- exact where a shortcut exists ---------------------------------------------------------------
 
 
@@ -279,22 +213,6 @@ def nothing_is_solved_again(monkeypatch):
 @pytest.mark.usefixtures("nothing_is_solved_again")
 @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
 class TestShortcuts:
-    @over(every(letter="AB"))
-    def test_independent_tasks(self, letter, scoring):
-        if (letter == "A") == (scoring == "concordance_index"):
-            return  # each setting with one of the scores
-        data = make_data(8, 6)
-        search = make_search(IndependentTaskRidgeCV, letter, scoring=scoring).fit(data[0], data[1])
-        assert_equals_holdout(search, data)
-
-    @over(every(**pair_searches))
-    def test_few_pairs(self, Search, scoring):
-        if (Search is KroneckerRidgeCV) == (scoring == "concordance_index"):
-            return  # each search with one of the scores
-        data = make_data(9, 7)
-        search = make_search(Search, "A", scoring=scoring).fit(data[0], data[1], tasks=data[2])
-        assert_equals_holdout(search, data)
-
     def test_pairs_beside_a_block(self, scoring):
         """A task with few labels beside others that have all: both regularisations by leave-one-out."""
         X, Y, T = make_data(40, 30, 0.0)
@@ -364,55 +282,7 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
     assert_allclose(grouped.holdout_, search.holdout_)
 
 
-def test_complete_labels_are_left_out_one_by_one():
-    X, Y, T = make_data(share=0.0)
-    search = make_search(TwoStepRidgeCV, "D").fit(X, Y, tasks=T)
-    assert search.holdout_method_ == "exact leave-one-out"
-    assert_array_equal(search.completed_, Y)
-
-
 # --- landscapes ----------------------------------------------------------------------------------
-
-
-def test_landscapes_of_all_settings():
-    X, Y, T = make_data()
-    model = TwoStepRidge(**kernels(TwoStepRidge)).fit(X, Y, tasks=T)
-    scores = landscape(model, alphas=ALPHAS, task_alphas=TASK_ALPHAS, setting="ABCD", cv=2)
-    for letter in "ABCD":
-        search = make_search(TwoStepRidgeCV, letter, cv=2).fit(X, Y, tasks=T)
-        assert_allclose(scores[letter], search.landscape_, rtol=1e-6)
-    assert_array_equal(
-        scores["B"][::-1],
-        landscape(model, alphas=ALPHAS[::-1], task_alphas=TASK_ALPHAS, setting="B", cv=2)["B"],
-    )
-
-
-def test_landscapes_of_weighted_models():
-    """A search weighs all cells alike; a landscape takes the model as it was fitted."""
-    data = make_data()
-    weights = np.random.default_rng(1).uniform(0.2, 2.0, size=(12, 9))
-    model = IndependentTaskRidge(kernel="rbf").fit(data[0], data[1], sample_weight=weights)
-    scores = landscape(model, alphas=ALPHAS, setting="A")["A"]
-    for index, alpha in enumerate(ALPHAS):
-        assert_allclose(
-            scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2)
-        )
-
-
-def test_kernels_are_searched_too():
-    X, Y, T = make_data()
-    grid = [{"gamma": 0.05}, {"gamma": 0.5}]
-    search = make_search(KroneckerRidgeCV, "C", cv=2, kernel_grid=grid, task_kernel_grid=grid).fit(
-        X, Y, tasks=T
-    )
-    assert search.landscape_.shape == (2, 2, 2)
-    for a, params in enumerate(grid):
-        for b, task_params in enumerate(grid):
-            own = make_search(
-                KroneckerRidgeCV, "C", cv=2, kernel_params=params, task_kernel_params=task_params
-            )
-            assert_allclose(own.fit(X, Y, tasks=T).landscape_, search.landscape_[a, b], rtol=1e-6)
-    assert search.best_score_ == search.landscape_.max()
 
 
 # --- forms and libraries -------------------------------------------------------------------------
@@ -440,19 +310,6 @@ def test_wrong_folds(Search, holes, cv, error, message):
         search.fit(X, Y, tasks=T)
     with pytest.raises(NotFittedError):
         search.predict(X)
-
-
-@over(every(**every_search))
-def test_grids_without_labels(Search):
-    X, Y, T = make_data()
-    search = make_search(Search, cv=2).fit(X, Y, tasks=T)
-    expected = search.predict(X)
-    with pytest.raises(ValueError, match="^Y is NaN everywhere: no label is observed"):
-        search.fit(X, np.full(Y.shape, np.nan), tasks=T)
-    with pytest.raises(ValueError, match="Y contains infinity"):
-        search.fit(X, np.where(np.isnan(Y), np.inf, Y), tasks=T)
-    assert_array_equal(search.predict(X), expected)
-    assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
 
 
 @over(every(**pair_searches))
@@ -484,22 +341,6 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
         landscape(search, alphas=[0.01], task_alphas=[0.01], setting="B", cv=2)
     assert len(told) == 1
     assert told[0].filename == __file__
-
-
-@over(
-    every(
-        metric=[mean_squared_error, concordance_index, roc_auc],
-        average=["micro", "instance", "task"],
-    )
-)
-def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average):
-    Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
-    F = np.random.default_rng(0).normal(size=(3, 3))
-    F[0, 2] = np.nan
-    assert np.isfinite(metric(Y, F, average=average))
-    F[1, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        metric(Y, F, average=average)
 
 
 def test_a_word_of_one_text_only_does_not_stop_the_default_search():

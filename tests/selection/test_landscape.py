@@ -7,11 +7,10 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, landscape
+from dyadlearn import landscape
 from dyadlearn._array import to_numpy
-from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
@@ -336,15 +335,6 @@ def make_isolated(n, rng):
     return Spectrum.from_gram(isolated)
 
 
-@over(every(letters=["A", "AB"]))
-def test_interpolation_of_both_sides_is_refused(letters):
-    rng = np.random.default_rng(1)
-    spectrum = make_isolated(6, rng)
-    problem = posed("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
-    with pytest.raises(LeverageError, match="leverage 1"):
-        landscape(problem, alphas=[0.0], task_alphas=[0.0], setting=letters, scoring="r2")
-
-
 @over(
     covering(
         scoring=["neg_mean_squared_error", "r2"],
@@ -430,95 +420,6 @@ def test_squared_errors_near_zero(letter, noise, put, options):
     compare(problem, grid, grid, letter, "neg_mean_squared_error", rtol=rtol, **options)
 
 
-def test_squared_errors_of_large_operators():
-    """Smooth labels and a nearly singular kernel: large entries of the operators cancel in the predictions."""
-    x = np.linspace(0, 1, 14)[:, None]
-    K = np.exp(-3 * (x - x.T) ** 2)
-    Y = np.sin(3 * x) @ np.cos(2 * x[:11]).T
-    problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(K[:11, :11]), 1.0)
-    grid = [1e-12, 1e-9, 1e-6, 1e-3]
-    compare(problem, grid, grid, "BCD", "neg_mean_squared_error", rtol=2e-8)
-
-
-def test_shapes_and_defaults():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(7, 3))
-    T = rng.normal(size=(5, 2))
-    Y = rng.normal(size=(7, 5))
-    assert tuple(10.0**power for power in range(-7, 7)) == DEFAULT_ALPHAS
-    two = landscape(TwoStepRidge().fit(X, Y, tasks=T))
-    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys(
-        "ABCD", (14, 14)
-    )
-    two = landscape(
-        TwoStepRidge().fit(X, Y, tasks=T),
-        alphas=[1, 2, 3],
-        task_alphas=(value for value in (1.0, 2.0)),
-        setting=["row", "D"],
-    )
-    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("BD", (3, 2))
-    one = landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1, 2, 3], setting="DA")
-    assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("DA", (3,))
-    for model in (
-        IndependentTaskRidge().fit(X, Y),
-        IndependentTaskRidge().fit(X, Y, tasks=T),
-        TwoStepRidge().fit(X, Y),
-    ):
-        one = landscape(model, alphas=[1, 2, 3])
-        assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("AB", (3,))
-
-
-@over(every(cls=[TwoStepRidge, KroneckerRidge]))
-def test_a_fitted_model_and_its_problem_agree(cls):
-    """Its own regularisation does not matter."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(7, 3))
-    T = rng.normal(size=(5, 2))
-    Y = rng.normal(size=(7, 5))
-    found = [
-        landscape(cls(alpha).fit(X, Y, tasks=T), alphas=[0.1, 1], task_alphas=[0.3, 2])
-        for alpha in (0.5, 10.0)
-    ]
-    model = cls().fit(X, Y, tasks=T)
-    for alpha, task_alpha in itertools.product([0, 1], [0, 1]):
-        model.set_params(**({"task_alpha": [0.3, 2][task_alpha]} if cls is TwoStepRidge else {}))
-        model.set_alpha([0.1, 1][alpha])
-        for letter, scores in found[0].items():
-            assert_array_equal(found[1][letter], scores)
-            expected = -np.mean((Y - model.holdout(letter)) ** 2)
-            assert_allclose(
-                scores[alpha, task_alpha] if cls is TwoStepRidge else scores[alpha],
-                expected,
-                rtol=1e-10,
-            )
-
-
-def test_groups_are_aligned_by_id():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(6, 2)), index=list("abcdef"))
-    Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("abcdef"), columns=list("wxyz"))
-    T = pd.DataFrame(rng.normal(size=(4, 2)), index=list("wxyz"))
-    model = TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T)
-    groups = pd.Series([0, 0, 1, 1, 2, 2], index=list("fadbec"))
-    task_groups = pd.Series([0, 1, 0, 1], index=list("zxyw"))
-    found = landscape(
-        model,
-        alphas=[1.0],
-        task_alphas=[1.0],
-        setting="BCD",
-        groups=groups,
-        task_groups=task_groups,
-    )
-    for letter, given in {
-        "B": {"groups": groups},
-        "C": {"task_groups": task_groups},
-        "D": {"groups": groups, "task_groups": task_groups},
-    }.items():
-        expected = -np.mean((Y - model.holdout(letter, **given)).to_numpy() ** 2)
-        assert_allclose(found[letter], [[expected]])
-
-
 @over(
     lines(
         "problem options message",
@@ -575,29 +476,3 @@ def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "Landscape" in err
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_search_is_scored_by_what_it_was_chosen_by():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(9, 4))
-    T = rng.normal(size=(7, 3))
-    Y = rng.normal(size=(9, 7))
-    search = TwoStepRidgeCV([0.1, 1.0], [1.0, 10.0], setting="D", scoring="concordance_index").fit(
-        X, Y, tasks=T
-    )
-    assert_allclose(
-        landscape(search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"],
-        search.landscape_,
-    )
-    other = landscape(
-        search,
-        alphas=[0.1, 1.0],
-        task_alphas=[1.0, 10.0],
-        setting="D",
-        scoring="neg_mean_squared_error",
-    )["D"]
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_array_equal(
-        landscape(model, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], other
-    )

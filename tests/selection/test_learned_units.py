@@ -82,11 +82,8 @@ def references():
     lines(
         "factors",
         {"labels": 1e12},
-        {"labels": 1e-12},
         {"shift": 1e6},
-        {"labels": -3e-7, "shift": -0.4},
         {"weights": 1e-12},
-        {"weights": 1e12},
         {"rows": 1e-12, "columns": 1e12},
         {"labels": 1e-5, "weights": 3e7, "rows": 1e5, "columns": 1e-7},
     )
@@ -100,28 +97,6 @@ def test_units_of_labels_weights_and_features_do_not_matter(factors, references)
         assert_allclose(model.shares_, reference.shares_, rtol=1e-5)
         variance = factors.get("labels", 1.0) ** 2
         assert_allclose(model.holdout_error_ / variance, reference.holdout_error_, rtol=1e-5)
-
-
-def test_equal_weights_are_no_weights():
-    for labels in (Y, HOLES):
-        problem = {"setting": "B", "kernel": "rbf", "labels": labels, "weights": "none", "more": {}}
-        expected, alpha, plain = _fitted(problem)
-        for weight in (1e-6, 0.3, 7.0):
-            found, own, model = _fitted({**problem, "weights": "equal"}, weights=weight)
-            assert_allclose(found, expected, rtol=0, atol=1e-7)
-            assert_allclose(own, alpha)
-            assert model.weights_ == plain.weights_
-            assert model.holdout_method_ == plain.holdout_method_
-
-
-def test_weights_of_missing_labels_do_not_matter():
-    problem = {"setting": "B", "kernel": "rbf", "labels": HOLES, "weights": "cells", "more": {}}
-    expected, _, _ = _fitted(problem)
-    others = np.where(np.isnan(HOLES), 1e12, WEIGHTS["cells"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(WEIGHTS, "cells", others)
-        found, _, _ = _fitted(problem)
-    assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
 def _groups(setting, n_rows, n_columns):

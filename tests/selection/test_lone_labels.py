@@ -16,10 +16,7 @@ from dyadlearn import (
     TwoStepRidge,
     evaluate,
     landscape,
-    load,
-    nested_score,
     recommend,
-    save,
     screen,
 )
 from dyadlearn.exceptions import NoLabelWarning
@@ -38,7 +35,6 @@ Y[:, 1], Y[:, 4], Y[:, 3] = np.nan, np.nan, np.nan
 Y[5, 1], Y[[0, 1, 2], 3] = 52.0, [49.0, 48.0, 51.0]
 GROUPS = np.repeat(np.arange(4), 3)
 ONE = (5, 1)
-THREE = (slice(0, 3), 3)
 
 
 def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
@@ -116,16 +112,6 @@ def test_what_is_held_out_is_what_refits_say(weighted, letter):
         assert_allclose(held_out[~np.isnan(Y)], expected[~np.isnan(Y)], rtol=1e-9)
 
 
-@over(every(cells=[False, True]))
-def test_groups_and_cells_that_take_all_labels_of_a_task(cells):
-    given = {"cells": np.tile(GROUPS[:, None], Q)} if cells else {"groups": GROUPS}
-    held_out, said = quietly(fitted().holdout, "A" if cells else "B", **given)
-    assert len(said) == 1
-    assert f" 4 of {N} labels are the only ones of their task (positions 1, 3)" in said[0]
-    assert_allclose(held_out[~np.isnan(Y)], refitted(1.0, GROUPS)[~np.isnan(Y)], rtol=1e-9)
-    assert np.isnan(held_out[THREE]).all()
-
-
 # --- scores ------------------------------------------------------------------------------------------------
 
 
@@ -177,43 +163,6 @@ def evaluated(model: Any, scoring: Any = None) -> float:
     )
 
 
-def test_kernels_are_searched_without_repeating_it():
-    search = IndependentTaskRidgeCV(
-        ALPHAS, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": 1.0}]
-    )
-    said = quietly(search.fit, X, Y)[1]
-    assert len(said) == 2
-    assert said[0].startswith("1 of 6 tasks")
-    assert said[1].startswith("In setting B, 1 of ")
-
-
-def fit_quietly(search: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoLabelWarning)
-        search.fit(X, Y)
-
-
-def test_scores_survive_a_file(tmp_path):
-    search = fitted(Model=IndependentTaskRidgeCV, alphas=ALPHAS)
-    save(search, tmp_path / "model.dyad")
-    again = load(tmp_path / "model.dyad")
-    assert_array_equal(again.predict(X), search.predict(X))
-    assert evaluated(again) == evaluated(search)
-
-
-@over(every(setting="AB"))
-def test_nested_scores_leave_them_out(setting):
-    search = IndependentTaskRidgeCV(ALPHAS, setting=setting, kernel="rbf")
-    found, said = quietly(nested_score, search, X, Y, groups=None, cv=4, random_state=0)
-    lone = np.isnan(found.predictions) & ~np.isnan(Y)
-    assert lone[ONE]
-    assert len(said) == 1
-    assert said[0].startswith(
-        f"In setting {setting}, {lone.sum()} of {N} labels are the only ones of their task"
-    )
-    assert_allclose(found.score, mean_error(found.predictions, setting), rtol=1e-12)
-
-
 def test_nothing_to_score_is_an_error():
     lone = np.full((M, Q), np.nan)
     lone[np.arange(Q), np.arange(Q)] = 1.0 + np.arange(Q)
@@ -229,20 +178,6 @@ def test_nothing_to_score_is_an_error():
 
 
 # --- views ------------------------------------------------------------------------------------------------------
-
-
-def test_pictures_show_what_is_predicted():
-    model = fitted()
-    view = quietly(holdout_of_model, model, "AB")[0]
-    assert {len(points.x) for points in view.curves.values()} == {N - 1}
-    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
-    assert [each.trouble for each in summary.results] == [None, None]
-    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
-    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
-    assert (
-        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
-        == 1
-    )
 
 
 def test_advice_is_given_of_what_is_predicted():
@@ -266,3 +201,17 @@ def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
     others = np.delete(np.arange(Q), 4)
     again = fitted(Y[:, others])
     assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)
+
+
+def test_pictures_show_what_is_predicted():
+    model = fitted()
+    view = quietly(holdout_of_model, model, "AB")[0]
+    assert {len(points.x) for points in view.curves.values()} == {N - 1}
+    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
+    assert [each.trouble for each in summary.results] == [None, None]
+    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
+    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
+    assert (
+        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
+        == 1
+    )

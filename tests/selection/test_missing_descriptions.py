@@ -141,14 +141,6 @@ def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case,
         )
 
 
-def test_the_choice_is_not_the_same_for_every_description(monkeypatch):
-    model, _ = fitted()
-    chosen = model.predict({"a": NEW_ROWS[0]["a"]})
-    for alpha in filling._FILLING_ALPHAS[::3]:
-        monkeypatch.setattr(filling, "_FILLING_ALPHAS", (alpha,))
-        assert np.abs(model.predict({"a": NEW_ROWS[0]["a"]}) - chosen).max() > 1e-6
-
-
 def test_rows_are_grouped_by_what_they_lack():
     model, _ = fitted()
     given = {name: table.copy() for name, table in NEW_ROWS[0].items()}
@@ -172,14 +164,6 @@ def test_rows_are_grouped_by_what_they_lack():
     assert dyadlearn.recommend(model, X=given, n=2).columns()["task"]
 
 
-def test_a_description_that_is_a_function_of_the_others_is_predicted_almost_exactly():
-    tables = {"a": X["a"], "twin": X["a"][:, ::-1]}
-    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, progress=False)
-    model.fit(rows(tables, slice(M)), Y, tasks=OLD[1])
-    new = rows(tables, slice(M, None))
-    assert_allclose(model.predict({"a": new["a"]}), model.predict(new), rtol=0.02, atol=0.02)
-
-
 def test_kernels_and_sparse_tables(tmp_path):
     K = rbf(X["b"], gamma=0.3)
     tables = {"a": sparse.csr_array(X["a"]), "k": K}
@@ -200,20 +184,6 @@ def test_kernels_and_sparse_tables(tmp_path):
     both = LearnedKernelRidge(kernel="linear", setting="B", stages=1, n_steps=2, progress=False)
     both.fit({"a": tables["a"][:M], "b": sparse.csr_array(X["b"][:M])}, Y, tasks=OLD[1])
     assert_allclose(both.predict(thin), both.predict(dense), rtol=1e-10)
-
-
-def test_tensors():
-    torch = pytest.importorskip("torch")
-    tensors = [
-        {name: torch.asarray(table) for name, table in each.items()} for each in (*OLD, NEW_ROWS[0])
-    ]
-    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
-    model.fit(tensors[0], torch.asarray(Y), tasks=tensors[1])
-    new = {**tensors[2], "b": tensors[2]["b"] * torch.asarray([[1.0], [torch.nan], [1.0], [1.0]])}
-    given = {**NEW_ROWS[0], "b": new["b"].numpy()}
-    assert_allclose(model.predict(new).numpy(), fitted()[0].predict(given), rtol=1e-6)
-    with pytest.raises(ValueError, match="contains NaN or infinity"):
-        model.predict({**tensors[2], "b": tensors[2]["b"] + torch.inf})
 
 
 def test_frames():
@@ -264,35 +234,3 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match="need all descriptions: give 'b', 'c' for each row"):
             ask({"a": new["a"]})
-
-
-@pytest.mark.parametrize("correlated", [False, True])
-def test_errors_beside_refits_and_zeros(correlated):
-    rng = np.random.default_rng(3)
-    n = 60
-    new = 40
-    q = 6
-    a = rng.normal(size=(n + new, 2))
-    b = rng.normal(size=(n + new, 2))
-    if correlated:
-        b = a[:, ::-1] + 0.3 * b
-    tasks = rng.normal(size=(q, 3))
-    signal = np.hstack([np.sin(a), np.sin(b)]) @ rng.normal(size=(4, 3)) @ tasks.T
-    signal /= signal.std()
-    labels = signal + 0.3 * rng.normal(size=signal.shape)
-    model = LearnedKernelRidge(setting="B", n_steps=4, progress=False)
-    model.fit({"a": a[:n], "b": b[:n]}, labels[:n], tasks=tasks)
-    again = LearnedKernelRidge(setting="B", n_steps=4, progress=False).fit(
-        {"a": a[:n]}, labels[:n], tasks=tasks
-    )
-    asked = {"a": a[n:]}
-    # Rows far from all others have kernel values of zero.
-    guesses = (
-        model.predict(asked),
-        again.predict(asked),
-        model.predict({**asked, "b": np.full((new, 2), 1e6)}),
-    )
-    filled, refitted, zeros = (float(((guess - signal[n:]) ** 2).mean()) for guess in guesses)
-    assert filled < 1.05 * refitted
-    if correlated:
-        assert filled < 0.5 * zeros

@@ -142,66 +142,6 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
 
 
 @quiet
-@over(
-    lines(
-        "shape cls",
-        ((8, 2), KroneckerRidgeCV),
-        ((2, 8), TwoStepRidgeCV),
-        ((8, 2), IndependentTaskRidgeCV),
-        ((2, 8), IndependentTaskRidgeCV),
-    )
-)
-def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
-    """It stays in the grid without labels: predicted from its features, or 0 if its task is on its own."""
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(shape[0], 3))
-    T = rng.normal(size=(shape[1], 3))
-    Y = rng.normal(size=shape)
-    search = make_search(cls, setting="A")
-    if cls is IndependentTaskRidgeCV:  # without a label it has no constant
-        search.set_params(fit_intercept=False)
-    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=0)
-    n_hidden = 0
-    for _, test in SettingKFold("A", 2, random_state=0).split_grid(*shape):
-        whole = test & test.all(axis=1 if shape[0] > 2 else 0, keepdims=True)
-        n_hidden += whole.sum()
-        inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
-        assert_allclose(found.predictions[test], inner.predict(X)[test], rtol=1e-6, atol=1e-8)
-        if cls is IndependentTaskRidgeCV and shape[0] == 2:
-            assert_array_equal(found.predictions[whole], 0.0)
-        else:
-            assert (found.predictions[whole] != 0).all()
-    assert n_hidden >= 2
-
-
-@quiet
-def test_nested_pairs_of_frames_and_libraries(library):
-    pd = pytest.importorskip("pandas")
-    X, Y, T = make_data(9, 7)
-    Y = with_holes(Y)
-    search = TwoStepRidgeCV(GRID, [1.0], setting="A")
-    options = {"cv": 2, "random_state": 3}
-    plain = nested_score(search, X, Y, tasks=T, **options)
-    if library.name == "numpy":
-        labels = pd.DataFrame(Y, [f"i{i}" for i in range(9)], [f"t{j}" for j in range(7)])
-        framed = nested_score(
-            search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options
-        )
-        expected = pd.DataFrame(plain.predictions, labels.index, labels.columns)
-        pd.testing.assert_frame_equal(framed.predictions, expected)
-    given = [library.asarray(array) for array in (X, Y, T)]
-    found = nested_score(search, given[0], given[1], tasks=given[2], **options)
-    assert type(found.predictions) is type(given[1])
-    assert_array_equal(found.alphas, plain.alphas)
-    assert_allclose(
-        library.to_numpy(found.predictions),
-        plain.predictions,
-        rtol=100 * library.rtol,
-        atol=10 * library.rtol,
-    )
-
-
-@quiet
 @over(lines("letter cls", ("B", TwoStepRidgeCV), ("C", KroneckerRidgeCV), ("D", TwoStepRidgeCV)))
 def test_nested_scores_of_incomplete_labels(cls, letter):
     X, Y, T = make_data()
@@ -212,55 +152,6 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
     assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
     assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
     assert_allclose(found.score, scorer(search.scoring)(Y, F, setting=letter), rtol=1e-6)
-
-
-@quiet
-@over(every(with_tasks=[False, True]))
-def test_nested_independent_tasks(with_tasks):
-    X, Y, T = make_data()
-    search = make_search(IndependentTaskRidgeCV)
-    found = nested_score(search, X, Y, tasks=T if with_tasks else None, cv=4, random_state=0)
-    F, chosen, _ = by_hand(search, X, Y, None, "B", 4, 0)
-    assert_allclose(found.predictions, F)
-    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
-    assert found.alphas.shape == (4,)
-    assert found.task_alphas is None
-
-
-@quiet
-@over(every(letter="BCD"))
-def test_nested_cuts_kernels(letter):
-    X, Y, T = make_data()
-    kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    search = make_search(TwoStepRidgeCV, setting=letter, **kernels)
-    found = nested_score(search, X @ X.T, Y, tasks=T @ T.T, cv=2, random_state=7)
-    F, _, _ = by_hand(search, X @ X.T, Y, T @ T.T, letter, 2, 7)
-    assert_allclose(found.predictions, F)
-    linear = nested_score(
-        make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, cv=2, random_state=7
-    )
-    assert_array_equal(found.alphas, linear.alphas)
-    assert_allclose(found.predictions, linear.predictions, rtol=1e-6, atol=1e-8)
-
-
-@quiet
-@over(lines("letter holes", ("A", True), ("B", False), ("C", True), ("D", True)))
-def test_nested_means_are_those_of_the_same_folds(letter, holes):
-    X, Y, T = make_data()
-    if holes:
-        Y = np.where(np.random.default_rng(3).random(Y.shape) < 0.2, np.nan, Y)
-    search = TwoStepRidgeCV([1.0], [1.0], setting=letter, scoring="neg_mean_squared_error", cv=2)
-    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7).baselines
-    grand = np.full(Y.shape, np.nan)
-    task = np.full(Y.shape, np.nan)
-    for train, test in SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape):
-        left = np.where(train, Y, np.nan)
-        grand[test] = np.nanmean(left)
-        for j in range(Y.shape[1]):
-            known = left[:, j][~np.isnan(left[:, j])]
-            task[test[:, j], j] = known.mean() if known.size else np.nanmean(left)
-    judge = scorer("neg_mean_squared_error").prepare(Y, setting=letter)
-    assert_allclose([found["grand_mean"], found["task_means"]], [judge(grand), judge(task)])
 
 
 @quiet
@@ -341,60 +232,6 @@ def test_nested_frames_are_aligned_by_id(kernel):
 
 
 @quiet
-def test_nested_labels_without_ids_take_those_of_the_sides():
-    pd = pytest.importorskip("pandas")
-    X, Y, T = make_data()
-    frames = (
-        pd.DataFrame(X, [f"i{i}" for i in range(13)]),
-        pd.DataFrame(T, [f"t{j}" for j in range(10)]),
-    )
-    groups, task_groups = (pd.Series(np.arange(len(frame)) // 2, frame.index) for frame in frames)
-    search = make_search(TwoStepRidgeCV, setting="D")
-    options = {"cv": 2, "random_state": 3}
-    plain = nested_score(
-        search,
-        X,
-        Y,
-        tasks=T,
-        groups=groups.to_numpy(),
-        task_groups=task_groups.to_numpy(),
-        **options,
-    )
-    found = nested_score(
-        search,
-        frames[0],
-        Y,
-        tasks=frames[1],
-        groups=groups[::-1],
-        task_groups=task_groups[::-1],
-        **options,
-    )
-    assert isinstance(found.predictions, np.ndarray)
-    assert_allclose(found.predictions, plain.predictions)
-
-
-@quiet
-def test_nested_polars():
-    pl = pytest.importorskip("polars")
-    X, Y, T = make_data()
-    rows = [f"i{i}" for i in range(13)]
-    columns = [f"t{j}" for j in range(10)]
-    search = make_search(TwoStepRidgeCV, setting="C")
-    found = nested_score(
-        search,
-        pl.DataFrame({"id": rows} | {f"x{k}": X[:, k] for k in range(9)})[::-1],
-        pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)}),
-        tasks=pl.DataFrame({"id": columns} | {f"z{k}": T[:, k] for k in range(7)})[::-1],
-        cv=3,
-        random_state=3,
-    )
-    plain = nested_score(search, X, Y, tasks=T, cv=3, random_state=3)
-    assert found.predictions.columns == ["id", *columns]
-    assert found.predictions["id"].to_list() == rows
-    assert_allclose(found.predictions.drop("id").to_numpy(), plain.predictions)
-
-
-@quiet
 def test_nested_array_libraries(library):
     X, Y, T = map(library.asarray, make_data(9, 7))
     search = TwoStepRidgeCV(GRID, [1.0], setting="D")
@@ -462,30 +299,6 @@ def test_nested_progress_is_one_bar(capfd):
     error = capfd.readouterr().err
     assert error.count("Nested folds") == 1
     assert "Landscape" not in error
-
-
-@quiet
-def test_the_nested_score_is_not_optimistic():
-    """With labels that are noise no choice helps; the best of many looks as if one did."""
-    rng = np.random.default_rng(0)
-    gammas = [{"gamma": gamma} for gamma in (0.01, 0.1, 1.0, 10.0)]
-    kernels = {
-        "kernel": "rbf",
-        "task_kernel": "rbf",
-        "kernel_grid": gammas,
-        "task_kernel_grid": gammas[::2],
-    }
-    search = TwoStepRidgeCV([0.01, 1.0], 0.1, setting="D", scoring="roc_auc", **kernels)
-    nested = []
-    best = []
-    for _ in range(3):
-        X = rng.normal(size=(20, 5))
-        T = rng.normal(size=(16, 5))
-        Y = np.sign(rng.normal(size=(20, 16)))
-        nested.append(nested_score(search, X, Y, tasks=T, cv=2, random_state=0).score)
-        best.append(search.fit(X, Y, tasks=T).best_score_)
-    assert np.mean(best) > 0.53
-    assert abs(np.mean(nested) - 0.5) < 0.02
 
 
 @over(
@@ -622,38 +435,6 @@ def test_labels_that_are_not_observed_do_not_count():
     found = bootstrap_interval(Y, F, n_resamples=40, random_state=0)
     F[np.isnan(Y)] = 1e9
     assert bootstrap_interval(Y, F, n_resamples=40, random_state=0) == found
-
-
-def test_interval_of_frames_and_libraries(library):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    Y, F = rng.normal(size=(2, 8, 6)).astype(library.dtype)
-    expected = bootstrap_interval(Y, F, "r2", n_resamples=8, random_state=0)
-    found = bootstrap_interval(
-        library.asarray(Y), library.asarray(F), "r2", n_resamples=8, random_state=0
-    )
-    assert_allclose(
-        (found.score, found.low, found.high),
-        (expected.score, expected.low, expected.high),
-        rtol=library.rtol,
-    )
-    found = bootstrap_interval(
-        pd.DataFrame(Y), pd.DataFrame(F).iloc[::-1, ::-1], "r2", n_resamples=8, random_state=0
-    )
-    assert found == expected
-
-
-def test_the_interval_holds_the_truth_where_rows_are_drawn():
-    """Errors that instances share: an interval over cells would be far too narrow, this one is not."""
-    rng = np.random.default_rng(0)
-    hits = 0
-    options = {"average": "instance", "over": "instances", "n_resamples": 120}
-    for seed in range(60):
-        shared = rng.normal(size=(40, 1))
-        F = shared + 0.1 * rng.normal(size=(40, 8))
-        found = bootstrap_interval(np.zeros((40, 8)), F, **options, random_state=seed)
-        hits += found.low <= -1.01 <= found.high
-    assert 48 <= hits <= 60
 
 
 def test_how_an_interval_reads():

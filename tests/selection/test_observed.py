@@ -8,11 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 
 import dyadlearn
 from dyadlearn import (
@@ -23,7 +21,6 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
-    landscape,
 )
 from dyadlearn.holdout import plan, planning
 from dyadlearn.holdout.baselines import BASELINES, baselines
@@ -34,7 +31,6 @@ from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.settings import Setting
 from dyadlearn.solve import observed
 from listed import (
-    BINARY,
     COLUMNS,
     ROWS,
     SPARSE,
@@ -106,12 +102,6 @@ def refitted(fitted, setting, **units):
         return fitted.holdout(setting, **units)
 
 
-@pytest.fixture
-def folds_only(monkeypatch):
-    """Let no formula be affordable, as for many labels, so that all models are refitted for each fold."""
-    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
-
-
 def squared_errors(F, setting):
     """Return the mean squared error of predictions (n,) as scores of a setting average it."""
     errors = (F - VALUES) ** 2
@@ -170,39 +160,6 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     ):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
-
-
-@over(lines("cv setting", (None, "B"), (2, "C"), (SettingKFold("D", 2, random_state=3), "D")))
-def test_folds_are_those_that_a_search_cuts_on_a_grid(listed, cv, setting):
-    pairs = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, SPARSE, tasks=T)
-    grid = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, Y, tasks=T)
-    assert_allclose(pairs.holdout_.data, grid.holdout_[ROWS, COLUMNS], rtol=1e-7, atol=1e-8)
-    assert_allclose(pairs.best_score_, grid.best_score_, rtol=1e-7)
-    assert pairs.holdout_method_ == grid.holdout_method_
-
-
-def test_given_folds_of_instances_are_left_out(listed):
-    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
-    search = searched(KroneckerRidge(tol=1e-12), {}, setting="B", cv=cv)
-    fold = np.zeros(M, dtype=int)
-    for number, (_, test) in enumerate(cv):
-        fold[test] = number
-    assert_array_equal(search.fitted_.validation.units.sides[0], fold)
-    with pytest.raises(ValueError, match="in one fold, and train on it in all others"):
-        searched(KroneckerRidge(), {}, setting="B", cv=cv[:2])
-
-
-def test_kernels_are_searched_too(listed):
-    given = {"kernel_grid": [{"gamma": 1e-3}, {"gamma": 0.3}], "setting": "A", "cv": 2}
-    search = searched(KroneckerRidge(kernel="rbf", tol=1e-10), {}, **given)
-    alone = searched(
-        KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A", cv=2
-    )
-    assert search.landscape_.shape == (2, 1, 2)
-    assert_allclose(search.landscape_[1, 0], alone.landscape_, rtol=1e-4)
-    assert search.kernel_params_ == {
-        "gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]
-    }
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -300,125 +257,7 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
 # --- evaluate ------------------------------------------------------------------------------------
 
 
-def test_evaluate_scores_folds_beside_means(listed):
-    for model, cv in (
-        (KroneckerRidge(0.5, tol=1e-10), None),
-        (TwoStepRidge(0.5, 2.0, tol=1e-10), 2),
-    ):
-        fitted = clone(model).fit(X, SPARSE, tasks=T)
-        grid = clone(model).fit(X, Y, tasks=T)
-        table = evaluate(fitted, cv=cv)
-        assert list(table["setting"]) == list("ABCD")
-        # Pairs, instances and tasks are left out one at a time, as those of the grid.
-        methods = ["exact leave-one-out"] * 4
-        if cv is not None:
-            methods = [
-                "exact leave-fold-out",
-                "2 folds, refitted",
-                "2 folds, refitted",
-                "2×2 folds, refitted",
-            ]
-        assert list(table["method"]) == methods
-        if cv is None:
-            assert_allclose(
-                table["neg_mean_squared_error"], evaluate(grid)["neg_mean_squared_error"]
-            )
-        assert np.isnan(table["null"]).all()
-        for place, setting in enumerate("BCD", start=1):
-            units = Units()
-            if cv is not None:
-                units = SettingKFold(setting, cv, random_state=0).units(Labels.from_sparse(SPARSE))
-            F = refitted(grid, setting, groups=units.sides[0], task_groups=units.sides[1])[
-                ROWS, COLUMNS
-            ]
-            assert_allclose(
-                table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7
-            )
-            means = grid_baselines(Y, setting, units)
-            for name in BASELINES:
-                assert_allclose(
-                    table[name][place],
-                    -squared_errors(means[name][ROWS, COLUMNS], setting),
-                    rtol=1e-7,
-                )
-        assert np.greater(table["neg_mean_squared_error"], table["additive"]).all()
-
-
-def test_evaluate_takes_what_a_search_holds(listed):
-    search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting="D", cv=2)
-    table = evaluate(search, "D")
-    assert_allclose(
-        table["neg_mean_squared_error"][0], -np.mean((search.holdout_.data - VALUES) ** 2)
-    )
-    assert table["method"][0] == "2×2 folds, refitted"
-    assert_allclose(
-        [table[name][0] for name in BASELINES], [search.baselines_[name] for name in BASELINES]
-    )
-    assert evaluate(search, "D", cv=3)["method"][0] == "3×3 folds, refitted"
-
-
-def test_two_values_are_scored_by_their_ranks(listed):
-    model = KroneckerRidge(0.5).fit(X, BINARY, tasks=T)
-    table = evaluate(model, "AB")
-    F = refitted(KroneckerRidge(0.5).fit(X, np.where(np.isnan(Y), np.nan, Y > 5.0), tasks=T), "B")[
-        ROWS, COLUMNS
-    ]
-    each = [(BINARY.data[row == ROWS], F[row == ROWS]) for row in np.unique(ROWS)]
-    each = [roc_auc_score(*both) for both in each if np.ptp(both[0]) > 0]
-    assert_allclose(table["roc_auc"][1], np.mean(each))
-    assert_allclose(table["grand_mean"][0], 0.5, atol=0.5)
-
-
-def test_a_landscape_is_that_of_the_search(listed):
-    search = searched(KroneckerRidge(), {}, setting="D", cv=2)
-    plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    assert_allclose(
-        landscape(plain, alphas=ALPHAS, setting="D", cv=2)["D"], search.landscape_, rtol=1e-6
-    )
-
-
 # --- scikit-learn --------------------------------------------------------------------------------
-
-PAIRS = np.stack([ROWS, COLUMNS], axis=1)
-
-
-def test_scikit_learn_cuts_pairs_without_a_grid(listed):
-    model = PairRegressor(KroneckerRidge(0.5, tol=1e-11), instances=X, tasks=T)
-    for setting in "ABCD":
-        cv = SettingKFold(setting, 2, random_state=1)
-        F = cross_val_predict(model, PAIRS, VALUES, cv=cv)
-        expected = np.empty_like(F)
-        for train, test in cv.split(PAIRS):
-            # Only entities of the training pairs are in the model, so that grids are of those.
-            rows = np.unique(ROWS[train])
-            columns = np.unique(COLUMNS[train])
-            hidden = np.full((M, Q), np.nan)
-            hidden[ROWS[train], COLUMNS[train]] = VALUES[train]
-            fitted = KroneckerRidge(0.5, tol=1e-11).fit(
-                X[rows], hidden[np.ix_(rows, columns)], tasks=T[columns]
-            )
-            expected[test] = fitted.predict(X, T)[ROWS[test], COLUMNS[test]]
-        assert_allclose(F, expected, rtol=1e-6, atol=1e-7)
-
-
-def test_a_search_of_scikit_learn_agrees_with_ours(listed):
-    cv = SettingKFold("B", 3, random_state=1)
-    model = PairRegressor(KroneckerRidge(tol=1e-10), instances=X, tasks=T)
-    theirs = GridSearchCV(
-        model, {"model__alpha": ALPHAS}, cv=cv, scoring="neg_mean_squared_error"
-    ).fit(PAIRS, VALUES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
-        ours = PairRegressor(
-            KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T
-        ).fit(PAIRS, VALUES)
-    assert ours.model_.fitted_.training_problem.labels.grid is None
-    assert ours.model_.landscape_.shape == (2,)
-    # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of
-    # these values.
-    assert_array_equal(
-        np.argsort(ours.model_.landscape_), np.argsort(theirs.cv_results_["mean_test_score"])
-    )
 
 
 def test_nothing_grows_with_the_grid():
@@ -450,71 +289,6 @@ def test_nothing_grows_with_the_grid():
 
 
 # --- likes without dislikes ----------------------------------------------------------------------
-
-
-def test_drawn_zeros_stand_for_all_of_them(listed):
-    """With every zero drawn the model is that of the grid, and with more of them it comes nearer."""
-    rng = np.random.default_rng(5)
-    counts = rng.poisson(np.exp(X[:, :1] @ T[:, :1].T - 1.5))
-    taken, others = np.flatnonzero(counts), np.flatnonzero(counts.ravel() == 0)
-    exact = KroneckerRidge(3.0, tol=1e-11).fit(
-        X,
-        (counts > 0).astype(float),
-        tasks=T,
-        sample_weight=np.where(counts > 0, 1 + 2 * counts, 0.5),
-    )
-
-    def distance(n_zeros):
-        at = np.concatenate([taken, rng.choice(others, n_zeros, replace=False)])
-        rows, columns = np.divmod(at, Q)
-        labels = np.repeat([1.0, 0.0], [taken.size, n_zeros])
-        weights = np.where(labels == 1, 1 + 2 * counts.ravel()[at], 0.5 * others.size / n_zeros)
-        given = [
-            sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)
-        ]
-        found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
-        assert found.fitted_.training_problem.labels.grid is None
-        return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
-
-    assert distance(others.size) < 1e-7
-    few, more = (np.mean([distance(n_zeros) for _ in range(6)]) for n_zeros in (20, 120))
-    assert 0 < more < 0.6 * few
-    with pytest.raises(ValueError, match="nothing to learn: if its zeros"):
-        KroneckerRidge().fit(X, sparse.csr_array((counts > 0).astype(float)), tasks=T)
-
-
-def test_arrays_of_another_library_stay_in_it(listed):
-    xp = pytest.importorskip(
-        "array_api_strict", reason="array-api-strict is not installed: its arrays are not tested"
-    )
-    given = {"sample_weight": SPARSE_WEIGHTS}
-    # Few iterations, which are slow in this library: both stop after the same.
-    for kind, more in (
-        (KroneckerRidgeCV, {"setting": "B"}),
-        (TwoStepRidgeCV, {"task_alphas": [9.0], "setting": "D"}),
-    ):
-        search = kind([30.0], cv=2, tol=1e-3, **more).fit(
-            xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given
-        )
-        twin = kind([30.0], cv=2, tol=1e-3, **more).fit(X, SPARSE, tasks=T, **given)
-        assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
-        if kind is KroneckerRidgeCV:
-            assert_allclose(evaluate(search, "B")["additive"], evaluate(twin, "B")["additive"])
-        assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
-
-
-def test_many_values_are_searched_from_coarse_to_fine(listed, folds_only):
-    alphas = np.logspace(-2, 4, 13)
-    for setting in "B":
-        found = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10).fit(X, SPARSE, tasks=T)
-        every = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10, exhaustive=True).fit(
-            X, SPARSE, tasks=T
-        )
-        assert found.n_evaluated_ < 13
-        assert every.n_evaluated_ == 13
-        assert found.alpha_ == every.alpha_
-        assert_allclose(found.best_score_, every.best_score_, rtol=1e-4)
-        assert_allclose(found.holdout_.data, every.holdout_.data, rtol=1e-6, atol=1e-6)
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):

@@ -24,10 +24,7 @@ from dyadlearn import (
     permutation_test,
     save,
 )
-from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.scorers import prepared_score
-from dyadlearn.settings import Setting
 from listed import listed
 
 __all__ = ["listed"]
@@ -67,19 +64,6 @@ def test_evaluate(each, model):
         held_out = np.full(labels.shape, np.nan)
         held_out[~np.isnan(labels)] = result.predictions[~np.isnan(result.labels)]
         assert_allclose(result.score, per_task(labels, held_out), rtol=1e-10)
-
-
-def test_a_list_of_pairs_has_the_scores_of_its_grid(each):
-    rng = np.random.default_rng(1)
-    F = rng.normal(size=Y.shape)
-    observed = ~np.isnan(HOLES)
-    pairs = Labels(np.nonzero(observed), HOLES[observed], Y.shape)
-    for average, setting in each(product(("micro", "instance", "task"), Setting)):
-        own = scorer("pearson", average=average)
-        found = prepared_score(pairs, own, setting)
-        expected = prepared_score(Labels.of_grid(HOLES), own, setting)
-        assert_allclose(found(F[observed]), expected(F), rtol=1e-12)
-        assert found.n_undefined == expected.n_undefined
 
 
 def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_own(model):

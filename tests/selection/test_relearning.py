@@ -201,14 +201,6 @@ def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_p
     assert np.abs(model.fitted_.relearned_holdout(Setting.B, cv=2)[0] - first).max() > 0.1
 
 
-def test_what_was_set_since_has_no_part_in_it():
-    X, _, T, Y = _data()
-    model = _model(setting="B").fit(X, Y, tasks=T)
-    first = model.fitted_.relearned_holdout(Setting.B, cv=2)[0]
-    again = _model(setting="B").fit(X, Y, tasks=T).set_params(n_steps=1, setting="D", progress=True)
-    assert_array_equal(again.fitted_.relearned_holdout(Setting.B, cv=2)[0], first)
-
-
 @over(lines("kind", "number", "splitter", "rows"))
 def test_fewer_rows_have_fewer_folds(kind):
     X, _, T, Y = _data()
@@ -259,16 +251,6 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
     evaluated = evaluate(model.fit(X, Y, tasks=T), setting, cv=2)
     assert_allclose(evaluated["neg_mean_squared_error"][0], found.score, rtol=1e-3)
     assert_allclose(evaluated["task_means"][0], found.baselines["task_means"])
-
-
-def test_nested_score_of_labels_of_two_values_is_an_area():
-    X, _, T, Y = _data()
-    labels = (np.median(Y) < Y).astype(float)
-    found = nested_score(
-        _model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, cv=3, random_state=0
-    )
-    assert 0 <= found.score <= 1
-    assert (found.alphas > 0).all()
 
 
 def test_groups_of_a_side_that_stays_are_refused():

@@ -22,9 +22,8 @@ from dyadlearn import (
     TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.metrics import scorer
-from sweeps import covering, every, lines, over
+from dyadlearn.filters import Landweber
+from sweeps import every, lines, over
 
 GRID = [0.03, 1.0, 30.0]
 MODELS = {
@@ -44,88 +43,6 @@ def search_for(name, **options):
     else:
         grids = {"alphas": GRID}
     return MODELS[name][0](**(grids | options))
-
-
-def plain(name, search, **options):
-    """Return the model without search, at the values the search has found."""
-    alphas = {"alpha": search.alpha_} | (
-        {"task_alpha": search.task_alpha_} if name == "two_step" else {}
-    )
-    return MODELS[name][1](**alphas, **options)
-
-
-def brute_force(name, X, Y, T, letter, scoring="neg_mean_squared_error", **groups):
-    """Return (score, alphas) of each point of the grid, each fitted and held out by itself."""
-    if name == "two_step":
-        points = itertools.product(GRID, GRID)
-    else:
-        points = ((alpha,) for alpha in GRID)
-    judge = scorer(scoring)
-    return [
-        (
-            judge(
-                Y,
-                MODELS[name][1](*point).fit(X, Y, tasks=T).holdout(letter, **groups),
-                setting=letter,
-            ),
-            point,
-        )
-        for point in points
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    covering(
-        scoring=["neg_mean_squared_error", "concordance_index"], letter="ABCD", name=list(MODELS)
-    )
-)
-def test_the_best_of_all_is_chosen(name, letter, scoring):
-    X, Y, T = make_data()
-    search = search_for(name, setting=letter, scoring=scoring).fit(X, Y, tasks=T)
-    points = brute_force(name, X, Y, T, letter, scoring)
-    score, best = max(points)
-    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
-    assert search.landscape_.shape == ((3, 3) if name == "two_step" else (3,))
-    assert (search.alpha_, search.task_alpha_)[: len(best)] == best
-    assert_allclose(search.best_score_, score)
-    assert search.best_score_ == search.landscape_.max()
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    covering(
-        kernel=["linear", "rbf", "precomputed"],
-        letter="ABCD",
-        name=list(MODELS),
-        strength=1,
-        also=every(kernel=["linear"], letter="D", name=list(MODELS)),
-    )
-)
-def test_it_is_refitted_at_the_optimum(name, letter, kernel):
-    X, Y, T = make_data(d=6, r=5) if kernel == "linear" else make_data()
-    new_X = X[:4] + 0.1
-    new_T = T[:3] - 0.1
-    if kernel == "precomputed":
-        X, T, new_X, new_T = X @ X.T, T @ T.T, new_X @ X.T, new_T @ T.T
-    kernels = {"kernel": kernel, "task_kernel": kernel}
-    search = search_for(name, setting=letter, **kernels).fit(X, Y, tasks=T)
-    model = plain(name, search, **kernels).fit(X, Y, tasks=T)
-    assert_allclose(search.predict(new_X, new_T), model.predict(new_X, new_T), rtol=1e-10)
-    assert_allclose(search.predict(new_X), model.predict(new_X), rtol=1e-10)
-    assert_allclose(
-        search.predict_pairs(new_X, new_T, [(1, 2)]), model.predict(new_X, new_T)[[1], [2]]
-    )
-    assert_allclose(search.dual_coef_, model.dual_coef_, rtol=1e-10)
-    assert_allclose(search.holdout_, model.holdout(letter), rtol=1e-10)
-    for other in "ABCD":
-        assert_allclose(search.holdout(other), model.holdout(other), rtol=1e-10)
-    if kernel == "linear":
-        assert_allclose(search.coef_, model.coef_, rtol=1e-10)
-    assert_allclose(
-        search.score(new_X, Y[:4, :3], tasks=new_T), model.score(new_X, Y[:4, :3], tasks=new_T)
-    )
-    assert_allclose(search.best_score_, -np.mean((search.holdout_ - Y) ** 2))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -184,15 +101,6 @@ def test_kernel_parameters_join_the_search(name, letter):
     assert not hasattr(search, "_sides_tried")
 
 
-def test_kernel_parameters_without_tasks():
-    X, Y, _ = make_data()
-    gammas = [{"gamma": value} for value in (1e-3, 0.3, 1.0)]
-    search = IndependentTaskRidgeCV([1e-4, *GRID], kernel="rbf", kernel_grid=gammas).fit(X, Y)
-    assert search.landscape_.shape == (3, 1, 4)
-    assert search.best_score_ == search.landscape_.max()
-    assert search.kernel_params_ == gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
-
-
 def test_the_edge_of_the_grid():
     X, Y, T = make_data()
     with pytest.warns(
@@ -222,103 +130,6 @@ def test_no_warning_inside_the_grid():
         assert 1e-9 < found.task_alpha_ < 1e9
         # A single value is no grid with edges.
         TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
-
-
-def test_the_root_chooses_what_the_square_chooses():
-    X, Y, T = make_data(noise=0.5)
-    square = TwoStepRidgeCV(setting="D").fit(X, Y, tasks=T)
-    root = TwoStepRidgeCV(setting="D", scoring="neg_root_mean_squared_error").fit(X, Y, tasks=T)
-    assert_allclose(root.landscape_, -np.sqrt(-square.landscape_), rtol=1e-13)
-    assert (root.alpha_, root.task_alpha_) == (square.alpha_, square.task_alpha_)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(
-    lines(
-        "letter name",
-        ("A", "kronecker"),
-        ("B", "two_step"),
-        ("C", "kronecker"),
-        ("D", "two_step"),
-        ("D", "kronecker"),
-    )
-)
-def test_groups_are_left_out_together(name, letter):
-    X, Y, T = make_data()
-    groups = np.arange(14) % 4
-    task_groups = list("uuvvwwxxyyz")
-    search = search_for(name, setting=letter).fit(
-        X, Y, tasks=T, groups=groups, task_groups=task_groups
-    )
-    used = ({"groups": groups} if letter in "BD" else {}) | (
-        {"task_groups": task_groups} if letter in "CD" else {}
-    )
-    points = brute_force(name, X, Y, T, letter, **used)
-    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
-    assert_allclose(search.holdout_, plain(name, search).fit(X, Y, tasks=T).holdout(letter, **used))
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(name=list(MODELS)))
-def test_frames_are_aligned_by_id(name):
-    pd = pytest.importorskip("pandas")
-    X, Y, T = make_data()
-    rows = [f"i{i}" for i in range(14)]
-    columns = [f"t{j}" for j in range(11)]
-    frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
-    groups = pd.Series(np.arange(14) // 3, rows)
-    task_groups = pd.Series(np.arange(11) // 3, columns)
-    expected = search_for(name, setting="D").fit(
-        X, Y, tasks=T, groups=groups.array, task_groups=task_groups.array
-    )
-    rng = np.random.default_rng(0)
-    found = search_for(name, setting="D").fit(
-        frames[0].iloc[rng.permutation(14)],
-        frames[1],
-        tasks=frames[2].iloc[rng.permutation(11)],
-        groups=groups.iloc[rng.permutation(14)],
-        task_groups=task_groups.iloc[rng.permutation(11)],
-    )
-    assert_allclose(found.landscape_, expected.landscape_)
-    pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
-    found = IndependentTaskRidgeCV(GRID).fit(
-        frames[0].iloc[rng.permutation(14)], frames[1], groups=groups.iloc[rng.permutation(14)]
-    )
-    expected = IndependentTaskRidgeCV(GRID).fit(X, Y, groups=groups.array)
-    pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_without_tasks_all_are_the_same():
-    X, Y, _ = make_data()
-    independent = IndependentTaskRidgeCV(GRID).fit(X, Y)
-    for search in (TwoStepRidgeCV(GRID), KroneckerRidgeCV(GRID)):
-        search.fit(X, Y)
-        assert_array_equal(search.landscape_, independent.landscape_)
-        assert search.alpha_ == independent.alpha_
-        assert search.task_alpha_ is None
-        assert search.task_kernel_params_ is None
-        assert_array_equal(search.holdout_, independent.holdout_)
-    vector = IndependentTaskRidgeCV(GRID).fit(X, Y[:, 0])
-    assert vector.holdout_.shape == (14,)
-    assert vector.predict(X).shape == (14,)
-    model = IndependentTaskRidge(vector.alpha_).fit(X, Y[:, 0])
-    assert_allclose(vector.holdout_, model.holdout("B"))
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_filters():
-    X, Y, T = make_data()
-    grid = [0.2, 0.5, 1.0, 2.0]
-    search = TwoStepRidgeCV(
-        grid, grid, setting="B", filter=SpectralCutoff(), task_filter=IteratedTikhonov(2)
-    )
-    search.fit(X, Y, tasks=T)
-    model = TwoStepRidge(
-        search.alpha_, search.task_alpha_, filter=SpectralCutoff(), task_filter=IteratedTikhonov(2)
-    )
-    assert_allclose(search.holdout_, model.fit(X, Y, tasks=T).holdout("B"))
-    assert_allclose(search.best_score_, -np.mean((model.holdout("B") - Y) ** 2))
 
 
 @over(
@@ -481,3 +292,21 @@ def test_constant_labels_warn():
     ) as seen:
         TwoStepRidgeCV([1.0], [1.0]).fit(X, np.full(Y.shape, 5.0), tasks=T)
     assert [warning.filename for warning in seen] == [__file__]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_without_tasks_all_are_the_same():
+    X, Y, _ = make_data()
+    independent = IndependentTaskRidgeCV(GRID).fit(X, Y)
+    for search in (TwoStepRidgeCV(GRID), KroneckerRidgeCV(GRID)):
+        search.fit(X, Y)
+        assert_array_equal(search.landscape_, independent.landscape_)
+        assert search.alpha_ == independent.alpha_
+        assert search.task_alpha_ is None
+        assert search.task_kernel_params_ is None
+        assert_array_equal(search.holdout_, independent.holdout_)
+    vector = IndependentTaskRidgeCV(GRID).fit(X, Y[:, 0])
+    assert vector.holdout_.shape == (14,)
+    assert vector.predict(X).shape == (14,)
+    model = IndependentTaskRidge(vector.alpha_).fit(X, Y[:, 0])
+    assert_allclose(vector.holdout_, model.holdout("B"))

@@ -39,14 +39,14 @@ def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
     for two_values in (True, False):
         Y, stack = sparse_grid(two_values=two_values)
         for over in ("instances", "tasks", "both"):
-            options = {"average": average, "over": over, "n_resamples": 5, "random_state": 0}
+            options = {"average": average, "over": over, "n_resamples": 2, "random_state": 0}
             found = []
             for most in (1.0, 0.0):
                 monkeypatch.setattr(module, "_SPARSE", most)
                 try:
                     found.append(resampled_scores(Y, stack, judge, **options))
                 except ValueError:  # the metric is undefined for these labels
-                    found.append(np.full((5, 2), np.nan))
+                    found.append(np.full((2, 2), np.nan))
             assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=over)
             n_defined += np.count_nonzero(~np.isnan(found[0]))
     assert n_defined

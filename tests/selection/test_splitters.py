@@ -7,8 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
@@ -94,36 +92,6 @@ def test_a_grid_is_split_as_the_table_of_its_cells(setting):
             assert_array_equal(positions, np.flatnonzero(mask))
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    setting=st.sampled_from("ABCD"),
-    n_splits=st.integers(2, 4),
-    seed=st.integers(0, 2**16),
-    shape=st.tuples(st.integers(4, 7), st.integers(4, 7)),
-    data=st.data(),
-)
-def test_every_row_is_tested_once_and_the_audit_finds_no_leak(setting, n_splits, seed, shape, data):
-    # A grid with so few holes that no side loses a member and no block its training pairs, and with
-    # repeated rows.
-    cells = data.draw(st.permutations([(i, j) for i in range(shape[0]) for j in range(shape[1])]))
-    n_holes = data.draw(st.integers(0, 3))
-    n_repeated = data.draw(st.integers(0, 9))
-    pairs = np.array(cells[n_holes:] + cells[len(cells) - n_repeated :])
-    folds = SettingKFold(setting, n_splits, random_state=seed)
-    tested = np.zeros(len(pairs), dtype=int)
-    unused = folds.n_unused(pairs)
-    splits = list(folds.split(pairs))
-    assert len(splits) == len(unused) == folds.get_n_splits(pairs)
-    for (train, test), mixed in zip(splits, unused, strict=True):
-        tested[test] += 1
-        report = audit(pairs[train], pairs[test], setting)
-        assert report.n_leaks == report.n_repeated == 0
-        assert sum(report.counts.values()) == len(test) > 0
-        assert len(train) + len(test) + mixed == len(pairs)
-        assert not set(train) & set(test)
-    assert_array_equal(tested, 1)
-
-
 @over(every(setting="ABCD"))
 def test_an_int_seed_repeats_itself_and_another_does_not(setting):
     pairs = random_table(300, 20, 15)
@@ -198,15 +166,6 @@ def test_every_form_of_a_table_gives_the_same_splits(setting, form):
         assert_array_equal(expected[1], found[1])
 
 
-@over(every(form=[list, as_pandas, as_polars, lambda pairs: np.array(pairs, dtype=object)]))
-def test_ids_are_text_on_one_side_and_numbers_on_the_other(form):
-    numbers = random_table(80, 7, 6).tolist()
-    named = [(f"node {i}", j) for i, j in numbers]
-    folds = SettingKFold("B", 3, random_state=0)
-    for expected, found in zip(folds.split(numbers), folds.split(form(named)), strict=True):
-        assert_array_equal(expected[1], found[1])
-
-
 def test_ids_are_any_hashable_values():
     pairs = [((1, 2), j) for j in ("x", 3, frozenset({1}))] + [("1", 3), (1, 3), (1.5, "x")]
     tested = [test.tolist() for _, test in SettingKFold("B", 4, shuffle=False).split(pairs)]
@@ -237,20 +196,6 @@ def test_groups_are_held_out_together(form):
                 assert not {label[row] for row in train} & {label[row] for row in test}
             tested += test.tolist()
         assert sorted(tested) == list(range(len(pairs)))
-
-
-def test_groups_of_a_grid():
-    groups = list("aabbcc")
-    task_groups = [0, 1, 0, 1]
-    for train, test in SettingKFold("D", 2, random_state=0).split_grid(
-        6, 4, groups=groups, task_groups=task_groups
-    ):
-        for labels, axis in ((np.array(groups), 1), (np.array(task_groups), 0)):
-            held_out = set(labels[test.any(axis=axis)])
-            assert not held_out & set(labels[train.any(axis=axis)])
-            assert set(labels[test.any(axis=axis)]) | set(labels[train.any(axis=axis)]) == set(
-                labels
-            )
 
 
 # -- in scikit-learn --------------------------------------------------------------------------------------
@@ -309,23 +254,6 @@ def test_scikit_learn_takes_it_as_cv(setting, form):
     assert search.n_splits_ == folds.get_n_splits()
 
 
-def test_scikit_learn_passes_groups_on():
-    pairs = np.array([(i, j) for i in range(6) for j in range(5)])
-    y = np.arange(30.0)
-    groups = pairs[:, 0] // 2
-    folds = SettingKFold("B", 3, random_state=0)
-    expected = cross_val_predict(
-        MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, groups=groups))
-    )
-    assert_array_equal(
-        cross_val_predict(MeanOfKnown(), pairs, y, groups=groups, cv=folds), expected
-    )
-    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(
-        pairs, y, groups=groups
-    )
-    assert search.n_splits_ == 3
-
-
 def test_scikit_learn_routes_groups_of_tasks():
     pairs = np.array([(i, j) for i in range(6) for j in range(6)])
     y = np.arange(36.0)
@@ -339,11 +267,6 @@ def test_scikit_learn_routes_groups_of_tasks():
         )
     assert_array_equal(found, expected)
     assert search.n_splits_ == 9
-
-
-def test_it_shows_its_parameters():
-    words = "SettingKFold(n_splits=3, network=False, random_state=None, setting='D', shuffle=True)"
-    assert " ".join(repr(SettingKFold("vertices", 3)).split()) == words
 
 
 # -- bad input ----------------------------------------------------------------------------------------------
@@ -398,23 +321,6 @@ def test_an_unknown_setting_and_a_seed_without_a_shuffle():
 def test_tables_that_are_none(pairs, error, message):
     with pytest.raises(error, match=message):
         next(SettingKFold("A", 2).split(pairs))
-
-
-@over(every(form=[as_pandas, as_polars]))
-def test_frames_that_are_no_tables_of_pairs(form):
-    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
-        next(SettingKFold("A", 2).split(form([("a", "x"), (None, "y")])))
-    frame = form([("a", "x"), ("b", "y")])
-    with pytest.raises(ValueError, match=r"two columns \(instance, task\), found shape \(2, 1\)"):
-        next(SettingKFold("A", 2).split(frame[["who"]]))
-
-
-@over(every(dtype=["Int64", "string", "category", "float64"]))
-def test_missing_ids_of_pandas(dtype):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"who": [1, 2, 3], "what": pd.Series(["1", "2", None]).astype(dtype)})
-    with pytest.raises(ValueError, match="pairs has a missing value in row 2"):
-        next(SettingKFold("A", 2).split(frame))
 
 
 @over(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from dyadlearn import (
@@ -13,12 +12,9 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
-    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
-    load,
     nested_score,
-    save,
 )
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.metrics import scorer
@@ -29,8 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWa
 M = 9
 Q = 7
 ALPHAS = [0.03, 1.0, 30.0]
-TASK_ALPHAS = [0.1, 3.0]
-TWO_ALPHAS = [0.03, 1.0]
 TWINS = {
     TwoStepRidgeCV: TwoStepRidge,
     KroneckerRidgeCV: KroneckerRidge,
@@ -47,65 +41,6 @@ def make_data(holes: bool = False):
     weights = rng.uniform(0.2, 5.0, size=(M, Q))
     weights[rng.random((M, Q)) < 0.1] = 0.0
     return X, Y, T, weights
-
-
-def points(Search):
-    if Search is TwoStepRidgeCV:
-        return [(alpha, task_alpha) for alpha in TWO_ALPHAS for task_alpha in TASK_ALPHAS]
-    return [(alpha,) for alpha in TWO_ALPHAS]
-
-
-def fold_labels(letter: str, n_splits: int):
-    """Return the folds that a search makes, as what `holdout` takes."""
-    cells = np.zeros((M, Q), int)
-    rows = np.zeros(M, int)
-    columns = np.zeros(Q, int)
-    for number, (_, test) in enumerate(
-        SettingKFold(letter, n_splits, random_state=0).split_grid(M, Q)
-    ):
-        cells[test] = number
-        rows[test.any(axis=1)], columns[test.any(axis=0)] = number, number
-    if letter == "A":
-        return {"cells": cells}
-    return ({"groups": rows} if letter in "BD" else {}) | (
-        {"task_groups": columns} if letter in "CD" else {}
-    )
-
-
-@pytest.mark.parametrize("Search", TWINS)
-@pytest.mark.parametrize("holes", [False, True])
-def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
-    X, Y, T, weights = make_data(holes)
-    grids = (TWO_ALPHAS, TASK_ALPHAS) if Search is TwoStepRidgeCV else (TWO_ALPHAS,)
-    counted = np.where(weights > 0, Y, np.nan)  # every cell of a positive weight alike
-    models = [
-        TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)
-    ]
-    for letter in "AB" if Search is IndependentTaskRidgeCV else "BC" if holes else "AD":
-        search = Search(*grids, setting=letter, cv=2).fit(X, Y, tasks=T, sample_weight=weights)
-        held_out = [model.holdout(letter, **fold_labels(letter, 2)) for model in models]
-        scores = [scorer("neg_mean_squared_error")(counted, F, setting=letter) for F in held_out]
-        assert_allclose(search.landscape_.ravel(), scores, rtol=1e-4)
-        best = int(np.argmax(scores))
-        if search.task_alpha_ is None:
-            chosen = (search.alpha_,)
-        else:
-            chosen = (search.alpha_, search.task_alpha_)
-        assert chosen == points(Search)[best]
-        assert search.best_score_ == search.landscape_.max()
-        assert_allclose(search.holdout_, held_out[best], rtol=1e-6, atol=1e-8)
-        assert_allclose(search.predict(X), models[best].predict(X), rtol=1e-6, atol=1e-8)
-        assert_allclose(search.completed_, models[best].completed_, rtol=1e-6, atol=1e-8)
-
-
-def test_equal_weights_change_nothing():
-    X, Y, T, _ = make_data()
-    plain = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T)
-    weighted = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(
-        X, Y, tasks=T, sample_weight=np.ones(M)
-    )
-    assert_array_equal(weighted.landscape_, plain.landscape_)
-    assert weighted.holdout_method_ == plain.holdout_method_ == "exact leave-one-out"
 
 
 # --- networks ------------------------------------------------------------------------------------
@@ -170,22 +105,6 @@ def test_a_network_with_missing_edges(symmetry):
         TwoStepRidgeCV(ALPHAS, symmetry=symmetry).fit(X, Y)
 
 
-def test_a_network_searches_kernels_and_between_the_values():
-    X, Y = make_network("symmetric")
-    gammas = [{"gamma": value} for value in (0.01, 0.3, 5.0)]
-    search = TwoStepRidgeCV(
-        ALPHAS, setting="D", kernel="rbf", kernel_grid=gammas, symmetry="symmetric"
-    ).fit(X, Y)
-    assert search.landscape_.shape == (3, 1, 3)
-    for scores, params in zip(search.landscape_[:, 0], gammas, strict=True):
-        single = TwoStepRidgeCV(
-            ALPHAS, setting="D", kernel="rbf", kernel_params=params, symmetry="symmetric"
-        )
-        assert_allclose(scores, single.fit(X, Y).landscape_, rtol=1e-12)
-    chosen = gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
-    assert search.kernel_params_ == search.task_kernel_params_ == chosen
-
-
 def test_what_a_network_has_not():
     X, Y = make_network("symmetric")
     for options, given, message in (
@@ -205,16 +124,6 @@ def test_what_a_network_has_not():
             TwoStepRidgeCV(ALPHAS, **{"symmetry": "symmetric"} | options).fit(X, Y, **given)
     with pytest.raises(ValueError, match="nested_score is for grids"):
         nested_score(TwoStepRidgeCV(ALPHAS, symmetry="symmetric"), X, Y)
-
-
-def test_a_network_that_was_searched_is_stored(tmp_path):
-    X, Y = make_network("antisymmetric")
-    search = TwoStepRidgeCV(ALPHAS, setting="D", symmetry="antisymmetric").fit(X, Y)
-    save(search, tmp_path / "model.dyad")
-    loaded = load(tmp_path / "model.dyad")
-    assert_array_equal(loaded.predict(X, X), search.predict(X, X))
-    assert_array_equal(loaded.landscape_, search.landscape_)
-    assert clone(loaded).get_params() == search.get_params()
 
 
 # --- what comes with the model -------------------------------------------------------------------

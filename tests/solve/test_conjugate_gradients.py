@@ -1,12 +1,24 @@
-"""Conjugate gradients against dense solves: starts, preconditioners, and honest reports."""
+"""Conjugate gradients and their leading directions, against dense solves."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from itertools import product
+from types import SimpleNamespace
 
-from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from sweeps import every, lines, over
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import linalg
+
+import problems as grids
+from dyadlearn.pairing import Kronecker
+from dyadlearn.solve import conjugate_gradients as deflation_module
+from dyadlearn.solve import missing as complete_module
+from dyadlearn.solve.conjugate_gradients import Deflation, choose_rank, conjugate_gradients
+from dyadlearn.solve.missing import complete
+from dyadlearn.spectrum import Spectrum
+from problems import MODELS
+from sweeps import covering, every, lines, over
 
 
 def make_system(shape: tuple[int, ...] = (6, 5), condition: float = 100.0, seed: int = 0):
@@ -47,32 +59,6 @@ def test_the_dense_solution(shape, condition, tol):
     assert_allclose(found.residual, true_residual(A, found.values, b), rtol=1e-4, atol=1e-14)
 
 
-def test_the_right_hand_side_is_left_alone():
-    _, operator, b = make_system()
-    before = b.copy()
-    start = np.ones_like(b)
-    conjugate_gradients(operator, b, start=start)
-    assert_array_equal(b, before)
-    assert_array_equal(start, 1.0)
-
-
-def test_no_more_iterations_than_distinct_eigenvalues():
-    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0]
-    A = (basis * np.repeat([1.0, 2.0, 5.0, 9.0], 5)) @ basis.T
-    found = conjugate_gradients(lambda x: A @ x, np.arange(1.0, 21.0), tol=1e-10)
-    assert found.converged
-    assert found.n_iter == 4
-
-
-def test_one_product_in_each_iteration():
-    _, operator, b = make_system()
-    product, calls = counted(operator)
-    found = conjugate_gradients(product, b, tol=1e-6)
-    # One more tells the true residual.
-    assert len(calls) == found.n_iter + 1
-    assert 5 < found.n_iter < 50
-
-
 # --- where to start -----------------------------------------------------------------------------------
 
 
@@ -103,16 +89,6 @@ def test_a_start_nearby_saves_iterations():
 # --- preconditioners ------------------------------------------------------------------------------------
 
 
-def test_the_inverse_converges_at_once():
-    A, operator, b = make_system(condition=1e4)
-    inverse = np.linalg.inv(A)
-    found = conjugate_gradients(
-        operator, b, precondition=lambda x: (inverse @ x.ravel()).reshape(x.shape), tol=1e-9
-    )
-    assert found.converged
-    assert found.n_iter == 1
-
-
 def test_a_preconditioner_changes_the_way_and_not_the_answer():
     scales = np.geomspace(1.0, 1e6, 30)
     B = make_system(condition=3.0)[0]
@@ -124,24 +100,6 @@ def test_a_preconditioner_changes_the_way_and_not_the_answer():
     assert 2 * scaled.n_iter < plain.n_iter
     assert_allclose(scaled.values, np.linalg.solve(A, b), rtol=1e-6)
     assert_allclose(scaled.residual, true_residual(A, scaled.values, b), atol=1e-12)
-
-
-@over(every(preconditioned=[False, True]))
-def test_the_error_falls_with_every_iteration(preconditioned):
-    """In the norm of the operator, from any start."""
-    A, operator, b = make_system(condition=1e3)
-    x = np.linalg.solve(A, b.ravel()).reshape(b.shape)
-    precondition = (lambda r: r / np.arange(1.0, 31.0).reshape(6, 5)) if preconditioned else None
-    for start in (None, np.full((6, 5), 3.0)):
-        errors = []
-        for max_iter in range(12):
-            found = conjugate_gradients(
-                operator, b, precondition=precondition, start=start, max_iter=max_iter
-            )
-            assert found.n_iter == max_iter
-            error = found.values - x
-            errors.append(np.sum(error * operator(error)))
-        assert np.all(np.diff(errors) < 0)
 
 
 # --- reports ------------------------------------------------------------------------------------------------
@@ -196,24 +154,273 @@ def test_the_last_residual(tol, right):
     assert_allclose(rest, right * b - operator(found.values), rtol=0, atol=1e-12)
 
 
-def test_every_library_computes_the_same(library):
-    A = make_system((6,), condition=20.0)[0]
-    b = np.random.default_rng(4).normal(size=(6, 3))
-    expected = np.linalg.solve(A, b)
-    matrix, right = library.asarray(A), library.asarray(b)
-    scales = library.asarray(np.linspace(1.0, 2.0, 6)[:, None])
-    tol = 1e-11 if library.dtype == "float64" else 1e-5
-    for options in (
-        {},
-        {"precondition": lambda x: x / scales},
-        {"start": library.asarray(expected + 0.1)},
+def make_spectra(
+    shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")
+) -> list[Spectrum]:
+    rng = np.random.default_rng(shape)
+    return [
+        grids.spectrum(kind, grids.features(kind, n, rng))
+        for kind, n in zip(kinds, shape, strict=True)
+    ]
+
+
+def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return Φ S⁻¹ Φᵀ of all cells, with the eigenvectors of the pairs formed."""
+    directions = np.kron(spectra[0].vectors, spectra[1].vectors)[:, leading]
+    small = np.diag(diagonal) + directions.T @ (weights.ravel()[:, None] * directions)
+    return directions @ np.linalg.solve(small, directions.T)
+
+
+# Many directions of few rows and columns, or few of many; more rows than columns and the reverse.
+@over(
+    covering(
+        shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)],
+        share=[0.01, 0.2, 0.9, 1.0],
+        kinds=[("full", "full"), ("thin", "full"), ("primal", "thin"), ("sparse", "singular")],
+    )
+)
+def test_the_small_system(shape, share, kinds):
+    rng = np.random.default_rng(1)
+    spectra = make_spectra(shape, kinds)
+    size = spectra[0].values.size * spectra[1].values.size
+    leading = rng.permutation(size)[: max(1, int(share * size))]
+    diagonal = rng.uniform(0.1, 3.0, size=leading.size)
+    grid = rng.normal(size=shape)
+    for weights in (rng.uniform(0.0, 2.0, size=shape), (rng.random(shape) < 0.3).astype(float)):
+        deflate = Deflation(spectra, leading, diagonal, weights)
+        expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
+        before = grid.copy(), weights.copy()
+        grids.close(deflate(grid).ravel(), expected, 1e-11)
+        grids.close(deflate(2.0 * grid).ravel(), 2.0 * expected, 1e-11)
+        assert_array_equal(grid, before[0])
+        assert_array_equal(weights, before[1])
+
+
+@over(every(shape=[(40, 30), (30, 40)], over_instances=[False, True]))
+def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_instances, monkeypatch):
+    """The directions that lead a product of two spectra: sums go over the instances first, or over the tasks."""
+    rng = np.random.default_rng(7)
+    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
+    leading = rng.permutation(np.flatnonzero(places[0] * places[1] <= 40))
+    monkeypatch.setattr(deflation_module, "_gram_work", lambda *given: (0.0, over_instances))
+    spectra = make_spectra(shape)
+    diagonal = rng.uniform(0.1, 3.0, size=leading.size)
+    grid = rng.normal(size=shape)
+    weights = (rng.random(shape) < 0.3).astype(float)
+    found = Deflation(spectra, leading, diagonal, weights)(grid)
+    grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
+
+
+class Counting(np.ndarray):
+    """Counts the multiplications of the products that it is the left factor of."""
+
+    done = 0
+
+    def __matmul__(self, other):
+        Counting.done += self.shape[0] * self.shape[1] * other.shape[1]
+        return (np.asarray(self) @ np.asarray(other)).view(Counting)
+
+
+def test_no_more_work_is_done_than_was_foreseen():
+    shape = (120, 90)
+    rng = np.random.default_rng(8)
+    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
+    weights = rng.random(shape).view(Counting)
+    spectra = [
+        Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)
+    ]
+    for most in (20, 90, 400):
+        leading = np.flatnonzero(places[0] * places[1] <= most)
+        Counting.done = 0
+        Deflation(spectra, leading, np.ones(leading.size), weights)
+        assert (
+            0
+            < Counting.done
+            < deflation_module._gram_work(*shape, leading // shape[1], leading % shape[1])[0]
+        )
+
+
+# --- what is left for conjugate gradients --------------------------------------------------------------------
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """Give a function that completes a grid and returns, dense, what conjugate gradients were given."""
+    solve = complete_module.conjugate_gradients
+
+    def dense(operation, like, cells):
+        columns = []
+        for cell in cells:
+            unit = np.zeros_like(like)
+            unit.flat[cell] = 1.0
+            columns.append(operation(unit).ravel()[cells])
+        return np.column_stack(columns)
+
+    def completed(given, route, rank, weights=None):
+        seen = SimpleNamespace(precondition=None)
+
+        def spy(operator, right, *, precondition=None, **options):
+            cells = np.arange(right.size)
+            if right.shape == given.Y.shape:  # a grid that is zero where there is no unknown
+                cells = np.flatnonzero(given.observed if route == "observed" else ~given.observed)
+            seen.operator = dense(operator, right, cells)
+            if precondition is None:
+                seen.precondition = np.eye(cells.size)
+            else:
+                seen.precondition = dense(precondition, right, cells)
+            return solve(operator, right, precondition=precondition, **options)
+
+        monkeypatch.setattr(complete_module, "conjugate_gradients", spy)
+        seen.found = complete(
+            given.operators, given.Y, weights, route=route, rank=rank, max_direct=0
+        )
+        return seen
+
+    return completed
+
+
+def spread(seen) -> float:
+    """Return the condition of the preconditioned operator."""
+    A = seen.operator
+    M = seen.precondition
+    np.testing.assert_allclose(A, A.T, rtol=0, atol=1e-11 * np.abs(A).max())
+    np.testing.assert_allclose(M, M.T, rtol=0, atol=1e-10 * np.abs(M).max())
+    root = linalg.sqrtm((A + A.T) / 2).real
+    values = np.linalg.eigvalsh(root @ M @ root)
+    assert values[0] > 0
+    return float(values[-1] / values[0])
+
+
+routes = {"route": ["missing", "observed"]}
+KINDS = [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")]
+
+
+@over(covering(**routes, kinds=KINDS, alpha=[1e-3, 0.5], model=MODELS))
+def test_the_spread_that_is_left(spied, model, route, kinds, alpha):
+    """It lies within ρ_max/ρ_{r+1}, the largest of the residual filter over the first that is not deflated."""
+    given = grids.holes(model, (8, 6), "50%", kinds, alpha=alpha, task_alpha=alpha)
+    rho = np.sort(given.operators.remainder.ravel())
+    largest = rho[-1] if rho.size == 48 else 1.0
+    spreads = []
+    for rank in (0, 1, 5, rho.size // 2, rho.size - 1):
+        seen = spied(given, route, rank)
+        spreads.append(spread(seen))
+        assert spreads[-1] <= (1 + 1e-6) * largest / rho[rank]
+        assert seen.found.solution.converged
+        grids.close(seen.found.labels, given.completed(), 1e-5)
+    assert spreads[-1] < spreads[0]
+    if rho.size == 48:
+        assert spreads[-1] < 1 + 1e-6
+
+
+@over(
+    every(
+        **routes,
+        kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")],
+        model=MODELS,
+    )
+)
+def test_all_directions_leave_nothing_to_do(model, route, kinds):
+    given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
+    plain = complete(given.operators, given.Y, route=route, rank=0, max_direct=0).solution
+    found = complete(given.operators, given.Y, route=route, rank=10**6, max_direct=0)
+    assert found.solution.converged
+    assert plain.n_iter > 15
+    assert found.solution.n_iter <= 3
+    grids.close(found.labels, given.completed(), 1e-6)
+    if route == "observed":
+        weights = np.random.default_rng(5).uniform(0.3, 3.0, size=(12, 9))
+        weighted = complete(given.operators, given.Y, weights, rank=10**6)
+        assert weighted.solution.n_iter <= 3
+        grids.close(given.operators.hat(weighted.labels), given.fitted(weights), 1e-6)
+
+
+@over(every(**routes))
+def test_directions_that_shrink_alike(route):
+    """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
+    rng = np.random.default_rng(6)
+    Y = np.where(rng.random((6, 5)) < 0.5, np.nan, rng.normal(size=(6, 5)))
+    for values, task_values in (
+        ([1.0] * 6, [1.0] * 5),
+        ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0, 1.0]),
     ):
-        found = conjugate_gradients(lambda x: matrix @ x, right, tol=tol, **options)
-        assert type(found.values) is type(right)
-        assert found.values.dtype == right.dtype
-        assert type(found.residual) is float
-        assert found.converged is True
-        assert_allclose(library.to_numpy(found.values), expected, rtol=0, atol=library.rtol)
-    zero = conjugate_gradients(lambda x: matrix @ x, 0.0 * right)
-    assert type(zero.values) is type(right)
-    assert_array_equal(library.to_numpy(zero.values), 0.0)
+        sides = []
+        for eigenvalues in (values, task_values):
+            basis = np.linalg.qr(rng.normal(size=(len(eigenvalues), len(eigenvalues))))[0]
+            sides.append((basis * eigenvalues) @ basis.T)
+        operators = Kronecker(*(Spectrum.from_gram(side) for side in sides), 0.1)
+        P = np.kron(*sides)
+        here = ~np.isnan(Y).ravel()
+        dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
+        expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
+        for rank in (1, 4, 6, 20, 29):
+            found = complete(operators, Y, route=route, rank=rank, max_direct=0, tol=1e-12)
+            grids.close(found.labels, expected, 1e-9)
+
+
+# --- how many pay ------------------------------------------------------------------------------------------------
+
+
+def rbf_spectrum(n: int, seed: int) -> Spectrum:
+    X = np.random.default_rng(seed).uniform(size=(n, 3))
+    return Spectrum.from_gram(np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1)))
+
+
+@pytest.fixture(scope="module")
+def rbf() -> tuple[Spectrum, Spectrum]:
+    return rbf_spectrum(90, 0), rbf_spectrum(60, 1)
+
+
+def chosen(operators, max_rank: int = 900, n_unknowns: int = 2700, tol: float = 1e-8) -> int:
+    cost = operators.kernel_cost
+    return choose_rank(operators.remainder, (90, 60), cost, n_unknowns, tol, max_rank)
+
+
+def test_many_directions_pay_where_little_is_regularised(rbf):
+    ranks = [chosen(Kronecker(*rbf, alpha)) for alpha in (1e4, 1e-1, 1e-3)]
+    assert ranks[0] == 0 < ranks[1] <= ranks[2] <= 900
+
+
+@over(every(max_rank=[0, 1, 10, 64, 100, 333]))
+def test_no_more_directions_than_allowed(rbf, max_rank):
+    for alpha in (1e3, 1e-1, 1e-4, 1e-8):
+        rank = chosen(Kronecker(*rbf, alpha), max_rank)
+        assert isinstance(rank, int)
+        assert 0 <= rank <= max_rank
+
+
+def test_nothing_pays_for_few_unknowns(rbf):
+    """As many iterations as unknowns solve any system."""
+    assert chosen(Kronecker(*rbf, 1e-3), n_unknowns=2) == 0
+
+
+@over(every(shape=[(1, 1), (1, 5), (3, 2)]))
+def test_small_and_empty_spectra(shape):
+    for remainder, tol in product(
+        (np.full(shape, 1e-9), np.zeros(shape), np.ones(shape)), (1e-3, 1e-12)
+    ):
+        assert (
+            0
+            <= choose_rank(remainder, shape, 100, shape[0] * shape[1], tol, 900)
+            < shape[0] * shape[1]
+        )
+    assert choose_rank(np.empty((0, 3)), (4, 3), 100, 6, 1e-8, 0) == 0
+
+
+def test_what_is_chosen_saves_iterations(rbf):
+    rng = np.random.default_rng(7)
+    Y = np.where(rng.random((90, 60)) < 0.5, np.nan, rng.normal(size=(90, 60)))
+    operators = Kronecker(*rbf, 1e-2)
+    plain, found = (
+        complete(operators, Y, route="observed", rank=rank, tol=1e-6).solution for rank in (0, None)
+    )
+    assert plain.converged
+    assert found.converged
+    assert 4 * found.n_iter < plain.n_iter
+    # Where nothing pays, nothing is spent: the iterations are those of the plain solver.
+    operators = Kronecker(*rbf, 1e4)
+    plain, found = (
+        complete(operators, Y, route="observed", rank=rank).solution for rank in (0, None)
+    )
+    assert found.n_iter == plain.n_iter
+    assert_array_equal(found.values, plain.values)

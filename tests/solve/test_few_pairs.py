@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from numpy.testing import assert_allclose
 
 import problems as grids
-from dyadlearn import KroneckerRidge
 from dyadlearn._array import positive_solver
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.labels import Labels
-from dyadlearn.models import reading
 from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
 from dyadlearn.solve import directions, factor, missing, observed
 from dyadlearn.solve.missing import complete, suits_direct
@@ -155,23 +152,6 @@ def test_pair_kernels_of_several_terms(monkeypatch, shares, has_mean, weighted):
     iterated = complete(model, Y, weights, max_direct=1, tol=1e-13)
     assert iterated.solution.n_iter > 0
     assert_allclose(model.hat(direct.labels), model.hat(iterated.labels), rtol=0, atol=1e-8)
-    K, G = (side @ side.T for side in sides)
-    kernel = (
-        shares[0] * np.kron(K, G)
-        + shares[1] * np.kron(K, np.eye(7))
-        + shares[2] * np.kron(np.eye(9), G)
-    )
-    at = np.flatnonzero(~np.isnan(Y))
-    ridges = np.full(at.size, 0.3) / (1.0 if weights is None else weights.ravel()[at])
-    system = kernel[np.ix_(at, at)] + np.diag(ridges)
-    y = Y.ravel()[at]
-    if has_mean:
-        dual, mean = grids.bordered(system, y)
-    else:
-        dual, mean = (np.linalg.solve(system, y), 0.0)
-    assert_allclose(
-        model.hat(direct.labels).ravel(), kernel[:, at] @ dual + mean, rtol=0, atol=1e-8
-    )
 
 
 @over(every(has_mean=[False, True], weighted=[False, True], alpha=[1e-9, 1e-13]))
@@ -231,19 +211,6 @@ def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
     grids.close(on_grid.labels, given.completed(), 1e-9)
 
 
-def test_labels_are_not_changed():
-    given = grids.holes("kronecker + 1", SHAPE)
-    labels = listed(given, WEIGHTS)
-    before = given.Y.copy()
-    weights = WEIGHTS.copy()
-    values = labels.values.copy()
-    solve_pairs(given.operators, labels)
-    complete(given.operators, given.Y, weights, max_direct=1)
-    assert_array_equal(labels.values, values)
-    assert_array_equal(given.Y, before)
-    assert_array_equal(weights, WEIGHTS)
-
-
 # --- models and libraries ------------------------------------------------------------------------------------------
 
 
@@ -268,27 +235,3 @@ def test_every_library_computes_the_same(library, model, weighted, kinds):
     assert values.dtype == on_grid.labels.dtype == library.asarray(given.Y).dtype
     for found in (values, operators.hat(on_grid.labels)):
         close(library.to_numpy(found), given.fitted(weights), 10 * library.rtol)
-
-
-@over(every(dtype=["float64", "float32"], fit_intercept=[True, False], weighted=[False, True]))
-def test_models_of_lists_and_grids_predict_alike(monkeypatch, dtype, fit_intercept, weighted):
-    monkeypatch.setattr(reading, "SMALL_GRID", 0)
-    monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
-    X, Y, T = grids.data(9, 7, missing=0.5)
-    X, Y, T = (table.astype(dtype) for table in (X, Y, T))
-    rows, columns = np.nonzero(~np.isnan(Y))
-    found = {}
-    for few in (10**9, 0):
-        monkeypatch.setattr(missing, "_FEW_ITERATIONS", few)
-        model = KroneckerRidge(0.1, tol=1e-12, fit_intercept=fit_intercept)
-        on_grid = model.fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None).predict()
-        labels, weights = (
-            sparse.csr_array((values[rows, columns], (rows, columns)), shape=SHAPE)
-            for values in (Y, WEIGHTS)
-        )
-        model.fit(X, labels, tasks=T, sample_weight=weights if weighted else None)
-        assert model.fitted_.labels.grid is None
-        assert (model.n_iter_ == 1) == (few > 0)
-        assert_allclose(model.predict(), on_grid, rtol=0, atol=1e-8 if dtype == "float64" else 1e-5)
-        found[few] = model.predict()
-    assert_allclose(found[0], found[10**9], rtol=0, atol=1e-8 if dtype == "float64" else 1e-5)

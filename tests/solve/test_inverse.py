@@ -6,217 +6,124 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
+import problems
+from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError, PrecisionWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import operators_of
+from dyadlearn.pairing.inverses import inverse_of
+from dyadlearn.solve import factor_inverse
+from dyadlearn.solve import inverse as inverse_module
 from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
-from dyadlearn.solve.fixed import FixedPart
-from dyadlearn.solve.inverse import CellsInverse
 from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.spectrum import Spectrum
+from references import left_out
+from sweeps import covering, every, over
 
-SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
-
-
-class Case:
-    """A grid with missing labels, its pairwise kernel over the observed cells, and refits with dense matrices."""
-
-    def __init__(self, seed, shares, free_mean, alpha, missing=0.3, weighted=False):
-        rng = np.random.default_rng(seed)
-        m, q = rng.integers(4, 9, 2)
-        sides = [rng.normal(size=(n, 3)) for n in (m, q)]
-        K, G = (np.exp(-0.3 * ((side[:, None] - side) ** 2).sum(2)) for side in sides)
-        self.Y = rng.normal(size=(m, q)) + 2.0
-        self.Y[rng.random((m, q)) < missing] = np.nan
-        self.i, self.j = np.nonzero(~np.isnan(self.Y))
-        self.y = self.Y[self.i, self.j]
-        self.alpha = alpha
-        self.free_mean = free_mean
-        if weighted:
-            weights = rng.uniform(0.1, 1.0, self.y.size)
-        else:
-            weights = np.ones(self.y.size)
-        self.ridges = alpha / weights
-        constants = {
-            "kernel": "precomputed",
-            "task_kernel": "precomputed",
-            "fit_intercept": free_mean,
-        }
-        if shares:
-            model = PairKernelRidge(alpha, **shares, **constants)
-        else:
-            model = KroneckerRidge(alpha, **constants)
-        self.operators = operators_of(model.fit(K, self.Y, tasks=G).fitted_.problem.pairing)
-        a, b, c = shares.values() if shares else (1.0, 0.0, 0.0)
-        left = (K + free_mean)[np.ix_(self.i, self.i)]
-        right = (G + free_mean)[np.ix_(self.j, self.j)]
-        same = self.i[:, None] == self.i
-        same_task = self.j[:, None] == self.j
-        self.kernel = a * left * right + b * left * same_task + c * same * right
-
-    def refit(self, left_out, asked):
-        """Return the prediction of one label by the model without some labels."""
-        kept = np.setdiff1d(np.arange(self.y.size), left_out)
-        system = self.kernel[np.ix_(kept, kept)] + np.diag(self.ridges[kept])
-        ones = np.ones(kept.size)
-        mean = 0.0
-        if self.free_mean:
-            mean = (
-                ones
-                @ np.linalg.solve(system, self.y[kept])
-                / (ones @ np.linalg.solve(system, ones))
-            )
-        return self.kernel[asked, kept] @ np.linalg.solve(system, self.y[kept] - mean) + mean
-
-    def inverse(self, name):
-        """Return one of the inverses."""
-        if name == "cells":
-            if self.free_mean:
-                fixed = FixedPart.constant(self.y.size, self.kernel)
-            else:
-                fixed = None
-            return CellsInverse.of(self.operators.kernel_block(self.i, self.j), self.ridges, fixed)
-        if name == "missing":
-            return MissingInverse(self.operators, (self.i, self.j), np.nonzero(np.isnan(self.Y)))
-        if name == "spectrum":
-            constant = "free" if self.free_mean else None
-            cells = Spectrum.from_gram(self.kernel.copy(), constant=constant).smoother(
-                Tikhonov(), self.alpha
-            )
-            return FactorInverse.of_spectrum(cells)
-        # The rows of a root of the kernel are features; a last one of ones is free.
-        values, vectors = np.linalg.eigh(self.kernel)
-        rows = vectors * np.sqrt(np.clip(values, 0.0, None))
-        penalties = np.full(values.size, self.alpha)
-        if self.free_mean:
-            rows = np.c_[rows, np.ones(values.size)]
-            penalties = np.append(penalties, 0.0)
-        root = np.sqrt(self.alpha / self.ridges)
-        return FeatureInverse.of(
-            lambda at: rows[at] * root[at, None], values.size, penalties, root, AssertionError
-        )
-
-    def left_out(self, setting, groups):
-        """Return the units of each label, of its instance and of its task, and the labels to leave out with each."""
-        i = self.i // 2 if groups else self.i
-        j = self.j // 2 if groups else self.j
-        units = {"A": np.arange(self.y.size) // (2 if groups else 1), "B": i, "C": j}
-        if setting == "D":
-            return (i, j), [np.flatnonzero((i == i[p]) | (j == j[p])) for p in range(self.y.size)]
-        codes = units[setting]
-        return (codes,), [np.flatnonzero(codes == codes[p]) for p in range(self.y.size)]
+SHAPES = {"tall": (8, 5), "wide": (4, 9), "square": (6, 6), "one row": (1, 8)}
+KINDS = {"full": ("full", "full"), "thin": ("thin", "thin"), "sparse": ("sparse", "primal")}
+NAMES = ["cells", "missing", "spectrum", "features"]
 
 
-def held_out(case, inverse, codes):
-    """Return held-out predictions of the inverse, from centred labels if the mean is free."""
-    shift = case.y.mean() if case.free_mean else 0.0
-    labels = (case.y - shift)[:, None]
-    leave_out = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
-    return leave_out(labels, *codes)[:, 0] + shift
+def made(method="kronecker", shape=(7, 6), kinds=KINDS["full"], alpha=0.5, *, share=0.3, **options):
+    """Return the list of the labels, the model of pairs and the reference."""
+    rng = np.random.default_rng(shape)
+    sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True))
+    Y = rng.normal(size=shape) + 2.0
+    Y[rng.random(shape) < share] = np.nan
+    if options.pop("orders", 0):
+        options["weights"] = 10.0 ** rng.uniform(-1.0, 1.0, shape)
+    problem, model = problems.twins(method, sides, (alpha, alpha), Y, kinds=kinds, **options)
+    return problem.labels.listed(), problem.pairing, model
 
 
-@pytest.mark.parametrize(
-    ("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 7), ("D", 0)]
+def grid_of_units(units, shape):
+    """Return the number of the unit of each pair, labelled or not."""
+    m, q = shape
+    cells = np.arange(m * q).reshape(shape)
+    rows, columns = np.indices(shape)
+    return {
+        "each": cells,
+        "rows": 3 * rows - 4,
+        "columns": columns,
+        "three": np.random.default_rng(1).permutation(cells.ravel()).reshape(shape) % 3 + 5,
+        "most": (cells > 1).astype(int),
+    }[units]
+
+
+def leave_out(name, pairing, labels, *codes):
+    """Return what models without each unit predict for it; with a free mean, from centred labels."""
+    shift = labels.values.mean() if pairing.free_mean else 0.0
+    inverse = inverse_of(pairing, labels, name)
+    leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+    return leave((labels.values - shift)[:, None], *codes)[:, 0] + shift
+
+
+@over(
+    covering(
+        name=NAMES,
+        method=["kronecker", "two_step"],
+        units=["each", "rows", "columns", "three", "most", "crossed"],
+        largest=[64, 7, 0],
+        shape=SHAPES,
+        kinds=KINDS,
+        alpha=[1e-3, 0.1, 1.0, 30.0, 1e5],
+        constant=[False, True],
+        orders=[0, 2],
+        blocks=[False, True],
+        where=lambda name, method, units, shape, orders, **_: (
+            (not orders or name in ("cells", "features"))
+            and (method == "kronecker" or (name != "spectrum" and units != "crossed"))
+            and (shape[0] > 1 or units not in ("rows", "crossed"))
+        ),
+    )
 )
-@pytest.mark.parametrize("name", ["cells", "missing", "spectrum", "features"])
-def test_leave_out_equals_refits(name, setting, largest, monkeypatch):
-    """Every inverse leaves out pairs, instances, tasks and both as refits do, with and without groups and a mean.
-
-    In setting D all sets are solved as a whole, or some or none of them.
-    """
+def test_every_inverse_leaves_out_as_refits_do(
+    name, method, units, largest, shape, kinds, alpha, constant, orders, blocks, monkeypatch
+):
+    """In setting D all sets are solved as a whole, or some or none of them."""
     monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
-    for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
-        case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha)
-        inverse = case.inverse(name)
-        for groups in (False, True):
-            codes, sets = case.left_out(setting, groups)
-            expected = np.array(
-                [case.refit(left_out, place) for place, left_out in enumerate(sets)]
+    if blocks:  # of two rows, or two groups
+        for module in (inverse_module, factor_inverse):
+            monkeypatch.setattr(
+                module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
             )
-            shift = case.y.mean() if case.free_mean else 0.0
-            # Digits are relative to the prediction itself, which is small where the regularisation
-            # is large.
-            digits = 1e-8 if name != "features" else 1e-6
-            actual = held_out(case, inverse, codes)
-            assert_allclose(
-                actual - shift,
-                expected - shift,
-                rtol=digits,
-                atol=digits * abs(expected - shift).mean(),
-            )
+    labels, pairing, model = made(method, shape, kinds, alpha, constant=constant, orders=orders)
+    observed = ~np.isnan(model.Y)
+    if units == "crossed":
+        found = leave_out(name, pairing, labels, *labels.places)
+        expected = left_out(model, "D", where=observed)
+    else:
+        cells = grid_of_units(units, shape)
+        found = leave_out(name, pairing, labels, cells[labels.places])
+        expected = left_out(model, "A", cells=cells, where=observed)
+    shift = labels.values.mean() if constant else 0.0
+    # Digits are relative to the predictions, which are small where the regularisation is large.
+    digits = 1e-8 if name != "features" else 1e-6
+    problems.close(found - shift, expected[observed] - shift, digits)
 
 
-@pytest.mark.parametrize(
-    ("name", "weighted"),
-    [
-        ("cells", False),
-        ("cells", True),
-        ("missing", False),
-        ("features", False),
-        ("features", True),
-    ],
-)
-def test_weights_of_labels(name, weighted):
-    """A label weighs as much as is predicted from this label of one, where all others are zero."""
-    for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
-        case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha, weighted=bool(weighted))
-        inverse = case.inverse(name)
-        n = case.y.size
-        asked = 2
-        if name == "cells":
-            found = inverse.label_weights(case.kernel[:, asked].copy())
-        elif name == "features":
-            values, vectors = np.linalg.eigh(case.kernel)
-            rows = vectors * np.sqrt(np.clip(values, 0.0, None))
-            found = inverse.label_weights(np.append(rows[asked], np.ones(int(case.free_mean))))
-        else:
-            unit = np.zeros(case.Y.shape)
-            unit[case.i[asked], case.j[asked]] = 1.0
-            grid = case.operators.hat(unit)
-            found = inverse.label_weights(grid[case.i, case.j], grid[np.isnan(case.Y)])
-        expected = np.zeros(n)
-        for place in range(n):
-            case.y = np.where(np.arange(n) == place, 1.0, 0.0)
-            expected[place] = case.refit([], asked)
-        assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize(
-    ("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 0)]
-)
-@pytest.mark.parametrize("name", ["cells", "features"])
-def test_weighted_labels(name, setting, largest, monkeypatch):
-    """Weights divide the ridge of their cells."""
+@over(every(largest=[64, 7, 0], name=NAMES))
+def test_many_columns_of_labels_are_left_out_together(largest, name, monkeypatch):
     monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
-    for seed in range(4):
-        case = Case(seed, {}, seed % 2 == 0, 0.3, weighted=True)
-        codes, sets = case.left_out(setting, groups=False)
-        expected = [case.refit(left_out, place) for place, left_out in enumerate(sets)]
-        assert_allclose(held_out(case, case.inverse(name), codes), expected, rtol=1e-8)
+    labels, pairing, _ = made()
+    values = np.c_[labels.values, labels.values**2]
+    inverse = inverse_of(pairing, labels, name)
+    alone = [inverse.leave_crossed_out(column[:, None], *labels.places) for column in values.T]
+    assert_allclose(inverse.leave_crossed_out(values, *labels.places), np.hstack(alone), rtol=1e-10)
 
 
-@pytest.mark.parametrize("largest", [64, 7, 0])
-def test_many_columns_of_labels(largest, monkeypatch):
-    """Several columns of labels are left out together."""
-    monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
-    case = Case(3, {}, False, 0.5)
-    labels = np.c_[case.y, case.y**2]
-    for name in ("cells", "missing", "spectrum", "features"):
-        inverse = case.inverse(name)
-        each = [inverse.leave_crossed_out(column[:, None], case.i, case.j) for column in labels.T]
-        assert_allclose(
-            inverse.leave_crossed_out(labels, case.i, case.j), np.hstack(each), rtol=1e-10
-        )
-
-
-def test_no_missing_cell():
-    """A complete grid is the case of no missing cell."""
-    case = Case(1, {}, True, 0.5, missing=0.0)
-    for setting in "ABCD":
-        codes, sets = case.left_out(setting, groups=False)
-        expected = [case.refit(left_out, place) for place, left_out in enumerate(sets)]
-        assert_allclose(held_out(case, case.inverse("missing"), codes), expected, rtol=1e-8)
+@over(every(units=["each", "rows", "columns", "crossed"]))
+def test_a_complete_grid_has_no_missing_pair(units):
+    labels, pairing, model = made(share=0.0, constant=True)
+    if units == "crossed":
+        expected = left_out(model, "D")
+        found = leave_out("missing", pairing, labels, *labels.places)
+    else:
+        cells = grid_of_units(units, model.Y.shape)
+        expected = left_out(model, "A", cells=cells)
+        found = leave_out("missing", pairing, labels, cells.ravel())
+    assert_allclose(found, expected.ravel(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -250,13 +157,13 @@ def test_missing_labels_of_a_kernel_of_zeros(constant):
 
 def test_nothing_left():
     """A unit with all labels leaves nothing to learn from."""
-    case = Case(0, {}, False, 1.0)
-    same = np.zeros(case.y.size, dtype=int)
-    inverse = case.inverse("cells")
+    labels, pairing, _ = made()
+    same = np.zeros(labels.size, dtype=int)
+    inverse = inverse_of(pairing, labels, "cells")
     with pytest.raises(NothingLeftError):
-        inverse.leave_out(case.y[:, None], same)
+        inverse.leave_out(labels.values[:, None], same)
     with pytest.raises(NothingLeftError):
-        inverse.leave_crossed_out(case.y[:, None], case.i, same)
+        inverse.leave_crossed_out(labels.values[:, None], labels.places[0], same)
 
 
 def test_interpolated_labels_are_refused():

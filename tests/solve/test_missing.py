@@ -1,15 +1,338 @@
-"""Checks before missing labels are solved for."""
+"""Completed grids against dense normal equations, whatever is missing and whichever way they are solved."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
+import problems as grids
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.solve.missing import _check_determined
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
+from dyadlearn.solve import cells, missing
+from dyadlearn.solve.missing import _check_determined, complete
+from dyadlearn.spectrum import Spectrum
+from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
+from references import fitted, reference
+from sweeps import covering, every, over
+
+# Every way to the answer: directly, and both systems iterated with no, few and all directions
+# deflated.
+WAYS = {
+    "chosen": {},
+    "direct": {"route": "missing"},
+    "missing": {"route": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"route": "missing", "rank": 5, "max_direct": 0},
+    "missing, all deflated": {"route": "missing", "rank": 10**6, "max_direct": 0},
+    "missing, rank chosen": {"route": "missing", "max_direct": 0},
+    "observed": {"route": "observed", "rank": 0},
+    "observed, deflated": {"route": "observed", "rank": 5},
+    "observed, all deflated": {"route": "observed", "rank": 10**6},
+    "observed, rank chosen": {"route": "observed"},
+}
+# One of each kind, for tests in which the rest has been shown to agree.
+FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
+MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
+
+
+def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
+    """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
+    observed = given.observed
+    expected = given.fitted()
+    Y = given.Y.astype(dtype)
+    for name, way in ways.items():
+        found = complete(given.operators, Y, **way, **options)
+        assert found.solution.converged, name
+        assert found.route == way.get("route", found.route) or observed.all()
+        assert found.solution.n_iter == 0 or not observed.all()
+        assert found.labels.dtype == np.float64
+        assert_array_equal(found.labels[observed], Y[observed])
+        grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
+        grids.close(given.operators.hat(found.labels), expected, rtol, name)
+
+
+SIDES = [
+    ("full", "full"),
+    ("singular", "full"),
+    ("thin", "singular"),
+    ("primal", "sparse"),
+    ("sparse", "thin"),
+]
+
+
+@over(covering(model=ALL_MODELS, shape=SHAPES, kinds=SIDES, pattern=PATTERNS, way=list(WAYS)))
+def test_whatever_is_missing(model, shape, kinds, pattern, way):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.3, task_alpha=0.1)
+    check(given, 1e-9, {way: WAYS[way]}, tol=1e-13)
+
+
+LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
+
+
+@over(
+    covering(
+        alpha=LAMBDAS,
+        task_alpha=LAMBDAS,
+        model=["two-step", "two-step + 1", "kronecker"],
+        pattern=["50%", "rows and columns"],
+    )
+)
+def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
+    given = grids.holes(model, (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
+    check(given, 1e-9, FEW_WAYS, tol=1e-13)
+
+
+# --- the closed form ---------------------------------------------------------------------------------
+
+
+@over(every(model=MODELS))
+def test_nothing_observed_is_predicted_zero(model):
+    given = grids.holes(model, (5, 4))
+    nothing = np.full((5, 4), np.nan)
+    for way in ({"route": "missing"}, {"route": "missing", "max_direct": 0}, {"route": "observed"}):
+        assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
+
+
+@over(every(features=[False, True], model=[*MODELS, "two-step + 1"]))
+def test_a_kernel_of_zeros_predicts_zero_or_a_constant(model, features):
+    given = grids.holes(model, (5, 4))
+    build = Spectrum.from_features if features else Spectrum.from_gram
+    constant = given.operators.spectra[0].constant
+    empty = build(np.zeros((5, 2 if features else 5)), constant=constant)
+    if model == "kronecker":
+        operators = Kronecker(empty, given.operators.spectra[1], 0.5)
+    else:
+        operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
+    kind = "kronecker" if model == "kronecker" else "two_step"
+    kernels = np.zeros((5, 5)), given.G
+    zero = reference(kind, kernels, (0.5, 0.2), given.Y, constant=given.free_mean)
+    expected = np.where(given.observed, given.Y, fitted(zero))
+    for way in MORE_WAYS.values():
+        found = complete(operators, given.Y, tol=1e-13, **way)
+        grids.close(found.labels, expected, 1e-10)
+
+
+# --- other filters of two-step ---------------------------------------------------------------------------
+
+
+FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
+
+
+@over(
+    covering(
+        filter=FILTERS,
+        task_filter=FILTERS,
+        kinds=[("full", "full"), ("singular", "primal")],
+        constant=[False, True],
+        way=[way for way in WAYS if way != "chosen"],
+    )
+)
+def test_any_mixture_of_filters(filter, task_filter, kinds, constant, way):
+    """Also where directions are kept whole, which have no penalty beside the constant of the other side."""
+    given = grids.holes("two-step + 1" if constant else "two-step", (8, 6), "30%", kinds)
+    filters = (filter, task_filter)
+    alphas = tuple(1.2 if each == SpectralCutoff() else 0.41 for each in filters)
+    sides = zip(given.operators.spectra, filters, alphas, strict=True)
+    operators = TwoStep(*(spectrum.smoother(*how) for spectrum, *how in sides))
+    model = reference(
+        "two_step", (given.K, given.G), alphas, given.Y, filters=filters, constant=constant
+    )
+    if WAYS[way]["route"] == "observed" and operators.floor > 0:
+        with pytest.raises(ValueError, match="^sample_weight has no effect on a model that inter"):
+            complete(operators, given.Y, np.ones((8, 6)))
+        return
+    found = complete(operators, given.Y, tol=1e-13, **WAYS[way])
+    assert found.solution.converged
+    missing = ~given.observed
+    grids.close(found.labels[missing], fitted(model)[missing], 1e-9)
+
+
+def test_cells_that_the_model_interpolates_are_refused():
+    """Nothing predicts a cell on which the kept directions fit any label, and nobody invents one."""
+    given = grids.holes("two-step", (5, 4), "one cell")
+    spectrum, task_spectrum = given.operators.spectra
+    whole = TwoStep(
+        spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35)
+    )
+    for operators in (
+        whole,
+        Kronecker(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0),
+    ):
+        with pytest.raises(
+            LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"
+        ):
+            complete(operators, given.Y)
+
+
+# --- no regularisation --------------------------------------------------------------------------------------
+
+
+@over(
+    covering(
+        max_direct={"iterative": 0, "direct": 1000},
+        rank=[0, 4],
+        model=[*MODELS, "two-step + 1"],
+        pattern=PATTERNS,
+    )
+)
+def test_without_regularisation_the_penalty_alone_decides(model, pattern, rank, max_direct):
+    """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
+    given = grids.holes(model, (6, 5), pattern)
+    operators = given.operators.at(*[0.0] * len(given.operators.alphas))
+    kind = "kronecker" if model == "kronecker" else "two_step"
+    limit = reference(kind, (given.K, given.G), (0.0, 0.0), given.Y, constant=given.free_mean)
+    found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
+    grids.close(found.labels, np.where(given.observed, given.Y, fitted(limit)), 1e-9)
+
+
+# --- how it is called ---------------------------------------------------------------------------------------------
+
+
+@over(every(model=MODELS))
+def test_the_form_by_default(model):
+    """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
+    given = grids.holes(model, (9, 6), "95%")
+    assert complete(given.operators, given.Y).route == "missing"
+    assert complete(given.operators, given.Y).solution.n_iter == 0
+    # One observed cell makes a tiny system, almost all of them a tiny one of the others.
+    for pattern, route in (("one cell", "observed"), ("5%", "missing")):
+        given = grids.holes(model, (9, 6), pattern)
+        found = complete(given.operators, given.Y, max_direct=0)
+        assert found.route == route
+        assert 0 < found.solution.n_iter <= 4
+
+
+def test_the_form_where_something_is_kept_whole():
+    """There is no kernel with a ridge then: only the missing cells can be solved for, however many they are."""
+    given = grids.holes("two-step", (9, 6), "95%")
+    spectrum, task_spectrum = given.operators.spectra
+    cutoff = TwoStep(
+        spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9)
+    )
+    for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
+        assert complete(operators, given.Y, max_direct=0).route == "missing"
+    assert complete(given.operators, given.Y, max_direct=0).route == "observed"
+
+
+@over(every(model=ALL_MODELS))
+def test_every_library_computes_the_same(library, model):
+    iterated = "observed, deflated" if model in WITH_MEAN else "missing, deflated"
+    for kinds, way in ((("full", "full"), "direct"), (("singular", "primal"), iterated)):
+        given = grids.holes(model, (6, 4), "50%", kinds)
+        spectra = list(given.operators.spectra)
+        spectra = [
+            Spectrum(
+                library.asarray(s.values),
+                s.n_rows,
+                None,
+                library.asarray(s.vectors),
+                None,
+                s.constant,
+            )
+            for s in spectra
+        ]
+        if model.startswith("kronecker"):
+            operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
+        else:
+            operators = TwoStep(
+                spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2)
+            )
+        Y = library.asarray(given.Y)
+        weights = np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
+        found = complete(operators, Y, tol=1e-12, **WAYS[way])
+        weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
+        assert type(found.labels) is type(weighted.labels) is type(Y)
+        assert found.labels.dtype == weighted.labels.dtype == Y.dtype
+        grids.close(library.to_numpy(found.labels), given.completed(), library.rtol)
+        fitted = operators.hat(weighted.labels)
+        grids.close(library.to_numpy(fitted), given.fitted(weights), library.rtol)
+
+
+def test_cells_that_only_together_are_interpolated_are_refused():
+    """On flat spectra the eigenvalues of what is missing are rounding, and no larger than that of the kernels."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in ((9, 7), (6, 4))]
+        spectrum, task_spectrum = (Spectrum.from_gram(basis @ basis.T) for basis in bases)
+        sides = spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
+        Y = rng.normal(size=(9, 6))
+        Y[np.ix_(rng.permutation(9)[:3], rng.permutation(6)[:3])] = np.nan
+        for operators in (TwoStep(*sides), Kronecker(spectrum, task_spectrum, 0.0)):
+            with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
+                complete(operators, Y)
+
+
+PAIR_KERNELS = [name for name in ALL_MODELS if "two-step" not in name]
+
+
+@over(
+    covering(
+        model=PAIR_KERNELS,
+        sides=[
+            (("full", "full"), (9, 5)),
+            (("singular", "full"), (5, 9)),
+            (("thin", "singular"), (7, 6)),
+        ],
+        pattern=["50%", "95%", "rows and columns"],
+        alpha=[1e-4, 0.3, 1e6],
+        has_sparse_products=[False, True],
+    )
+)
+def test_few_cells_have_one_unknown_each(
+    monkeypatch, model, sides, pattern, alpha, has_sparse_products
+):
+    kinds, shape = sides
+    given = grids.holes(model, shape, pattern, kinds, alpha=alpha)
+    assert given.operators.shares is not None
+    monkeypatch.setattr(missing, "_DIRECT_OBSERVED", 0)
+    monkeypatch.setattr(missing, "are_few", lambda *_: True)
+    monkeypatch.setattr(cells, "are_few", lambda *_: has_sparse_products)
+    monkeypatch.setattr(cells, "_DENSE", 2.0)
+    monkeypatch.setattr(missing, "_ObservedCells", None)
+    check(given, 1e-9, {"observed": {"route": "observed"}}, tol=1e-13)
+    # A solution is where the next one starts.
+    found = complete(given.operators, given.Y, route="observed", tol=1e-10)
+    again = complete(given.operators, given.Y, route="observed", tol=1e-9, start=found)
+    assert again.solution.n_iter == 0
+    assert_allclose(again.labels, found.labels, rtol=1e-6, atol=1e-9)
+
+
+def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatch):
+    """The cost decides, and weights and a tiny share of the product kernel are left to the other way."""
+    rng = np.random.default_rng(0)
+    m = 90
+    q = 130
+    Y = np.full((m, q), np.nan)
+    rows = rng.integers(m, size=300)
+    columns = rng.integers(q, size=300)
+    Y[rows, columns] = rng.normal(size=300)
+    monkeypatch.setattr(cells, "_CHEAP", 0)
+    spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in (m, q)]
+    model = PairKernel(*spectra, 50.0, (0.5, 0.2, 0.3), free_mean=True)
+    direct = complete(model, Y)
+    assert direct.solution.n_iter == 0
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
+    used = []
+    solve_at_cells = missing._completed_by_cells
+    monkeypatch.setattr(
+        missing,
+        "_completed_by_cells",
+        lambda *given, **more: used.append(1) or solve_at_cells(*given, **more),
+    )
+    found = complete(model, Y, tol=1e-10)
+    assert used == [1]
+    assert found.solution.converged
+    fitted = model.hat(found.labels)
+    assert_allclose(fitted[np.isnan(Y)], found.labels[np.isnan(Y)], atol=1e-7)
+    assert_allclose(found.labels, direct.labels, rtol=0, atol=1e-8)
+    complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
+    complete(replace(model, shares=(1e-9, 0.2, 0.3)), Y, tol=1e-2, max_iter=1)
+    assert used == [1]
 
 
 def test_observed_cells_that_nearly_leave_a_free_direction_open_are_refused():

@@ -1,12 +1,489 @@
-"""Products of the system of observed pairs."""
+"""Observed pairs: products that touch them alone, and ridge regression on them, against dense systems."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from dyadlearn.solve import observed
+from dyadlearn._array import as_array_of, to_numpy
+from dyadlearn.filters import Tikhonov
+from dyadlearn.labels import Labels
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.solve import observed as module
+from dyadlearn.solve.conjugate_gradients import conjugate_gradients
+from dyadlearn.solve.observed import ObservedSystem, PairProducts, mean_of, product_cost
+from dyadlearn.spectrum import Spectrum
+from problems import ALL_MODELS, PATTERNS, SHAPES, close, holes
+from sweeps import covering, every, lines, over
+
+KINDS = {
+    "full": ("full", "full"),
+    "thin": ("thin", "primal"),
+    "primal": ("primal", "singular"),
+    "sparse": ("sparse", "thin"),
+}
+
+
+def pairs(Y, weights=None, dtype="float64"):
+    """Return the labels of a grid with holes as observed pairs."""
+    rows, columns = np.nonzero(~np.isnan(Y))
+    own = None if weights is None else weights[rows, columns].astype(dtype)
+    return Labels((rows, columns), Y[rows, columns].astype(dtype), Y.shape, own)
+
+
+def weights_of(shape, kind):
+    """Return weights of cells: all alike, or over so many orders of magnitude."""
+    if not kind:
+        return None
+    return 10.0 ** np.random.default_rng(5).uniform(-kind / 2, kind / 2, shape)
+
+
+def everywhere(operators, solution):
+    """Return predictions for all pairs of training."""
+    coefficients = operators.coefficients_of(solution.spectral, solution.mean)
+    return to_numpy(operators.expansion(coefficients).grid(None, None))
+
+
+@over(covering(model=ALL_MODELS, shape=SHAPES, missing=PATTERNS, kinds=KINDS, orders=[0, 1, 3]))
+def test_predictions_are_those_of_the_dense_system(model, shape, missing, kinds, orders):
+    given = holes(model, shape, missing, kinds)
+    weights = weights_of(shape, orders)
+    labels = pairs(given.Y, weights)
+    system = ObservedSystem.of(given.operators, labels)
+    solution = system.solve(tol=1e-13)
+    expected = given.fitted(weights)
+    close(system.fitted(solution), expected[given.observed], 1e-9)
+    close(everywhere(given.operators, solution), expected, 1e-9)
+    assert solution.converged
+    assert solution.residual <= 1e-10
+    assert_allclose(solution.mean, given.solved(weights)[1], rtol=1e-9, atol=1e-9)
+
+
+# How many digits of predictions are kept, of those less their mean too, and in single precision.
+# Under a large ridge the function is small beside the labels and its mean, and has digits of its
+# own; where it is as small as a rounding of the mean, at 1e8 in single precision, it has none.
+@over(
+    covering(
+        digits=[
+            (1e-8, "float64", 3e-7, 1e-6),
+            (1e-4, "float64", 1e-10, 1e-9),
+            (1.0, "float64", 1e-11, 1e-10),
+            (1e4, "float64", 1e-11, 1e-9),
+            (1e8, "float64", 1e-11, 1e-5),
+            (1e-4, "float32", 1e-5, 1e-2),
+            (1.0, "float32", 1e-5, 1e-4),
+            (1e4, "float32", 1e-5, 1e-1),
+        ],
+        model=ALL_MODELS,
+        kinds=[KINDS["full"], KINDS["thin"]],
+    )
+)
+def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
+    alpha, dtype, rtol, own = digits
+    given = holes(model, (6, 4), "50%", kinds, alpha=alpha, task_alpha=alpha, dtype=dtype)
+    system = ObservedSystem.of(given.operators, pairs(given.Y, dtype=dtype))
+    solution = system.solve(tol=1e-13, max_iter=2000)
+    expected = given.fitted()[given.observed]
+    mean = given.solved()[1]
+    found = system.fitted(solution)
+    assert found.dtype == np.float64
+    assert solution.converged
+    close(found, expected, rtol)
+    close(found.astype(float) - solution.mean, expected - mean, own)
+
+
+@over(every(model=ALL_MODELS, orders=[0, 2], max_iter=[1, 4]))
+def test_what_is_left_over_is_told(model, orders, max_iter):
+    given = holes(model, (9, 7), "50%", KINDS["full"], alpha=0.01, task_alpha=0.02)
+    weights = weights_of((9, 7), orders)
+    system = ObservedSystem.of(given.operators, pairs(given.Y, weights))
+    solution = system.solve(max_iter=max_iter)
+    assert solution.n_iter == max_iter
+    assert not solution.converged
+    # The parameters that its own errors make, in their dense system.
+    matrix, y = given.system(weights)
+    own = np.ones(y.size) if weights is None else weights[given.observed]
+    centre = np.average(y, weights=own) if given.free_mean else 0.0
+    dual = own * (y - system.fitted(solution)) / given.ridge
+    left = matrix @ dual - (y - solution.mean)
+    if given.free_mean:  # which any mean takes up
+        left -= np.average(left, weights=own)
+    expected = np.sqrt(np.sum(own * left**2) / np.sum(own * (y - centre) ** 2))
+    assert_allclose(solution.residual, expected, rtol=1e-6)
+
+
+@over(every(model=ALL_MODELS))
+def test_a_solution_nearby_is_a_start(model):
+    given = holes(model, (9, 7), "50%", KINDS["full"])
+    system = ObservedSystem.of(given.operators, pairs(given.Y))
+    solution = system.solve(tol=1e-10)
+    again = system.solve(solution, tol=1e-10)
+    assert again.n_iter <= 1
+    assert_allclose(again.spectral, solution.spectral, rtol=1e-7, atol=1e-10)
+    other = system.at(given.operators.at(0.55))
+    cold = other.solve(tol=1e-6)
+    warm = other.solve(solution, tol=1e-6)
+    assert warm.n_iter < cold.n_iter
+    close(warm.spectral, cold.spectral, 1e-4)
+
+
+@over(every(model=ALL_MODELS, orders=[0, 2]))
+def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
+    given = holes(model, (7, 5), "50%", KINDS["full"])
+    labels = pairs(given.Y, weights_of((7, 5), orders))
+    system = ObservedSystem.of(given.operators, labels)
+    part = labels.take(np.arange(labels.size) % 3 > 0)
+    operators = given.operators.at(0.05)
+    found = system.at(operators).among(part)
+    expected = ObservedSystem.of(operators, part)
+    solution = found.solve(tol=1e-13)
+    close(solution.spectral, expected.solve(tol=1e-13).spectral, 1e-9)
+    # Of pairs that the solution has not seen.
+    rest = labels.take(np.arange(labels.size) % 3 == 0)
+    left_out = found.fitted(solution, PairProducts(found.basis.left, found.basis.right, rest))
+    close(left_out, everywhere(operators, solution)[rest.places], 1e-10)
+
+
+@over(
+    lines(
+        "dtype weighted atol",
+        ("float64", False, 1e-8),
+        ("float64", True, 1e-8),
+        ("float32", False, 0.05),
+        ("float32", True, 0.05),
+    )
+)
+@over(every(model=["two-step + 1", "kronecker + 1"]))
+def test_labels_far_from_zero_move_the_mean_alone(model, dtype, weighted, atol):
+    given = holes(model, (12, 9), "50%", KINDS["thin"], dtype=dtype)
+    far = (given.Y + 1e6).astype(dtype).astype(float)  # as they are rounded
+    weights = weights_of((12, 9), 2) if weighted else None
+    near, there = (
+        ObservedSystem.of(given.operators, pairs(Y, weights, dtype)).solve(tol=1e-12)
+        for Y in (far - 1e6, far)
+    )
+    close(there.spectral, near.spectral, 1e-9 if dtype == "float64" else 1e-4)
+    assert_allclose(there.mean - 1e6, near.mean, rtol=0, atol=atol)
+
+
+def test_labels_that_say_nothing():
+    for model in ALL_MODELS:
+        given = holes(model, (6, 6))
+        labels = pairs(np.where(given.observed, 3.0 * given.free_mean, np.nan))
+        system = ObservedSystem.of(given.operators, labels)
+        solution = system.solve()
+        assert (solution.n_iter, solution.residual, solution.converged) == (0, 0.0, True)
+        assert not solution.spectral.any()
+        assert_array_equal(system.fitted(solution), labels.values)
+
+
+def test_labels_where_no_feature_is():
+    side = Spectrum.from_features(np.array([[1.0], [0.0], [0.0]]))
+    labels = Labels((np.array([1, 2]), np.array([0, 1])), np.array([1.0, 4.0]), (3, 3))
+    system = ObservedSystem.of(Kronecker(side, side, 1.0), labels)
+    solution = system.solve()
+    assert_array_equal(system.fitted(solution), [0.0, 0.0])
+    assert (solution.n_iter, solution.converged) == (0, True)
+
+
+# --- preconditioning -----------------------------------------------------------------------------------------------
+
+
+def popular(m, q, n, seed=0):
+    """Return labels of pairs that fall by a power law on both sides, and features of these."""
+    rng = np.random.default_rng(seed)
+    rows, columns = (
+        rng.choice(size, n, p=(p := 1.0 / np.arange(1, size + 1)) / p.sum()) for size in (m, q)
+    )
+    rows, columns = np.unique(np.stack([rows, columns]), axis=1)
+    return (
+        Labels((rows, columns), rng.normal(size=rows.size), (m, q)),
+        rng.normal(size=(m, 6)),
+        rng.normal(size=(q, 5)),
+    )
+
+
+def test_directions_are_those_of_the_pairs_that_there_are():
+    labels, X, T = popular(60, 40, 800)
+    system = ObservedSystem.of(
+        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.0), labels
+    )
+    for features, at, load in zip(
+        (system.basis.left, system.basis.right),
+        labels.places,
+        system.basis.loads,
+        strict=True,
+    ):
+        close(features[at].T @ features[at], np.diag(load), 1e-12)
+    assert system.basis.total == labels.size
+
+
+def test_the_preconditioner_of_some_pairs_is_their_share():
+    labels, X, T = popular(60, 40, 800)
+    system = ObservedSystem.of(
+        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.5), labels
+    )
+    part = system.among(labels.take(np.arange(labels.size) % 4 == 0))
+    rows, columns = system.basis.loads
+    assert_allclose(system._diagonal(), np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
+    share = part.labels.size / labels.size
+    assert_allclose(
+        part._diagonal(), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12
+    )
+
+
+def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
+    rounds = []
+
+    def counted(*args, **kwargs):
+        found = conjugate_gradients(*args, **kwargs)
+        rounds.append(found.n_iter)
+        return found
+
+    monkeypatch.setattr(module, "conjugate_gradients", counted)
+    for model in ALL_MODELS:
+        given = holes(model, (12, 11), "50%", KINDS["full"], alpha=1e-2, task_alpha=1e-2)
+        system = ObservedSystem.of(given.operators, pairs(given.Y))
+        with monkeypatch.context() as patch:
+            # Of which the residual is estimated thirty times too small.
+            whole = ObservedSystem._diagonal
+            patch.setattr(ObservedSystem, "_diagonal", lambda self, whole=whole: 1e-3 * whole(self))
+            rounds.clear()
+            solution = system.solve(tol=1e-3)
+            first = rounds[0]
+            assert solution.residual <= 1e-3
+            assert solution.converged
+            assert len(rounds) > 1
+            assert min(rounds) > 0
+            assert solution.n_iter == sum(rounds)
+            short = system.solve(tol=1e-3, max_iter=first + 1)
+            assert short.n_iter == first + 1
+            assert short.converged is (short.residual <= 1e-3)
+
+
+@over(every(weighted=[False, True]))
+def test_popular_tasks_cost_few_iterations(weighted):
+    labels, X, T = popular(300, 200, 5000)
+    # and stand out
+    X[:5] = 20.0 * X[:5]
+    T[:5] = 20.0 * T[:5]
+    if weighted:
+        labels = Labels(
+            labels.places,
+            labels.values,
+            labels.shape,
+            10.0 ** np.linspace(-3, 3, labels.size),
+        )
+    for constant in (None, "feature"):
+        sides = (Spectrum.from_features(side, constant=constant) for side in (X, T))
+        solution = ObservedSystem.of(
+            Kronecker(*sides, 1.0, free_mean=constant is not None), labels
+        ).solve()
+        assert solution.converged
+        assert solution.n_iter <= 60, solution.n_iter
+
+
+# --- what is refused, and other libraries ----------------------------------------------------------------------------
+
+
+def test_no_regularisation_is_refused():
+    message = (
+        "^Observed pairs alone determine no model without regularisation: use an alpha above 0"
+    )
+    for model in ALL_MODELS:
+        given = holes(model, (6, 6))
+        system = ObservedSystem.of(given.operators, pairs(given.Y))
+        nothing = given.operators.at(*[0.0] * len(given.operators.alphas))
+        with pytest.raises(ValueError, match=message):
+            ObservedSystem.of(nothing, pairs(given.Y))
+        with pytest.raises(ValueError, match=message):
+            system.at(nothing)
+
+
+@over(every(constant=[None, "two-step", "kronecker"], weighted=[False, True]))
+def test_every_library_computes_the_same(library, constant, weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 3))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(6, 5)) + 2.0
+    Y[rng.random(Y.shape) < 0.5] = np.nan
+    expected, found = (
+        solved(put, X, T, Y, constant, weights_of(Y.shape, 1) if weighted else None, library.dtype)
+        for put in (np.asarray, library.asarray)
+    )
+    assert type(found[0]) is type(library.asarray(X))
+    for one, other in zip(expected, found, strict=True):
+        close(library.to_numpy(other), one, 1e3 * library.rtol)
+
+
+def solved(put, X, T, Y, constant, weights, dtype):
+    """Return what is fitted and the coefficients, in the library of `put`."""
+    kind = {"two-step": "free", "kronecker": "feature"}.get(constant)
+    sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
+    if constant == "kronecker":
+        operators = Kronecker(*sides, 0.5, free_mean=True)
+    else:
+        operators = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
+    given = pairs(Y, weights, dtype)
+    own = None if weights is None else put(given.weights)
+    labels = Labels(given.places, put(given.values), given.shape, own)
+    system = ObservedSystem.of(operators, labels)
+    solution = system.solve(tol=1e-12)
+    return system.fitted(solution), operators.coefficients_of(solution.spectral, solution.mean)
+
+
+# Grids with holes: of all shapes, with rows and columns that have no label, and with one label
+# alone.
+SHAPES = {
+    "tall": (9, 4, 0.4),
+    "wide": (4, 9, 0.4),
+    "few": (30, 20, 0.02),
+    "all": (5, 6, 1.0),
+    "one row": (1, 8, 0.6),
+    "one column": (8, 1, 0.6),
+    "one pair": (6, 5, 0.0),
+}
+
+
+def labels(shape, dtype="float64", weighted=False, seed=0):
+    """Return labels of some pairs and the grid of them, NaN elsewhere, with a grid of weights."""
+    m, q, share = shape
+    rng = np.random.default_rng([seed, m, q])
+    Y = rng.normal(size=(m, q))
+    weights = rng.uniform(0.5, 2.0, size=(m, q))
+    Y[rng.random((m, q)) >= share] = np.nan
+    Y[m // 2, q // 2] = 0.0  # a zero is a label
+    if m > 2 and q > 2 and share < 1.0:
+        Y[0], Y[:, 1] = np.nan, np.nan
+    rows, columns = np.nonzero(~np.isnan(Y))
+    own = weights[rows, columns].astype(dtype) if weighted else None
+    return Labels((rows, columns), Y[rows, columns].astype(dtype), (m, q), own), Y, weights
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+
+@over(
+    every(
+        shape=SHAPES,
+        container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix],
+    )
+)
+def test_what_a_sparse_matrix_stores_is_observed(shape, container):
+    expected, Y, _ = labels(shape)
+    rows, columns = np.nonzero(~np.isnan(Y))
+    shuffled = np.random.default_rng(1).permutation(rows.size)
+    places = (rows[shuffled], columns[shuffled])
+    found = Labels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
+    for name in ("places", "values"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.shape == Y.shape
+    assert found.size == rows.size
+    assert repr(found) == f"Labels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
+
+
+def test_labels_come_in_any_order_with_their_weights():
+    expected, _, _ = labels(SHAPES["tall"], weighted=True)
+    order = np.random.default_rng(1).permutation(expected.size)
+    cells = tuple(places[order] for places in expected.places)
+    given = (cells, expected.values[order])
+    found = Labels.of_pairs(*given, expected.shape, expected.weights[order])
+    for name in ("places", "values", "weights"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert Labels.of_pairs(*given, expected.shape).weights is None
+
+
+def test_a_pair_twice_is_refused():
+    twice = sparse.coo_array(([1.0, 2.0, 3.0], ([1, 0, 1], [2, 0, 2])), shape=(2, 3))
+    message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
+    with pytest.raises(ValueError, match=message):
+        Labels.from_sparse(twice)
+
+
+@over(every(shape=SHAPES, weighted=[False, True]))
+def test_sparse_matrices_of_the_same_places(shape, weighted):
+    found, Y, weights = labels(shape, weighted=weighted)
+    observed = ~np.isnan(Y)
+    made = found.to_sparse()
+    assert made.shape == Y.shape
+    assert made.nnz == observed.sum()
+    assert_array_equal(made.toarray(), np.where(observed, Y, 0.0))
+    assert_array_equal(
+        found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0)
+    )
+    heavy = np.where(observed, weights if weighted else 1.0, 0.0)
+    assert_allclose(found.total, heavy.sum(), rtol=1e-14)
+    assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
+    assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
+    assert found.sums(0).dtype == found.values.dtype
+
+
+# --- products ----------------------------------------------------------------------------------------------------
+
+
+def features(shape, ranks=(3, 2), seed=3):
+    rng = np.random.default_rng(seed)
+    return (
+        rng.normal(size=(shape[0], ranks[0])),
+        rng.normal(size=(shape[1], ranks[1])),
+        rng.normal(size=ranks),
+    )
+
+
+@over(covering(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
+def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, library):
+    monkeypatch.setattr(module, "product_cost", lambda *_: (1, first == "tasks"))
+    for cost in ("GATHER_COST", "_GATHER_COST_ELSEWHERE"):
+        monkeypatch.setattr(f"dyadlearn.vectrick.{cost}", 0 if gathers else 10**9)
+    found, Y, _ = labels(shape, library.dtype)
+    left, right, function = features(Y.shape)
+    products = PairProducts(library.asarray(left), library.asarray(right), found)
+    values = products.values(library.asarray(function))
+    grid = left @ function @ right.T
+    assert_allclose(library.to_numpy(values), grid[found.places], rtol=0, atol=10 * library.rtol)
+    gathered = products.gathered(as_array_of(found.values, values))
+    expected = left.T @ np.nan_to_num(Y) @ right
+    assert_allclose(library.to_numpy(gathered), expected, rtol=0, atol=10 * library.rtol)
+    assert gathered.dtype == values.dtype == products.left.dtype
+
+
+def test_other_pairs_of_the_same_features():
+    found, Y, _ = labels(SHAPES["tall"])
+    left, right, function = features(Y.shape)
+    part = found.take(np.arange(found.size) % 2 == 0)
+    values = PairProducts(left, right, part).values(function)
+    assert_allclose(values, (left @ function @ right.T)[part.places], rtol=1e-12)
+
+
+@over(
+    lines(
+        "shape n ranks tasks",
+        # q·r·s + 8·n·r against m·r·s + 8·n·s
+        ((1000, 10), 100, (5, 5), True),
+        ((10, 1000), 100, (5, 5), False),
+        ((50, 50), 10**6, (2, 9), True),
+        ((50, 50), 10**6, (9, 2), False),
+        ((50, 50), 100, (3, 3), True),  # a tie
+        ((10, 11), 0, (1, 1), False),
+        ((11, 10), 0, (1, 1), True),
+    )
+)
+def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
+    m, q = shape
+    r, s = ranks
+    cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
+    assert product_cost(shape, n, ranks, 8) == (cost, tasks)
+    products = PairProducts(
+        np.ones((m, 1)), np.ones((q, 1)), Labels(tuple(np.array([[0], [0]])), np.ones(1), shape)
+    )
+    assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
+
+
+def test_means_are_weighted():
+    assert mean_of(np.array([1.0, 4.0]), None) == 2.5
+    assert mean_of(np.array([1.0, 4.0]), np.array([2.0, 1.0])) == 2.0
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
@@ -14,4 +491,4 @@ def test_diagonal_of_the_gram_matrix_of_weighted_rows(shape):
     rng = np.random.default_rng(0)
     vectors, load = rng.normal(size=shape), rng.uniform(1.0, 2.0, size=shape[0])
     expected = np.diag(vectors.T @ np.diag(load) @ vectors)
-    assert_allclose(observed._diagonal(vectors, load), expected, rtol=1e-13)
+    assert_allclose(module._diagonal(vectors, load), expected, rtol=1e-13)

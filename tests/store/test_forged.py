@@ -15,7 +15,6 @@ import pytest
 from scipy import sparse
 
 from dyadlearn import (
-    IndependentTaskRidgeCV,
     KroneckerRidge,
     Landmarks,
     LearnedKernelRidge,
@@ -440,20 +439,16 @@ def with_feature_map():
 # One of each class that a file can hold, and the forms that have attributes of their own.
 WHOLE = {
     "landmarks": lambda: Landmarks(3, random_state=0).fit(X),
-    "landmarks of markers": lambda: Landmarks(3, kernel="vanraden", random_state=0).fit(MARKERS),
     "two-step": lambda: TwoStepRidge(0.3).fit(X, Y, tasks=T),
-    "two-step after a change": lambda: TwoStepRidge(0.3).fit(X, Y, tasks=T).set_params(alpha=7.0),
     "markers": lambda: TwoStepRidge(0.3, kernel="vanraden").fit(MARKERS, Y, tasks=T),
     "missing labels": lambda: KroneckerRidge(0.3).fit(sparse.csr_array(X), HOLES, tasks=T),
     "two-step search": lambda: TwoStepRidgeCV(**GRID, setting="D").fit(X, Y, tasks=T),
-    "independent search": lambda: IndependentTaskRidgeCV(**GRID).fit(X, Y),
     "pair kernel search": lambda: PairKernelRidgeCV(**GRID).fit(X, Y, tasks=T),
     "learned": lambda: LearnedKernelRidge(setting="B", n_steps=2, progress=False).fit(
         Descriptions({"a": X, "b": X**2}), Y, tasks=T
     ),
     "online": lambda: OnlineTwoStepRidge(keep_labels=True).fit(X, HOLES, tasks=T),
     "online with maps": with_feature_map,
-    "online tuned": lambda: OnlineTwoStepRidge().fit(X, Y, tasks=T).tune(X, Y),
     "pairs": pair_regressor,
 }
 

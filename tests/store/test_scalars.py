@@ -2,87 +2,40 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
-import dyadlearn
-from dyadlearn import (
-    IndependentTaskRidge,
-    IndependentTaskRidgeCV,
-    KroneckerRidge,
-    KroneckerRidgeCV,
-    LearnedKernelRidge,
-    OnlineTwoStepRidge,
-    PairKernelRidge,
-    PairKernelRidgeCV,
-    PairRegressor,
-    TwoStepRidge,
-    TwoStepRidgeCV,
-)
-from dyadlearn._registry import MODELS
+from dyadlearn import KroneckerRidge, MultiwayRidge, PairRegressor
 from dyadlearn._state import stored_estimators
-from dyadlearn.exceptions import GridEdgeWarning, PrecisionWarning
-from dyadlearn.kernels import Descriptions, Landmarks
+from dyadlearn.kernels import Landmarks
+from dyadlearn.testing import Trial
+from market import ENTRIES, GridOfPairs
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(14, 3))
-T = RNG.normal(size=(9, 2))
-Y = RNG.normal(size=(14, 9))
-WEIGHTS = 10 ** RNG.uniform(-3, 3, size=Y.shape)
-HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
-SQUARE = RNG.normal(size=(14, 14))
 PAIRS = [(i, j) for i in range(14) for j in range(9) if (i + j) % 4]
-RBF = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}}
-FEW = {"alphas": [1e-8, 1e-3, 1.0], "cv": 3}
-DESCRIBED = Descriptions({"a": X, "b": X[:, :2]})
-
-# A model, and what fit gets.
-CASES = {
-    "independent": (IndependentTaskRidge(0.5), (X, Y, {})),
-    "independent holes": (IndependentTaskRidge(1e-8, kernel="rbf"), (X, HOLES, {})),
-    "two-step": (TwoStepRidge(0.5, 2.0, **RBF), (X, Y, {"tasks": T})),
-    "two-step weights": (TwoStepRidge(1e-8, 1e-8), (X, Y, {"tasks": T, "sample_weight": WEIGHTS})),
-    "two-step holes": (TwoStepRidge(1e-6, 1e-6), (X, HOLES, {"tasks": T})),
-    "symmetric": (TwoStepRidge(symmetry="symmetric"), (X, SQUARE + SQUARE.T, {})),
-    "kronecker": (KroneckerRidge(0.5), (X, Y, {"tasks": T})),
-    "kronecker weights": (
-        KroneckerRidge(1e-10, **RBF),
-        (X, Y, {"tasks": T, "sample_weight": WEIGHTS}),
-    ),
-    "kronecker holes": (KroneckerRidge(1e-6, tol=1e-6), (X, HOLES, {"tasks": T})),
-    "pair kernel": (PairKernelRidge(0.5), (X, Y, {"tasks": T})),
-    "pair kernel holes": (PairKernelRidge(1e-6), (X, HOLES, {"tasks": T})),
-    "learned": (
-        LearnedKernelRidge(setting="A", n_steps=1, stages=1, cv=2),
-        (DESCRIBED, Y, {"tasks": T}),
-    ),
-    "search independent": (IndependentTaskRidgeCV(**FEW), (X, Y, {})),
-    "search two-step": (
-        TwoStepRidgeCV([1e-8, 1.0], [1e-3, 1.0], kernel="rbf"),
-        (X, Y, {"tasks": T}),
-    ),
-    "search kronecker": (
-        KroneckerRidgeCV(**FEW, **RBF),
-        (X, Y, {"tasks": T, "sample_weight": WEIGHTS}),
-    ),
-    "search pair kernel": (PairKernelRidgeCV(**FEW), (X, Y, {"tasks": T})),
-    "online": (OnlineTwoStepRidge(0.5, 2.0), (X, Y, {"tasks": T})),
+# What the market has only inside of others: a model that is not fitted, and what fit gets.
+OTHERS = {
     "pairs": (
-        PairRegressor(KroneckerRidge(1e-8), instances=X, tasks=T),
-        (PAIRS, np.arange(len(PAIRS)) % 5, {}),
+        PairRegressor(KroneckerRidge(1e-8), instances=X, tasks=RNG.normal(size=(9, 2))),
+        (PAIRS, np.arange(len(PAIRS)) % 5),
     ),
-    "landmarks": (Landmarks(4, kernel="rbf", random_state=0), (X, None, {})),
+    "landmarks": (Landmarks(4, kernel="rbf", random_state=0), (X, None)),
+    "cells": (
+        MultiwayRidge("a + b", variances={"a": 1.0, "b": 0.5, "residual": 0.1}),
+        ({"a": [i for i, _ in PAIRS], "b": [j for _, j in PAIRS]}, np.arange(len(PAIRS)) % 5),
+    ),
 }
-# Models of the registry that the table above does not name.
-for _entry in MODELS.values():
-    for _name in (_entry.model, _entry.search):
-        if _name is not None and _name not in {type(model).__name__ for model, _ in CASES.values()}:
-            _options = FEW if _name == _entry.search else {}
-            CASES[_name] = getattr(dyadlearn, _name)(**_options), (X, Y, {"tasks": T})
+# Models of the market that a file can hold, and the last of their forms of labels.
+STORED = {
+    name: entry.forms[-1]
+    for name, entry in ENTRIES.items()
+    if not isinstance(entry.make(), GridOfPairs)
+    and not name.startswith(("PlainRidge", "TwoStepRegressor"))
+}
 
 
 def as_numpy(value):
@@ -95,27 +48,37 @@ def as_numpy(value):
     return kinds[type(value)](value) if type(value) in kinds else value
 
 
-def test_every_estimator_has_a_case():
-    assert {type(model).__name__ for model, _ in CASES.values()} == set(stored_estimators())
+def with_numpy(model):
+    """Return a clone with parameters of numpy, in the models inside of it too."""
+    return clone(model).set_params(
+        **{name: as_numpy(value) for name, value in model.get_params().items()}
+    )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", STORED)
 def test_a_model_with_parameters_of_numpy_is_that_with_those_of_python(
     name, round_trip, assert_same
 ):
-    model, data = CASES[name]
-    numpy = clone(model)
-    inner = numpy.get_params(deep=False).get("estimator")
-    for each in [numpy] if inner is None else [inner, numpy]:
-        each.set_params(
-            **{name: as_numpy(value) for name, value in each.get_params(deep=False).items()}
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        warnings.simplefilter("ignore", PrecisionWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model, numpy = (each.fit(*data[:2], **data[2]) for each in (clone(model), numpy))
-    loaded = round_trip(numpy)
+    entry = ENTRIES[name]
+    form = STORED[name]
+    trial = Trial(entry.make(), form, entry.letters(form))
+    other = Trial(with_numpy(entry.make()), form, entry.letters(form))
+    model = trial.fit()
+    loaded = round_trip(other.fit())
+    assert_same(loaded.get_params(deep=False), model.get_params(deep=False))
+    assert_same(trial.predict(loaded), trial.predict(model))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_estimators_with_parameters_of_numpy(name, round_trip, assert_same):
+    model, data = OTHERS[name]
+    loaded = round_trip(with_numpy(model).fit(*data))
+    model.fit(*data)
     assert_same(loaded.get_params(deep=False), model.get_params(deep=False))
     act = "transform" if name == "landmarks" else "predict"
     assert_same(getattr(loaded, act)(data[0]), getattr(model, act)(data[0]))
+
+
+def test_every_estimator_has_a_case():
+    cases = [ENTRIES[name].make() for name in STORED] + [model for model, _ in OTHERS.values()]
+    assert {type(model).__name__ for model in cases} == set(stored_estimators())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any
 
@@ -182,8 +182,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         train, test : integer arrays
             Row positions in `pairs`, ascending.
         """
-        masks = list(self._masks_of(pairs, groups, task_groups))
+        masks: Iterable[tuple[np.ndarray, np.ndarray]] = self._masks_of(pairs, groups, task_groups)
         if time is not None:
+            masks = list(masks)
             _warn_of_later(masks, read_times(time, "time", len(masks[0][0])))
         for train, test in masks:
             if not train.any():

@@ -81,7 +81,8 @@ def check_model(
 
     The checks fit clones of the model to random labels of 7 instances and 5 tasks. They compare
     held-out predictions with those of refitted models, and ask for frames, other array libraries,
-    single precision, pickles, model files, read-only input, threads and refusals of wrong input.
+    single precision, pickles, model files, read-only input, weights of labels (`explain`), threads
+    and refusals of wrong input.
     Libraries that are not installed are left out. All checks need half a minute at most.
 
     Parameters

@@ -32,15 +32,16 @@ TOLERANCES = {
     "libraries": 1e-6,
     "float32": 2e-3,
     "score": 1e-6,
+    "explain": 1e-6,
     "threads": 1e-9,
     "ends of intervals": 1e-9,
 }
 
-# Sizes of the random problems: instances, tasks, and new rows of each.
+# Sizes of the random problems. Those of a side all differ, so that no axis is taken for another.
 N_ROWS = 7
 N_COLUMNS = 5
-N_NEW = 3
-N_NEW_TASKS = 2
+N_NEW = 4
+N_NEW_TASKS = 3
 N_FEATURES = 3
 N_TASK_FEATURES = 2
 
