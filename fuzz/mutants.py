@@ -6,11 +6,14 @@ runs the tests that call its function, those of its package and the quickest fir
 whether one failed. A mutant that was noticed once must stay noticed when tests are thinned: `run
 --check` compares with the list instead of writing it.
 
+A survivor has a "reason": one sentence that says why no test can or should notice it. `run` keeps
+it and shows it, and marks survivors without one.
+
 A mutant is described by the name of its function and the text of its statement, not by file and
 line. So it is found again after code has moved. A mutant whose statement is gone is reported as
 such.
 
-    python fuzz/mutants.py draw --count 300
+    python fuzz/mutants.py draw --count 300 --seed 5 --list /tmp/mutants.jsonl
     python fuzz/mutants.py map
     python fuzz/mutants.py run --check
 """
@@ -399,6 +402,10 @@ def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[
                 f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}",
                 flush=True,
             )
+            if outcome == "survived":
+                print(
+                    f"     {mutant.get('reason', 'no reason yet: equivalent, or a missing test?')}"
+                )
             with out.open("a") as stream:
                 print(json.dumps({"number": number, "outcome": outcome}), file=stream)
     return ended
@@ -426,18 +433,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int)
     parser.add_argument(
+        "--list", type=Path, default=LIST, help="file of the mutants, drawn or to be run"
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come"
     )
     given = parser.parse_args()
     if given.action == "draw":
         mutants = draw(given.count, given.seed)
-        LIST.write_text(
+        given.list.write_text(
             "".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants)
         )
         return 0
     if given.action == "record":
         return record(given.out)
-    mutants = [json.loads(line) for line in LIST.read_text().splitlines()]
+    mutants = [json.loads(line) for line in given.list.read_text().splitlines()]
     if given.action == "map":
         return record_calls(mutants)
     chosen = mutants[given.first : given.last]
@@ -452,7 +462,9 @@ def main() -> int:
             print("no longer noticed:", json.dumps(mutant, ensure_ascii=False))
         return bool(lost)
     mutants[given.first : given.last] = ended
-    LIST.write_text("".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants))
+    given.list.write_text(
+        "".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants)
+    )
     return 0
 
 

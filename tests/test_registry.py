@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 import dyadlearn
 from dyadlearn._documenting import parameter_docs
@@ -53,6 +55,38 @@ def test_pages_list_every_model():
     assert [row for row in rows if row not in readme] == []
 
 
+POSITIONAL = {
+    "IndependentTaskRidge": ["alpha"],
+    "IndependentTaskRidgeCV": ["alphas"],
+    "KroneckerRidge": ["alpha"],
+    "KroneckerRidgeCV": ["alphas"],
+    "Landmarks": ["n_components"],
+    "LearnedKernelRidge": [],
+    "MultiwayRidge": ["terms"],
+    "OnlineTwoStepRidge": ["alpha", "task_alpha"],
+    "PairKernelRidge": ["alpha"],
+    "PairKernelRidgeCV": ["alphas", "shares"],
+    "PairRegressor": ["model"],
+    "TwoStepRegressor": ["instance_estimator", "task_estimator"],
+    "TwoStepRidge": ["alpha", "task_alpha"],
+    "TwoStepRidgeCV": ["alphas", "task_alphas"],
+}
+
+
+def test_parameters_are_keyword_only_except_the_first_ones():
+    estimators = {}
+    for name in dyadlearn.__all__:
+        kind = getattr(dyadlearn, name)
+        if inspect.isclass(kind) and issubclass(kind, BaseEstimator):
+            parameters = inspect.signature(kind).parameters.values()
+            estimators[name] = [
+                parameter.name
+                for parameter in parameters
+                if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+            ]
+    assert estimators == POSITIONAL
+
+
 @over(lines("name", *CLASSES))
 def test_every_parameter_is_documented_once(name):
     kind = getattr(dyadlearn, name)
@@ -66,3 +100,17 @@ def test_every_parameter_is_documented_once(name):
     ]
     documented = [parameter for line in lines for parameter in line.partition(" : ")[0].split(", ")]
     assert sorted(documented) == sorted(wanted)
+
+
+@over(lines("name", *CLASSES))
+def test_documented_defaults_are_the_defaults(name):
+    kind = getattr(dyadlearn, name)
+    parameters = inspect.signature(kind).parameters
+    for entry in parameter_docs(kind).values():
+        first_line = entry.splitlines()[0]
+        names, _, rest = first_line.partition(" : ")
+        _, _, documented = rest.partition("default=")
+        if documented:
+            defaults = [parameters[parameter].default for parameter in names.split(", ")]
+            values = ast.literal_eval(f"[{documented.replace(' and ', ', ')}]")
+            assert values in (defaults, defaults[:1]), first_line

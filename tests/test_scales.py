@@ -236,27 +236,6 @@ def test_units_do_not_matter(name, form):
             )
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [case for case in cases() if case.values[0] != "network"]
-)
-def test_the_order_of_rows_does_not_matter(name, form):
-    data = draw(form)
-    settings = MODELS[name].settings_of(form)
-    rng = np.random.default_rng(1)
-    rows = rng.permutation(len(data.X))
-    columns = rng.permutation(len(data.T))
-    within = np.ix_(rows, columns)
-    weights = None if data.W is None else data.W[within]
-    moved = replace(data, X=data.X[rows], T=data.T[columns], Y=data.Y[within], W=weights)
-    plain = fit(name, data)
-    model = fit(name, moved)
-    for setting in settings:
-        assert_allclose(model.holdout(setting), plain.holdout(setting)[within], rtol=0, atol=RTOL)
-    assert_allclose(model.predict(), plain.predict()[within], rtol=0, atol=RTOL)
-    weights = explain(plain, int(rows[1]), int(columns[2])).weights[within]
-    assert_allclose(explain(model, 1, 2).weights, weights, rtol=0, atol=RTOL)
-
-
 @pytest.mark.parametrize("form", ["full", "missing", "weighted"])
 @pytest.mark.parametrize("name", ["kronecker", "kronecker, no intercept", "two-step"])
 def test_the_sides_may_be_exchanged(name, form):

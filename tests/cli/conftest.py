@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,27 @@ class Ran:
         return json.loads(self.out)
 
 
+def words(arguments: Sequence[Any]) -> list[str]:
+    """Return the words of a command, of which several may be in one text."""
+    split = []
+    for place, argument in enumerate(arguments):
+        is_line = isinstance(argument, str) and (place == 0 or argument.startswith("-"))
+        split += shlex.split(argument) if is_line else [str(argument)]
+    return split
+
+
 @pytest.fixture
 def run(capsys, monkeypatch) -> Callable[..., Ran]:
-    """Run a command within this process; it must not print a parameter of Python."""
+    """Run a command within this process; it must not print a parameter of Python.
+
+    The first argument, and others that begin with a dash, are split as a shell does.
+    """
     monkeypatch.setenv("COLUMNS", "120")
 
     def call(*arguments: Any) -> Ran:
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
-            COMMAND([str(argument) for argument in arguments], prog_name="dyadlearn")
+            COMMAND(words(arguments), prog_name="dyadlearn")
         captured = capsys.readouterr()
         assert in_python(captured.err) == [], captured.err
         return Ran(int(stop.value.code or 0), captured.out, captured.err)
@@ -90,6 +103,13 @@ def get() -> Callable[[Path], list[list[str]]]:
     return read_csv
 
 
+class Words(tuple[str, ...]):
+    """Words of a command; its text is that of the command."""
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
 @dataclass(frozen=True)
 class Tables:
     """Three files and what is in them."""
@@ -114,8 +134,8 @@ class Tables:
         return self.folder / "items.csv"
 
     @property
-    def sides(self) -> tuple[str, ...]:
-        return ("--instances", str(self.instances), "--tasks", str(self.tasks))
+    def sides(self) -> Words:
+        return Words(("--instances", str(self.instances), "--tasks", str(self.tasks)))
 
 
 @pytest.fixture

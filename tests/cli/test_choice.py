@@ -32,14 +32,7 @@ def chosen(tables, labels, setting):
 
 def words_of(tables, *more):
     return [
-        "tune",
-        tables.labels,
-        *tables.sides,
-        "--alphas",
-        "0.1,1,10",
-        "-o",
-        tables.folder / "m.dyad",
-        "-f",
+        f"tune {tables.labels} {tables.sides} --alphas 0.1,1,10 -o {tables.folder / 'm.dyad'} -f",
         *more,
     ]
 
@@ -81,13 +74,13 @@ def test_the_line_says_which_and_why(tables, run, holes):
     # All say the same of how the score was held out.
     assert f"{found.holdout_reason_}" in printed
     assert evaluate(found, "B").results[0].reason == found.holdout_reason_
-    scored = run("evaluate", tables.folder / "m.dyad", "--setting", "BD", "--json").json["settings"]
+    scored = run(f"evaluate {tables.folder / 'm.dyad'} --setting BD --json").json["settings"]
     assert scored[0]["reason"] == found.holdout_reason_
     assert scored[0]["reason"].startswith(f"{scored[0]['method']} by ")
-    inspected = run("inspect", tables.folder / "m.dyad", "--json").json
+    inspected = run(f"inspect {tables.folder / 'm.dyad'} --json").json
     assert (inspected["model"], inspected["reason"]) == ("KroneckerRidgeCV", found.holdout_reason_)
     page = tables.folder / "report.html"
-    assert run("report", tables.folder / "m.dyad", "-o", page, "--setting", "B", "-q").code == 0
+    assert run(f"report {tables.folder / 'm.dyad'} -o {page} --setting B -q").code == 0
     assert found.holdout_reason_ in page.read_text(encoding="utf-8")
 
 
@@ -114,13 +107,6 @@ def test_options_of_one_model_choose_it(tables, run):
     )
 
 
-def test_no_intercept_means_no_constants(tables, run):
-    ran = run(*words_of(tables, "--no-intercept", "--json"))
-    assert ran.code == 0, ran.err
-    assert sorted(ran.json["choice"]["scores"]) == ["kronecker", "two-step"]
-    assert load(tables.folder / "m.dyad").fit_intercept is False
-
-
 def test_a_method_is_forced(tables, run, holes):
     ran = run(*words_of(tables, "--setting", "B", "--method", "folds", "--json"))
     assert ran.code == 0, ran.err
@@ -136,10 +122,10 @@ def test_a_method_is_forced(tables, run, holes):
         "Setting B has no exact hold-out here: two-step ridge regression has no formula" in ran.err
     )
     assert "Use --method folds, or no method." in ran.err
-    scored = run("evaluate", path, "--setting", "B", "--method", "folds", "--json").json["settings"]
+    scored = run(f"evaluate {path} --setting B --method folds --json").json["settings"]
     assert scored[0]["method"] == "5 folds, refitted"
-    for words in (words_of(tables, "--method", "loo"), ["evaluate", path, "--method", "loo"]):
+    for words in (words_of(tables, "--method", "loo"), [f"evaluate {path} --method loo"]):
         ran = run(*words)
         assert (ran.code, ran.err) == (2, "dyadlearn: --method is exact or folds, found 'loo'.\n")
-    ran = run("evaluate", path, "--permutations", "2", "--method", "folds")
+    ran = run(f"evaluate {path} --permutations 2 --method folds")
     assert "--method has no effect beside --permutations" in ran.err

@@ -13,7 +13,7 @@ from dyadlearn.cli import demo as datasets
 def test_list(run):
     ran = run("datasets")
     assert ran.code == 0
-    found = run("datasets", "--json").json["datasets"]
+    found = run("datasets --json").json["datasets"]
     assert set(found) == {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba"}
     assert all(name in ran.out for name in found)
 
@@ -21,7 +21,7 @@ def test_list(run):
 def test_path(run, monkeypatch, tmp_path):
     monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path))
     assert f"kept in {tmp_path}." in run("datasets").out.replace("\n", "")
-    assert run("datasets", "--data-home", tmp_path / "x", "--json").json["folder"] == str(
+    assert run(f"datasets --data-home {tmp_path / 'x'} --json").json["folder"] == str(
         tmp_path / "x"
     )
 
@@ -37,7 +37,7 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
     monkeypatch.setattr(
         datasets.data_sets, "fetch_yamanishi", lambda name, data_home: asked.append(name) or data
     )
-    ran = run("datasets", "nr", "--to", tmp_path / "nr")
+    ran = run(f"datasets nr --to {tmp_path / 'nr'}")
     assert ran.code == 0, ran.err
     assert asked == ["nr"]
     found = {
@@ -48,11 +48,11 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
     assert_array_equal(found["instances"].values, K)
     assert found["tasks"].row_ids.labels == found["labels"].column_ids.labels == ("p", "q", "r")
     assert "2 × 3" in ran.out
-    again = run("datasets", "nr", "--to", tmp_path / "nr")
+    again = run(f"datasets nr --to {tmp_path / 'nr'}")
     assert (again.code, "exists already" in again.err) == (2, True)
 
 
 def test_names_that_are_none(run):
-    ran = run("datasets", "nonesuch")
+    ran = run("datasets nonesuch")
     assert ran.code == 2
     assert "Unknown data set 'nonesuch': the names are debtags, nr" in ran.err

@@ -72,10 +72,10 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
 
 def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
     (tmp_path / "report.html").write_text("mine")
-    refused = run("demo", "--json")
+    refused = run("demo --json")
     assert (refused.code, "report.html: it exists already" in refused.err) == (2, True)
     assert (tmp_path / "report.html").read_text() == "mine"
-    ran = run("demo", "--json", "-o", "other.html")
+    ran = run("demo --json -o other.html")
     assert ran.code == 0, ran.err
     assert ran.json["report"] == "other.html"
     best = ran.json["models"]["two-step"]
@@ -110,6 +110,6 @@ def test_quiet_means_quiet(small_debtags, run, tmp_path, monkeypatch):
         path.write_text("a page")
 
     monkeypatch.setattr("dyadlearn.report.write_report", write)
-    ran = run("demo", "-q", "-o", tmp_path / "page.html")
+    ran = run(f"demo -q -o {tmp_path / 'page.html'}")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "page.html").exists()

@@ -121,14 +121,6 @@ def test_files_without_headings(tables, put):
         path.write_text(text)
 
 
-def test_tables_that_have_nothing_in_common(tables, put):
-    put(tables.instances, range(12), "abc", tables.X)
-    with pytest.raises(
-        IdError, match=r"lacks all 12 instances of .*: 'u0', 'u1'.* such as '0', '1', '2'"
-    ):
-        dyads(tables)
-
-
 def test_labels_on_their_side(tables, put):
     put(tables.labels, tables.items, tables.users, tables.Y.T)
     with pytest.raises(IdError, match="looks transposed.*--transpose"):
@@ -172,27 +164,6 @@ def test_long_tables_are_recognised(tables, heading):
         found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y)
     )
     assert_array_equal(found.instances.values[rows], tables.X)
-
-
-def test_a_long_table_may_name_everybody_once(tmp_path):
-    path = tmp_path / "l.csv"
-    path.write_text("user,item,stars\na,p,5\nb,q,4\n")
-    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
-    assert_array_equal(grid.values, [[5, np.nan], [np.nan, 4]])
-
-
-def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
-    put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
-    grid = read_labels(tables.labels, LabelFile(), Terminal(quiet=True))
-    assert grid.column_ids.labels == ("1", "2")
-
-
-def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
-    path = tmp_path / "l.csv"
-    path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
-    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
-    assert grid.row_ids.labels == ("1", "2")
-    assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
 
 def test_what_becomes_of_the_rows_is_told(tmp_path):

@@ -51,18 +51,9 @@ def stores(tables):
 def stored(tables, stores, run):
     """A model made of them; the others, which have no labels, were left out."""
     path = tables.folder / "stored.dyad"
-    words = [
-        "--instances",
-        stores[0],
-        "--tasks",
-        stores[1],
-        "--setting",
-        "D",
-        "--alphas",
-        "0.1,1,10",
-    ]
-    words += ["--model", "two-step"]
-    ran = run("tune", tables.labels, *words, "-o", path, "--json")
+    words = [f"--instances {stores[0]} --tasks {stores[1]} --setting D --alphas 0.1,1,10"]
+    words += ["--model two-step"]
+    ran = run(f"tune {tables.labels}", *words, f"-o {path} --json")
     assert ran.code == 0, ran.err
     assert any(
         "4 of 16 instances in" in note and "users.h5 have no labels" in note
@@ -77,7 +68,7 @@ def test_the_model_is_that_of_the_tables(tables, stores, stored, model, run):
         load(model).predict(tables.X, tables.T),
         rtol=1e-10,
     )
-    found = run("inspect", stored, "--json").json["files"]
+    found = run(f"inspect {stored} --json").json["files"]
     assert found == {"labels": "labels.csv", "instances": "users.h5", "tasks": "items.parquet"}
 
 
@@ -101,16 +92,7 @@ def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
     ):
         output = tables.folder / "p.csv"
         ran = run(
-            "predict",
-            stored,
-            "--instances",
-            tables.folder / users,
-            "--tasks",
-            items,
-            "-o",
-            output,
-            "-f",
-            "-q",
+            f"predict {stored} --instances {tables.folder / users} --tasks {items} -o {output} -f -q"
         )
         assert ran.code == 0, ran.err
         lines = get(output)
@@ -123,15 +105,7 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     pairs = tables.folder / "pairs.csv"
     pairs.write_text("user,item\nn1,j0\nu3,i2\nn1,i0\n")
     ran = run(
-        "predict",
-        stored,
-        "--instances",
-        stores[0],
-        "--tasks",
-        stores[1],
-        "--pairs",
-        pairs,
-        "--json",
+        f"predict {stored} --instances {stores[0]} --tasks {stores[1]} --pairs {pairs} --json"
     )
     assert ran.code == 0, ran.err
     assert ran.json["instances"] == 2  # of 16, two of which cannot be read
@@ -139,70 +113,33 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     assert_allclose(
         ran.json["predictions"]["prediction"], [whole[13, 8], whole[3, 2], whole[13, 0]], rtol=1e-9
     )
-    refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1])
+    refused = run(f"predict {stored} --instances {stores[0]} --tasks {stores[1]}")
     assert refused.code == 2
     assert "'unread' holds" in refused.err
     pairs.write_text("user,item\nq1,j0\n")
-    refused = run(
-        "predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs
-    )
+    refused = run(f"predict {stored} --instances {stores[0]} --tasks {stores[1]} --pairs {pairs}")
     assert refused.code == 2
     assert "lacks all 1 requested ids: " in refused.err
     pairs.write_text("user,item\nq1,j0\nn1,j0\n")
     assert (
         "pairs.csv, line 2: instance 'q1' is not in "
-        in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
+        in run(f"predict {stored} --instances {stores[0]} --pairs {pairs}").err
     )
-
-
-def test_recommending_explaining(tables, stores, stored, run):
-    explained = run(
-        "predict",
-        "--explain",
-        stored,
-        "--instance",
-        "n0",
-        "--instances",
-        stores[0],
-        "--task",
-        "i1",
-        "--json",
-    )
-    assert explained.code == 0, explained.err
-    assert_allclose(explained.json["prediction"], load(stored).predict(stores[2][[12]])[0, 1])
-    (tables.folder / "wanted.txt").write_text("n1\n")
-    new = f"{stores[0]}::ids={tables.folder / 'wanted.txt'}"
-    best = run("recommend", stored, "--new", new, "--side", "instance", "-n", 2, "--json")
-    assert best.code == 0, best.err
-    assert {entry["instance"] for entry in best.json["best"]} == {"n1"}
-
-
-def test_wrong_numbers_of_features_have_one_sentence(tables, stores, stored, run):
-    path = one_each(tables.folder / "wide.h5", ["n0"], np.ones((1, 5)))
-    ran = run("predict", stored, "--instances", path)
-    assert ran.code == 2
-    assert ran.err.count("\n") == 1
-    assert "--instances has 5 features, but TwoStepRidgeCV is expecting 3 features" in ran.err
-    ran = run("predict", stored, "--instances", stores[0], "--tasks", path)
-    assert "tasks has 5 columns, expected 2 features" in ran.err or "'unread'" in ran.err
 
 
 def test_an_online_model_grows_from_a_store(tables, stores, put, run):
     path = tables.folder / "o.dyad"
     labels = put(tables.folder / "first.csv", tables.users[:8], tables.items, tables.Y[:8])
-    words = ["--instances", stores[0], "--tasks", stores[1]]
-    assert (
-        run("tune", labels, *words, "--model", "online", "--alphas", "1", "-o", path, "-q").code
-        == 0
-    )
+    words = [f"--instances {stores[0]} --tasks {stores[1]}"]
+    assert run(f"tune {labels}", *words, f"--model online --alphas 1 -o {path} -q").code == 0
     more = put(tables.folder / "more.csv", tables.users[8:], tables.items, tables.Y[8:])
-    ran = run("update", path, "--instances", stores[0], "--labels", more, "--json")
+    ran = run(f"update {path} --instances {stores[0]} --labels {more} --json")
     assert ran.code == 0, ran.err
     assert ran.json["instances"] == 12
     lost = put(tables.folder / "lost.csv", ["u1x"], tables.items, tables.Y[:1])
     assert (
         "lacks all 1 instances of"
-        in run("update", path, "--instances", stores[0], "--labels", lost).err
+        in run(f"update {path} --instances {stores[0]} --labels {lost}").err
     )
 
 
@@ -213,24 +150,12 @@ def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
         f"emb={stores[0]}",
         "--instances",
         f"table={tables.instances}",
-        "--tasks",
-        stores[1],
+        f"--tasks {stores[1]}",
     ]
     ran = run(
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
+        f"tune --model learned {tables.labels}",
         *words,
-        "--stages",
-        1,
-        "--steps",
-        2,
-        "--setting",
-        "B",
-        "-o",
-        path,
-        "-q",
+        f"--stages 1 --steps 2 --setting B -o {path} -q",
     )
     assert ran.code == 0, ran.err
     # The table tells who is new.
@@ -238,9 +163,7 @@ def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
         tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]]
     )
     words = [
-        "predict",
-        path,
-        "--instances",
+        f"predict {path} --instances",
         f"emb={stores[0]}",
         "--instances",
         f"table={new}",
@@ -252,15 +175,11 @@ def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
     pairs = tables.folder / "pairs.csv"
     pairs.write_text("user,item\nn0,i3\n")
     again = run(
-        "predict",
-        path,
-        "--instances",
+        f"predict {path} --instances",
         f"emb={stores[0]}",
         "--instances",
         f"table={new}",
-        "--pairs",
-        pairs,
-        "--json",
+        f"--pairs {pairs} --json",
     )
     assert_allclose(
         again.json["predictions"]["prediction"][0], ran.json["predictions"][1][3], rtol=1e-9
@@ -269,27 +188,16 @@ def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
 
 def test_arrays_take_their_ids_from_beside_them(tables, run):
     np.save(tables.folder / "x.npy", tables.X[::-1])
-    words = [
-        "--tasks",
-        tables.tasks,
-        "--alphas",
-        "1",
-        "--setting",
-        "D",
-        "-f",
-        "-q",
-        "-o",
-        tables.folder / "m.dyad",
-    ]
-    assert run("tune", tables.labels, "--instances", tables.folder / "x.npy", *words).code == 0
+    words = [f"--tasks {tables.tasks} --alphas 1 --setting D -f -q -o {tables.folder / 'm.dyad'}"]
+    assert run(f"tune {tables.labels} --instances {tables.folder / 'x.npy'}", *words).code == 0
     in_order = load(tables.folder / "m.dyad").predict(tables.X[:1])
     (tables.folder / "names.txt").write_text("\n".join(tables.users[::-1]))
     given = f"{tables.folder / 'x.npy'}::row_ids=names.txt"
-    assert run("tune", tables.labels, "--instances", given, *words).code == 0
+    assert run(f"tune {tables.labels} --instances {given}", *words).code == 0
     by_name = load(tables.folder / "m.dyad").predict(tables.X[:1])
     assert np.abs(by_name - in_order).max() > 1e-3
     (tables.folder / "names.txt").rename(tables.folder / "x.ids.txt")
-    assert run("tune", tables.labels, "--instances", tables.folder / "x.npy", *words).code == 0
+    assert run(f"tune {tables.labels} --instances {tables.folder / 'x.npy'}", *words).code == 0
     assert_allclose(load(tables.folder / "m.dyad").predict(tables.X[:1]), by_name)
 
 
@@ -299,8 +207,8 @@ def test_a_kernel_in_parquet_is_still_one(tables, run):
     K = tables.X @ tables.X.T
     columns = dict(zip(tables.users, K, strict=True))
     pq.write_table(pa.table({"user": tables.users, **columns}), tables.folder / "k.parquet")
-    words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
-    ran = run("tune", tables.labels, "--instances", tables.folder / "k.parquet", *words)
+    words = [f"--tasks {tables.tasks} --alphas 1 -o {tables.folder / 'm.dyad'}"]
+    ran = run(f"tune {tables.labels} --instances {tables.folder / 'k.parquet'}", *words)
     assert ran.code == 0, ran.err
     assert "is read as a kernel" in ran.err
     assert load(tables.folder / "m.dyad").kernel == "precomputed"
@@ -325,9 +233,7 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     one_each(Path("odd::name.h5"), tables.users, tables.X)
     assert open_source(Path("odd::name.h5")).file.ids.labels == tuple(sorted(tables.users))
     Path("p.fasta").write_text(">a\nACDE\n")
-    ran = run(
-        "tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad"
-    )
+    ran = run(f"tune {tables.labels} --instances p.fasta::x --model independent -o m.dyad")
     assert (ran.code, "p.fasta holds sequences: leave out ::" in ran.err) == (2, True)
 
 
@@ -335,13 +241,13 @@ def test_residues_are_pooled_where_that_is_asked_for(tables, run):
     path = one_each(
         tables.folder / "r.h5", tables.users, tables.X[:, None] + np.array([-1.0, 1.0])[:, None]
     )
-    words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
-    refused = run("tune", tables.labels, "--instances", path, *words)
+    words = [f"--tasks {tables.tasks} --alphas 1 -o {tables.folder / 'm.dyad'}"]
+    refused = run(f"tune {tables.labels} --instances {path}", *words)
     assert refused.code == 2
     assert "several rows for one id" in refused.err
-    assert run("tune", tables.labels, "--instances", f"{path}::pool=mean", *words, "-q").code == 0
+    assert run(f"tune {tables.labels} --instances", f"{path}::pool=mean", *words, "-q").code == 0
     pooled = load(tables.folder / "m.dyad").predict(tables.X)
-    assert run("tune", tables.labels, "--instances", tables.instances, *words, "-f", "-q").code == 0
+    assert run(f"tune {tables.labels} --instances {tables.instances}", *words, "-f -q").code == 0
     assert_allclose(pooled, load(tables.folder / "m.dyad").predict(tables.X), rtol=1e-9)
 
 

@@ -23,7 +23,7 @@ from dyadlearn.store.container import read_container, write_container
 
 
 def test_what_a_file_holds(tables, model, run):
-    found = run("inspect", model, "--json").json
+    found = run(f"inspect {model} --json").json
     assert found["model"] == "TwoStepRidgeCV"
     assert (found["instances"], found["tasks"], found["observed"]) == (12, 8, 96)
     assert (found["setting"], found["scoring"]) == ("D", "roc_auc")
@@ -31,7 +31,7 @@ def test_what_a_file_holds(tables, model, run):
     assert found["task_ids"] == tables.items
     assert found["versions"]["dyadlearn"] == __version__
     assert (found["fit_intercept"], found["intercept"]) == (True, load(model).intercept_)
-    seen = run("inspect", model)
+    seen = run(f"inspect {model}")
     assert re.search(rf"^intercept +{load(model).intercept_:.4g} *$", seen.out, re.MULTILINE)
     assert "'u0', 'u1', 'u2', …" in seen.out
     assert "features, linear kernel" in seen.out
@@ -43,21 +43,21 @@ def test_models_saved_in_python(tables, run):
         tables.X, tables.Y, tasks=tables.T
     )
     save(plain, path)
-    found = run("inspect", path, "--json").json
+    found = run(f"inspect {path} --json").json
     assert (found["alpha"], found["scoring"], found["instance_ids"]) == (0.5, None, None)
     assert found["instance_side"] == "features, rbf (gamma=0.1) kernel"
     save(IndependentTaskRidge().fit(tables.X, tables.Y), path)
-    found = run("inspect", path, "--json").json
+    found = run(f"inspect {path} --json").json
     assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
     save(IndependentTaskRidge(fit_intercept=False).fit(tables.X, tables.Y), path)
-    found = run("inspect", path, "--json").json
+    found = run(f"inspect {path} --json").json
     assert (found["fit_intercept"], found["intercept"]) == (False, None)
     each = np.linspace(0.5, 4.0, tables.Y.shape[1])
     save(IndependentTaskRidge(each).fit(tables.X, tables.Y), path)
-    assert run("inspect", path, "--json").json["alpha"] == each.tolist()
-    assert run("inspect", path).code == 0
+    assert run(f"inspect {path} --json").json["alpha"] == each.tolist()
+    assert run(f"inspect {path}").code == 0
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y), path)
-    found = run("inspect", path, "--json").json
+    found = run(f"inspect {path} --json").json
     assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
     assert (found["instances"], found["tasks"], found["task_side"]) == (12, 8, None)
     save(
@@ -66,9 +66,9 @@ def test_models_saved_in_python(tables, run):
         ),
         path,
     )
-    assert run("inspect", path, "--json").json["observed"] == 2
+    assert run(f"inspect {path} --json").json["observed"] == 2
     save(Landmarks(2).fit(tables.X), path)
-    ran = run("inspect", path)
+    ran = run(f"inspect {path}")
     assert (ran.code, ran.err) == (
         3,
         f"dyadlearn: {path} holds a feature map, not a model: it cannot predict.\n",
@@ -78,39 +78,37 @@ def test_models_saved_in_python(tables, run):
 def test_files_that_are_none(tables, model, run):
     content = model.read_bytes()
     model.write_bytes(content[: len(content) // 2])
-    ran = run("inspect", model)
+    ran = run(f"inspect {model}")
     assert ran.code == 3
     assert "was cut short" in ran.err
     assert ran.err.count("\n") == 1
-    ran = run("inspect", tables.folder / "none.dyad")
+    ran = run(f"inspect {tables.folder / 'none.dyad'}")
     assert ran.code == 2
     assert "No such file" in ran.err
 
 
 def test_report(tables, model, run):
     path = tables.folder / "report.html"
-    ran = run("report", model, "-o", path, "--title", "Users & items", "--setting", "D")
+    ran = run(f"report {model} -o {path} --title", "Users & items", "--setting D")
     assert ran.code == 0, ran.err
     assert ran.out == f"Wrote {path}: open it in a browser.\n"
     page = path.read_text(encoding="utf-8")
     assert page.lower().startswith("<!doctype html>")
     assert "Users &amp; items" in page
-    assert run("report", model, "-o", path).code == 2
-    refused = run("report", model, "-o", path.with_suffix(".pdf"))
+    assert run(f"report {model} -o {path}").code == 2
+    refused = run(f"report {model} -o", path.with_suffix(".pdf"))
     assert (refused.code, "must end in one of .html, .htm" in refused.err) == (2, True)
     fasta = path.with_name("items.fasta")
     table = path.with_name("names.csv")
     fasta.write_text(">i1 first <item>\nMKV\n>i2\nMKV\n")
     table.write_text("id,name\nu1,Ann\n")
-    words = ["--names", fasta, "--names", table, "--setting", "A"]
-    assert run("report", model, "-o", path, "-f", *words).code == 0
+    words = [f"--names {fasta} --names {table} --setting A"]
+    assert run(f"report {model} -o {path} -f", *words).code == 0
     page = path.read_text(encoding="utf-8")
     assert "i1 (first &lt;item&gt;)" in page.replace("<wbr>", "")
     assert "u1 (Ann)" in page
     assert path.read_text(encoding="utf-8") == page
-    assert (
-        run("report", model, "-o", path, "-f", "--sides", "user,item", "--setting", "A").code == 0
-    )
+    assert run(f"report {model} -o {path} -f --sides user,item --setting A").code == 0
     assert "12 users × 8 items" in path.read_text(encoding="utf-8")
 
 
@@ -119,7 +117,7 @@ def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("dyadlearn.report.write_report", fail)
-    ran = run("report", model, "-o", tables.folder / "r.html")
+    ran = run(f"report {model} -o {tables.folder / 'r.html'}")
     assert ran.code == 4
     assert (
         ran.err == f"dyadlearn: {tables.folder / 'r.html'}: could not be written (No space left on "
@@ -127,9 +125,9 @@ def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("words", [["--setting", "Q"], ["--scoring", "nonesuch"]])
+@pytest.mark.parametrize("words", [["--setting Q"], ["--scoring nonesuch"]])
 def test_wrong_words(tables, model, run, words):
-    ran = run("report", model, "-o", tables.folder / "r.html", *words)
+    ran = run(f"report {model} -o {tables.folder / 'r.html'}", *words)
     assert ran.code == 2
     assert not (tables.folder / "r.html").exists()
 
@@ -158,7 +156,7 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
         ),
     ):
         write_container(model, {**header, **change}, arrays)
-        for words in (["inspect", model], ["predict", model, "--instances", tables.instances]):
+        for words in (["inspect", model], [f"predict {model} --instances {tables.instances}"]):
             ran = run(*words)
             assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
             assert ran.err.startswith(
@@ -178,12 +176,12 @@ def test_a_regularisation_for_each_task_survives_the_file(tables, run, get):
         X, Y + 0.1 * np.arange(8)
     )
     save(search, path)
-    found = run("inspect", path, "--json").json
+    found = run(f"inspect {path} --json").json
     assert (found["alpha"], found["score"]) == (search.alpha_.tolist(), search.best_score_)
     users = tables.folder / "given.csv"
     X.to_csv(users)
-    assert run("predict", path, "--instances", users, "-o", output).code == 0
+    assert run(f"predict {path} --instances {users} -o {output}").code == 0
     lines = [[float(value) for value in line[1:]] for line in get(output)[1:]]
     np.testing.assert_allclose(lines, search.predict(X), rtol=1e-6)
-    assert run("report", path, "-o", tables.folder / "each.html").code == 0
+    assert run(f"report {path} -o {tables.folder / 'each.html'}").code == 0
     assert "one for each task" in (tables.folder / "each.html").read_text(encoding="utf-8")

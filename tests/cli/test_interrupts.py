@@ -97,15 +97,9 @@ def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(
 ):
     before = sorted(holes.folder.iterdir())
     words = [
-        "tune",
-        holes.labels,
+        f"tune {holes.labels}",
         *holes.sides,
-        "--cv",
-        "2",
-        "--alphas",
-        "1,10,100",
-        "-o",
-        holes.folder / "m.dyad",
+        f"--cv 2 --alphas 1,10,100 -o {holes.folder / 'm.dyad'}",
     ]
     for number in CODES:
         with interrupting(owner, name, number, call):
@@ -130,32 +124,20 @@ def test_a_signal_in_any_phase_of_learning_keeps_the_best_model(
     owner, name, call, kept, holes, run
 ):
     before = sorted(holes.folder.iterdir())
-    words = [
-        "tune",
-        "--model",
-        "learned",
-        holes.labels,
-        *holes.sides,
-        "--cv",
-        "2",
-        "--steps",
-        "3",
-        "--setting",
-        "B",
-    ]
+    words = [f"tune --model learned {holes.labels}", *holes.sides, "--cv 2 --steps 3 --setting B"]
     for number in CODES:
         with interrupting(owner, name, number, call):
-            ran = run(*words, "-o", holes.folder / "m.dyad")
+            ran = run(*words, f"-o {holes.folder / 'm.dyad'}")
         ends(ran, number, holes.folder, before, kept=kept)
 
 
 COMMANDS = lines(
     "words output",
-    (["predict", "--pairs", "PAIRS"], "o.csv"),
-    (["evaluate", "--setting", "B"], "o.csv"),
-    (["screen"], "o.csv"),
-    (["recommend", "--pairs"], "o.csv"),
-    (["report", "--setting", "B"], "o.html"),
+    ("predict {model} --pairs {pairs}", "o.csv"),
+    ("evaluate {model} --setting B", "o.csv"),
+    ("screen {model}", "o.csv"),
+    ("recommend {model} --pairs", "o.csv"),
+    ("report {model} --setting B", "o.html"),
 )
 
 
@@ -163,7 +145,6 @@ COMMANDS = lines(
 def test_a_signal_leaves_no_unfinished_file(words, output, tables, model, run):
     pairs = tables.folder / "pairs.csv"
     pairs.write_text(f"user,item\n{tables.users[0]},{tables.items[0]}\n", encoding="utf-8")
-    name, *rest = [str(pairs) if word == "PAIRS" else word for word in words]
     path = tables.folder / output
     path.write_text("old", encoding="utf-8")
     before = sorted(tables.folder.iterdir())
@@ -171,7 +152,7 @@ def test_a_signal_leaves_no_unfinished_file(words, output, tables, model, run):
         for place in ("os.replace", "os.fsync"):
             owner, function = place.split(".")
             with interrupting(os, function, number):
-                ran = run(name, model, *rest, "-f", "-o", path, "-q")
+                ran = run(f"{words.format(model=model, pairs=pairs)} -f -o {path} -q")
             assert (ran.code, ran.err, ran.out) == (code, f"{line}\n", ""), (owner, place)
             assert sorted(tables.folder.iterdir()) == before
             assert path.read_text(encoding="utf-8") == "old"
@@ -189,15 +170,9 @@ def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
     monkeypatch.setattr(searching, "_validated", again)
     with interrupting(FittedRidge, "solve", signal.SIGINT):
         ran = run(
-            "tune",
-            holes.labels,
+            f"tune {holes.labels}",
             *holes.sides,
-            "--cv",
-            "2",
-            "--alphas",
-            "1,10",
-            "-o",
-            holes.folder / "m.dyad",
+            f"--cv 2 --alphas 1,10 -o {holes.folder / 'm.dyad'}",
         )
     *_, told, line = ran.err.splitlines()
     assert "is being finished" in told
@@ -216,29 +191,18 @@ def test_signals_that_come_together_are_one(holes, run, monkeypatch):
     monkeypatch.setattr(searching, "_validated", again)
     path = holes.folder / "m.dyad"
     with interrupting(FittedRidge, "solve", signal.SIGTERM):
-        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path)
+        ran = run(f"tune {holes.labels}", *holes.sides, f"--cv 2 --alphas 1,10 -o {path}")
     assert (ran.code, path.exists()) == (143, True)
 
 
 def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
     path = holes.folder / "m.dyad"
     with interrupting(FittedRidge, "solve", signal.SIGINT):
-        ran = run(
-            "tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path, "-q"
-        )
+        ran = run(f"tune {holes.labels}", *holes.sides, f"--cv 2 --alphas 1,10 -o {path} -q")
     assert (ran.code, ran.err, path.exists()) == (130, "dyadlearn: interrupted.\n", True)
     with interrupting(FittedRidge, "solve", signal.SIGINT):
         figures = run(
-            "tune",
-            holes.labels,
-            *holes.sides,
-            "--cv",
-            "2",
-            "--alphas",
-            "1,10",
-            "-fo",
-            path,
-            "--json",
+            f"tune {holes.labels}", *holes.sides, f"--cv 2 --alphas 1,10 -fo {path} --json"
         ).json
     assert figures["baselines"] == {}
     assert "Because of the interrupt, the model is not compared with baselines." in figures["notes"]
@@ -248,17 +212,7 @@ def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
 def test_a_signal_keeps_the_better_of_both_models(holes, run, call, model):
     """Nine points of two-step ridge, which have the least work, come before nine of Kronecker ridge."""
     path = holes.folder / "m.dyad"
-    words = [
-        "tune",
-        holes.labels,
-        *holes.sides,
-        "--setting",
-        "A",
-        "--alphas",
-        "1,10,100",
-        "-o",
-        path,
-    ]
+    words = [f"tune {holes.labels}", *holes.sides, f"--setting A --alphas 1,10,100 -o {path}"]
     with interrupting(_PointScore, "__call__", signal.SIGINT, call):
         ran = run(*words)
     assert ran.code == 130

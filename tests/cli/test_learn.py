@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -60,19 +58,11 @@ def learned(tables, several, run, kept):
         path = tables.folder / f"{setting}.dyad"
         if setting not in kept:
             words = [
-                "tune",
-                "--model",
-                "learned",
-                tables.labels,
+                f"tune --model learned {tables.labels}",
                 *several[0],
-                "--tasks",
-                tables.tasks,
-                "--setting",
-                setting,
-                "--steps",
-                1,
+                f"--tasks {tables.tasks} --setting {setting} --steps 1",
             ]
-            ran = run(*words, *more, "--cv", 2, "-o", path, "-q")
+            ran = run(*words, *more, f"--cv 2 -o {path} -q")
             assert (ran.code, ran.out, ran.err) == (0, "", "")
             kept[setting] = path.read_bytes()
         path.write_bytes(kept[setting])
@@ -97,7 +87,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
         list(twin.weights_["instances"].values()),
         rtol=1e-5,
     )
-    ran = run("predict", path, *asked, "-o", tables.folder / "p.csv")
+    ran = run(f"predict {path}", *asked, f"-o {tables.folder / 'p.csv'}")
     if setting == "A" and found.n_stages_ > 1:
         assert ran.code == 2
         assert "fit with --stages 1" in ran.err
@@ -113,19 +103,9 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
 def test_what_people_see(tables, several, run):
     path = tables.folder / "m.dyad"
     ran = run(
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
+        f"tune --model learned {tables.labels}",
         *several[0],
-        "--tasks",
-        tables.tasks,
-        "--setting",
-        "B",
-        "--steps",
-        2,
-        "-o",
-        path,
+        f"--tasks {tables.tasks} --setting B --steps 2 -o {path}",
     )
     assert ran.code == 0
     assert "12 instances × 8 tasks, 100 % observed" in ran.out
@@ -138,28 +118,18 @@ def test_what_people_see(tables, several, run):
 
 def test_what_machines_see(tables, several, run):
     words = [
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
+        f"tune --model learned {tables.labels}",
         *several[0],
-        "--tasks",
-        tables.tasks,
-        "--sides",
-        "user,item",
-        "--json",
-        "-q",
-        "--setting",
-        "A",
+        f"--tasks {tables.tasks} --sides user,item --setting A",
     ]
-    ran = run(*words, "--stages", 2, "--steps", 1, "--cv", 2, "-o", tables.folder / "m.dyad")
+    ran = run(*words, f"--json -q --stages 2 --steps 1 --cv 2 -o {tables.folder / 'm.dyad'}")
     found = ran.json
     model = load(tables.folder / "m.dyad")
     assert (found["stages"], found["setting"], found["observed"]) == (model.n_stages_, "A", 96)
     assert found["holdout_error"] == min(found["stage_errors"])
     assert found["stage_errors"] == model.stage_errors_
     # The score can be compared with those of the baselines.
-    inspected = run("inspect", tables.folder / "m.dyad", "--json").json
+    inspected = run(f"inspect {tables.folder / 'm.dyad'} --json").json
     assert (inspected["scoring"], inspected["score"]) == (
         "neg_mean_squared_error",
         -found["holdout_error"],
@@ -172,26 +142,12 @@ def test_what_machines_see(tables, several, run):
     assert_allclose(sum(found["shares"].values()), 1)
     assert found["baselines"].keys() == {"grand_mean", "instance_means", "task_means", "additive"}
     assert found["sides"] == ["user", "item"]
-    words += [
-        "--stages",
-        1,
-        "--steps",
-        1,
-        "--cv",
-        2,
-        "--scoring",
-        "r2",
-        "-o",
-        tables.folder / "r2.dyad",
-    ]
-    found = run(*words).json
+    words += [f"--stages 1 --steps 1 --cv 2 --scoring r2 -o {tables.folder / 'r2.dyad'}"]
+    found = run(*words, "--json -q").json
     model = load(tables.folder / "r2.dyad")
     assert (found["scoring"], found["score"]) == ("r2", model.holdout_score_)
     assert found["baselines"] == pytest.approx(model.baselines_)
-    assert (
-        "r2 in setting A"
-        in run(*(word for word in words if word not in ("--json", "-q")), "--force").out
-    )
+    assert "r2 in setting A" in run(*words, "--force").out
 
 
 def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
@@ -206,49 +162,16 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     )
     path = tables.folder / "m.dyad"
     words = [
-        "tune",
-        "--model",
-        "learned",
-        long,
-        *tables.sides,
-        "--kernel",
-        "linear",
-        "--task-kernel",
-        "rbf:gamma=0.5",
-        "--steps",
-        2,
+        f"tune --model learned {long} {tables.sides} --kernel linear --task-kernel rbf:gamma=0.5 --steps 2"
     ]
-    ran = run(
-        *words,
-        "--stages",
-        1,
-        "--cv",
-        3,
-        "--seed",
-        4,
-        "--shrinkage",
-        0,
-        "--no-normalize",
-        "-o",
-        path,
-        "--json",
-    )
+    ran = run(*words, f"--stages 1 --cv 3 --seed 4 --shrinkage 0 --no-normalize -o {path} --json")
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == 76
     found = load(path)
     assert found.get_params()["kernel"] == "linear"
     assert found.get_params()["task_kernel"] == ("rbf", {"gamma": 0.5})
     assert (found.random_state, found.shrinkage, found.normalize) == (4, 0.0, False)
-    new = run(
-        "predict",
-        path,
-        "--instances",
-        tables.instances,
-        "--tasks",
-        tables.tasks,
-        "--long",
-        "--json",
-    )
+    new = run(f"predict {path} --instances {tables.instances} --tasks {tables.tasks} --long --json")
     assert len(new.json["predictions"]["prediction"]) == 96
 
 
@@ -258,70 +181,47 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
     # What features do not tell of the users, their other labels do.
     put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 2)) @ tables.T.T)
     words = [
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
+        f"tune --model learned {tables.labels}",
         *noise,
-        "--tasks",
-        tables.tasks,
-        "--stages",
-        2,
-        "--steps",
-        3,
-        "--cv",
-        2,
-        "--setting",
-        "A",
+        f"--tasks {tables.tasks} --stages 2 --steps 3 --cv 2 --setting A",
     ]
-    assert run(*words, "-o", path, "-q").code == 0
+    assert run(*words, f"-o {path} -q").code == 0
     model = load(path)
     assert model.n_stages_ == 2
-    ran = run("predict", path, *noise, "--json")
+    ran = run(f"predict {path}", *noise, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["rows"] == tables.users
     known = {"noise": Table(several[2]["noise"][:12], Ids(tuple(tables.users)))}
     assert_allclose(ran.json["predictions"], model.predict(known), rtol=1e-6)
-    refused = run("predict", path, "--instances", f"noise={tables.folder / 'new_noise.csv'}")
+    refused = run(f"predict {path} --instances", f"noise={tables.folder / 'new_noise.csv'}")
     assert (refused.code, refused.out) == (2, "")
     assert "leave --instances out, or fit with --stages 1" in refused.err
-    assert run("evaluate", path, "--setting", "B").code == 2
+    assert run(f"evaluate {path} --setting B").code == 2
 
 
 def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     path = learned("B")
     asked = several[1]
-    seen = run("inspect", path)
+    seen = run(f"inspect {path}")
     assert "weights of instances" in seen.out
     assert "instances noise=noise.csv sim=sim.csv" in seen.out
-    assert run("inspect", path, "--json").json["weights"] == load(path).weights_
+    assert run(f"inspect {path} --json").json["weights"] == load(path).weights_
     scores = {}
     for nested in ("--nested", "--no-nested"):
-        ran = run(
-            "evaluate",
-            path,
-            "--setting",
-            "B",
-            "--scoring",
-            "neg_mean_squared_error",
-            nested,
-            "--json",
-        )
+        ran = run(f"evaluate {path} --setting B --scoring neg_mean_squared_error {nested} --json")
         assert ran.code == 0, ran.err
         (row,) = ran.json["settings"]
         scores[nested] = row["scores"]["neg_mean_squared_error"]
         assert ("learned again" in row["method"]) is (nested == "--nested")
     assert_allclose(scores["--no-nested"], -load(path).holdout_error_)
     assert scores["--nested"] != scores["--no-nested"]
-    why = ["--instances", asked[1], "--instances", asked[3], "--instance", "n1", "--task", "i2"]
-    explained = run("predict", "--explain", path, *why, "--json").json
-    predicted = run("predict", path, *asked, "--json").json["predictions"]
+    why = [f"--instances {asked[1]} --instances {asked[3]} --instance n1 --task i2"]
+    explained = run(f"predict --explain {path}", *why, "--json").json
+    predicted = run(f"predict {path}", *asked, "--json").json["predictions"]
     assert_allclose(explained["prediction"], predicted[1][2])
-    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-n", 1, "--json").json[
-        "best"
-    ]
+    best = run(f"recommend {path} --new {asked[1]} --new {asked[3]} -n 1 --json").json["best"]
     assert [row["instance"] for row in best] == ["n0", "n1", "n2"]
-    bounds = run("predict", path, *asked, "--interval", 0.9, "--json").json["predictions"]
+    bounds = run(f"predict {path}", *asked, "--interval 0.9 --json").json["predictions"]
     assert all(low < high for low, high in zip(bounds["lower"], bounds["upper"], strict=True))
     assert run("screen", path, "-n", 2).code == 0
     page = tables.folder / "r.html"
@@ -347,24 +247,24 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
         "noise": "features",
         "sim": "kernel",
     }
-    ran = run("predict", path, *asked, "--json", "-q")
+    ran = run(f"predict {path}", *asked, "--json -q")
     assert ran.code == 0, ran.err
     plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(
         training["sim"], tables.Y
     )
     save(plain, path)
     assert models.load_model(path).recipes[0][""].kind == "kernel"
-    assert "features" not in run("inspect", path).out.partition("weigh")[0]
+    assert "features" not in run(f"inspect {path}").out.partition("weigh")[0]
 
 
 REFUSED = [
-    (["--instances", "users.csv"], "use --instances noise=FILE; found a file without a name"),
+    (["--instances users.csv"], "use --instances noise=FILE; found a file without a name"),
     (
-        ["--instances", "size=new_noise.csv"],
+        ["--instances size=new_noise.csv"],
         "The model was trained on files with the names 'noise', 'sim'",
     ),
     (
-        ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
+        ["--instances noise=new_noise.csv --instances sim=sim.csv"],
         "The ids of sim.csv and new_noise.csv do not match",
     ),
 ]
@@ -374,7 +274,7 @@ def test_new_users_who_bring_other_descriptions(tables, learned, run, monkeypatc
     path = learned("B")
     monkeypatch.chdir(tables.folder)
     for words, message in REFUSED:
-        ran = run("predict", path, *words)
+        ran = run(f"predict {path}", *words)
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
 
@@ -387,7 +287,7 @@ def test_new_users_who_lack_descriptions(tables, several, learned, run, put, mon
     noise = described["noise"][12:]
     sim = described["sim"][12:, :12]
     names = ["n0", "n1", "n2"]
-    ran = run("predict", path, "--instances", "sim=new_sim.csv", "--json")
+    ran = run(f"predict {path} --instances sim=new_sim.csv --json")
     assert (ran.code, ran.json["rows"]) == (0, names), ran.err
     assert_allclose(ran.json["predictions"], model.predict({"sim": sim}), rtol=1e-10)
     (note,) = ran.json["notes"]
@@ -399,22 +299,22 @@ def test_new_users_who_lack_descriptions(tables, several, learned, run, put, mon
         ["x", "y"],
         np.where(np.isnan(noise), "", noise.astype(str)),
     )
-    files = ["--instances", "sim=new_sim.csv", "--instances", "noise=empty.csv"]
-    ran = run("predict", path, *files, "--json")
+    files = ["--instances sim=new_sim.csv --instances noise=empty.csv"]
+    ran = run(f"predict {path}", *files, "--json")
     assert_allclose(
         ran.json["predictions"], model.predict({"noise": noise, "sim": sim}), rtol=1e-10
     )
     assert ran.json["notes"] == [note]
-    best = run("recommend", path, "--new", "sim=new_sim.csv", "-n", 1, "--json")
+    best = run(f"recommend {path} --new sim=new_sim.csv -n 1 --json")
     assert (best.code, best.json["notes"]) == (0, [note.replace("--instances", "--new")])
     for words, message in (
         (
-            ["--instances", "noise=empty.csv"],
+            ["--instances noise=empty.csv"],
             "has no description of row 'n1': give one of 'noise', 'sim'",
         ),
-        ([*files, "--interval", 0.9], "need all descriptions: give 'noise' for each row"),
+        ([*files, "--interval 0.9"], "need all descriptions: give 'noise' for each row"),
     ):
-        ran = run("predict", path, *words)
+        ran = run(f"predict {path}", *words)
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
     noise[1, 0] = 0.0
@@ -424,20 +324,20 @@ def test_new_users_who_lack_descriptions(tables, several, learned, run, put, mon
         ["x", "y"],
         np.where(np.isnan(noise), "", noise.astype(str)),
     )
-    ran = run("predict", path, *files)
+    ran = run(f"predict {path}", *files)
     assert (ran.code, "'noise' has NaN in part of row 'n1': fill it in" in ran.err) == (2, True), (
         ran.err
     )
 
 
 WRONG = [
-    (["--stages", "some"], "--stages must be a whole number or auto, found 'some'"),
-    (["--stages", "2", "--setting", "D"], "set --stages 1"),
-    (["--shrinkage", "-1"], "shrinkage"),
-    (["--kernel", "third=rbf"], "names the file 'third'"),
-    (["--instances-smiles", "structure"], "write it as --instances-smiles noise=structure"),
-    (["--instances", "more.csv"], "--instances is given 3 times"),
-    (["--setting", "E"], "E"),
+    (["--stages some"], "--stages must be a whole number or auto, found 'some'"),
+    (["--stages 2 --setting D"], "set --stages 1"),
+    (["--shrinkage -1"], "shrinkage"),
+    (["--kernel third=rbf"], "names the file 'third'"),
+    (["--instances-smiles structure"], "write it as --instances-smiles noise=structure"),
+    (["--instances more.csv"], "--instances is given 3 times"),
+    (["--setting E"], "E"),
 ]
 
 
@@ -445,46 +345,14 @@ def test_wrong_words(tables, several, run):
     path = tables.folder / "m.dyad"
     for words, message in WRONG:
         ran = run(
-            "tune",
-            "--model",
-            "learned",
-            tables.labels,
+            f"tune --model learned {tables.labels}",
             *several[0],
-            "--tasks",
-            tables.tasks,
-            "-o",
-            path,
+            f"--tasks {tables.tasks} -o {path}",
             *words,
         )
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
         assert not path.exists()
-
-
-def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
-    from dyadlearn._progress import Progress
-
-    def stop(self, *arguments, **more):
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Progress, "advance", stop)
-    path = tables.folder / "m.dyad"
-    ran = run(
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
-        *several[0],
-        "--tasks",
-        tables.tasks,
-        "--setting",
-        "B",
-        "-o",
-        path,
-    )
-    assert ran.code == 130
-    assert "Learning was interrupted" in ran.err
-    assert load(path).n_stages_ == 1
 
 
 def test_molecules_beside_a_table(tables, put, run):
@@ -495,28 +363,19 @@ def test_molecules_beside_a_table(tables, put, run):
         "id,structure\n" + "\n".join(f"{i},{s}" for i, s in zip(tables.items, smiles, strict=True))
     )
     words = [
-        "--instances",
-        tables.instances,
-        "--tasks",
+        f"--instances {tables.instances} --tasks",
         f"ecfp={path}",
         "--tasks",
         f"size={tables.tasks}",
     ]
-    words += ["--tasks-smiles", "ecfp=structure", "--setting", "B", "--steps", 2]
-    ran = run("tune", "--model", "learned", tables.labels, *words, "-o", tables.folder / "m.dyad")
+    words += ["--tasks-smiles ecfp=structure --setting B --steps 2"]
+    ran = run(f"tune --model learned {tables.labels}", *words, f"-o {tables.folder / 'm.dyad'}")
     assert ran.code == 2
     assert "not one" in ran.err
     ran = run(
-        "tune",
-        "--model",
-        "learned",
-        tables.labels,
+        f"tune --model learned {tables.labels}",
         *words,
-        "--drop-invalid",
-        "-o",
-        tables.folder / "m.dyad",
-        "--json",
-        "-q",
+        f"--drop-invalid -o {tables.folder / 'm.dyad'} --json -q",
     )
     assert ran.code == 0, ran.err
     assert ran.json["tasks"] == 7

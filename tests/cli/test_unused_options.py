@@ -51,7 +51,7 @@ def given(tables):
 @over(every(model=list(MODELS)))
 def test_options_that_a_model_has_and_lacks(run, given, model):
     """All that it has are given at once, the others one by one."""
-    words = [*given[0](), "--model", model]
+    words = [*given[0](), f"--model {model}"]
     own = []
     for option, (value, having) in OPTIONS.items():
         asked = [option] if value is None else [option, given[1].get(value, value)]
@@ -71,7 +71,7 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
                 == f"dyadlearn: --model {model} has no option {option}: use it with --model "
                 f"{those}.\n"
             )
-    ran = run(*words, *own, *(["--setting", "C"] if "--task-groups" in own else []))
+    ran = run(*words, *own, *(["--setting C"] if "--task-groups" in own else []))
     assert ran.code == 0, ran.err
 
 
@@ -86,7 +86,7 @@ def test_the_table_of_models():
 
 @over(every(model=list(NEEDING_TASKS)))
 def test_models_that_need_tasks(run, given, model):
-    ran = run(*given[0](tasks=False), "--model", model)
+    ran = run(*given[0](tasks=False), f"--model {model}")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         f"dyadlearn: The {model} model learns from tasks: give them by --tasks, or use --model "
@@ -107,7 +107,7 @@ def test_models_that_need_tasks(run, given, model):
 def test_options_of_tasks_without_tasks(run, given, option):
     option, value = option.split()
     for model in set(MODELS) - set(NEEDING_TASKS):
-        ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
+        ran = run(*given[0](tasks=False), f"--model {model} {option}", given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
         assert ran.err == f"dyadlearn: {option} goes with --tasks: add it, or leave {option} out.\n"
 

@@ -44,18 +44,7 @@ def written():
 def online(tables, parts, run, written):
     path = tables.folder / "online.dyad"
     if not written:
-        words = [
-            "tune",
-            parts["labels"],
-            *tables.sides,
-            "--model",
-            "online",
-            "--alphas",
-            "1",
-            "-o",
-            path,
-            "-q",
-        ]
+        words = [f"tune {parts['labels']} {tables.sides} --model online --alphas 1 -o {path} -q"]
         assert run(*words).code == 0
         written.append(path.read_bytes())
     path.write_bytes(written[0])
@@ -73,100 +62,37 @@ def check(path, tables):
 
 
 def test_instances_then_tasks(tables, parts, online, run):
-    ran = run(
-        "update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"]
-    )
+    ran = run(f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']}")
     assert (ran.code, ran.out) == (0, f"{online} knows 12 instances and 5 tasks now.\n")
     words = [
-        "--tasks",
-        parts["new_items"],
-        "--instances",
-        tables.instances,
-        "--labels",
-        parts["new_labels"],
+        f"--tasks {parts['new_items']} --instances {tables.instances} --labels {parts['new_labels']}"
     ]
-    ran = run("update", online, *words, "--json")
+    ran = run(f"update {online}", *words, "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (12, 8)
     check(online, tables)
-    predicted = run("predict", online, "--instances", tables.instances, "--json")
+    predicted = run(f"predict {online} --instances {tables.instances} --json")
     assert predicted.json["columns"] == tables.items
-
-
-def test_a_model_without_constants_learns_on_without(tables, parts, run):
-    path = tables.folder / "plain.dyad"
-    words = [
-        "tune",
-        parts["labels"],
-        *tables.sides,
-        "--model",
-        "online",
-        "--alphas",
-        "1",
-        "--no-intercept",
-        "-q",
-    ]
-    assert run(*words, "-o", path).code == 0
-    assert (
-        run(
-            "update",
-            path,
-            "--instances",
-            parts["more_users"],
-            "--labels",
-            parts["more_labels"],
-            "-q",
-        ).code
-        == 0
-    )
-    words = [
-        "--tasks",
-        parts["new_items"],
-        "--instances",
-        tables.instances,
-        "--labels",
-        parts["new_labels"],
-        "-q",
-    ]
-    assert run("update", path, *words).code == 0
-    assert load(path).fit_intercept is False
-    check(path, tables)
 
 
 def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
     assert (
         run(
-            "update",
-            online,
-            "--instances",
-            parts["more_users"],
-            "--labels",
-            parts["more_labels"],
-            "-q",
+            f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']} -q"
         ).code
         == 0
     )
     before = online.read_bytes()
     other = tables.folder / "other.dyad"
     words = [
-        "--tasks",
-        parts["new_items"],
-        "--instances",
-        parts["half_users"],
-        "--labels",
-        parts["half_labels"],
+        f"--tasks {parts['new_items']} --instances {parts['half_users']} --labels {parts['half_labels']}"
     ]
-    refused = run("update", online, *words)
+    refused = run(f"update {online}", *words)
     assert (refused.code, "but these are not the 12 that were learned" in refused.err) == (2, True)
     words = [
-        "--tasks",
-        parts["new_items"],
-        "--instances",
-        tables.instances,
-        "--labels",
-        parts["new_labels"],
+        f"--tasks {parts['new_items']} --instances {tables.instances} --labels {parts['new_labels']}"
     ]
-    assert run("update", online, *words, "-o", other, "-q").code == 0
+    assert run(f"update {online}", *words, f"-o {other} -q").code == 0
     assert online.read_bytes() == before
     check(other, tables)
 
@@ -175,41 +101,21 @@ def test_ratings_of_known_users(tables, parts, put, run):
     """A long table of ratings: new ones, and others for known users, each of a few items only."""
     path = tables.folder / "o.dyad"
     ratings = tables.folder / "today.csv"
-    words = [
-        "tune",
-        parts["labels"],
-        *tables.sides,
-        "--model",
-        "online",
-        "--alphas",
-        "1",
-        "-o",
-        path,
-        "-q",
-    ]
+    words = [f"tune {parts['labels']} {tables.sides} --model online --alphas 1 -o {path} -q"]
     assert run(*words, "--keep-labels").code == 0
     u = tables.users
     i = tables.items
     ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
-    words = [
-        "update",
-        path,
-        "--instances",
-        tables.instances,
-        "--labels",
-        ratings,
-        "--format",
-        "long",
-    ]
+    words = [f"update {path} --instances {tables.instances} --labels {ratings} --format long"]
     before = path.read_bytes()
-    refused = run(*words, "--known", "ignore")
+    refused = run(*words, "--known ignore")
     assert (
         refused.code,
         "--known must be one of 'error', 'replace', found 'ignore'" in refused.err,
     ) == (2, True)
     assert "note: 10 of 12 instances in" in run(*words).err
     few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
-    refused = run("update", path, "--instances", few, "--labels", ratings, "--format", "long")
+    refused = run(f"update {path} --instances {few} --labels {ratings} --format long")
     assert (
         refused.code,
         f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err,
@@ -218,7 +124,7 @@ def test_ratings_of_known_users(tables, parts, put, run):
         True,
     )
     assert path.read_bytes() == before
-    ran = run(*words, "--known", "replace", "--json")
+    ran = run(*words, "--known replace --json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
     assert "has no labels for 3 of 5 tasks: these labels are missing" in ran.json["notes"][-1]
@@ -228,63 +134,45 @@ def test_ratings_of_known_users(tables, parts, put, run):
     twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, labels, tasks=tables.T[:5])
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
     # The same again changes nothing.
-    assert run(*words, "--known", "replace", "-q").code == 0
+    assert run(*words, "--known replace -q").code == 0
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
 
 
 def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run):
     path = tables.folder / "o.dyad"
-    words = [
-        "--instances",
-        tables.instances,
-        "--model",
-        "online",
-        "--alphas",
-        "1",
-        "-o",
-        path,
-        "-q",
-    ]
-    assert run("tune", parts["labels"], *words).code == 0
+    words = [f"--instances {tables.instances} --model online --alphas 1 -o {path} -q"]
+    assert run(f"tune {parts['labels']}", *words).code == 0
     assert (
         run(
-            "update",
-            path,
-            "--instances",
-            parts["more_users"],
-            "--labels",
-            parts["more_labels"],
-            "-q",
+            f"update {path} --instances {parts['more_users']} --labels {parts['more_labels']} -q"
         ).code
         == 0
     )
     assert (
-        run(
-            "update", path, "--instances", tables.instances, "--labels", parts["new_labels"], "-q"
-        ).code
+        run(f"update {path} --instances {tables.instances} --labels {parts['new_labels']} -q").code
         == 0
     )
     found = load(path)
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
-    refused = run("update", path, "--tasks", parts["new_items"], "--labels", parts["new_labels"])
+    refused = run(f"update {path} --tasks {parts['new_items']} --labels {parts['new_labels']}")
     assert "tuned without --tasks" in refused.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--labels", "l1.csv"], "Give --instances or --tasks: the file of the new"),
+        (["--labels l1.csv"], "Give --instances or --tasks: the file of the new"),
         (
-            ["--instances", "u1.csv", "--labels", "l2.csv"],
+            ["--instances u1.csv --labels l2.csv"],
             "u1.csv lacks 8 of the 12 instances of l2.csv: 'u0'",
         ),
         (
-            ["--instances", "users.csv", "--labels", "labels.csv"],
+            ["--instances users.csv --labels labels.csv"],
             "only in the columns of labels.csv",
         ),
         (
-            ["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"],
+            ["--tasks items.csv --instances users.csv --labels labels.csv"],
             "are known already",
         ),
     ],
@@ -292,7 +180,7 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
 def test_what_does_not_fit_changes_nothing(tables, parts, online, run, words, message, monkeypatch):
     monkeypatch.chdir(tables.folder)
     before = online.read_bytes()
-    ran = run("update", online, *words)
+    ran = run(f"update {online}", *words)
     assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
@@ -300,7 +188,7 @@ def test_what_does_not_fit_changes_nothing(tables, parts, online, run, words, me
 
 
 def test_other_models_do_not_learn_more(tables, model, parts, run):
-    ran = run("update", model, "--instances", parts["more_users"], "--labels", parts["more_labels"])
+    ran = run(f"update {model} --instances {parts['more_users']} --labels {parts['more_labels']}")
     assert ran.code == 2
     assert "only models of tune --model online can be updated" in ran.err
 
@@ -312,7 +200,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
     tables, parts, online, run, monkeypatch
 ):
     read = update.read_labels
-    words = ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
+    words = [f"--instances {parts['more_users']} --labels {parts['more_labels']} -q"]
 
     def changed(*arguments):
         # In a context of its own, as another process has.
@@ -321,7 +209,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(update, "read_labels", changed)
-        ran = run("update", online, *words)
+        ran = run(f"update {online}", *words)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (
             f"dyadlearn: {online} was changed by another process after it was read: nothing was "
@@ -331,26 +219,20 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
         assert load(online).n_seen_ == 9
         # Through a link it is the same file, and another file is another.
         (tables.folder / "link.dyad").symlink_to(online)
-        assert run("update", online, *words, "-o", tables.folder / "link.dyad", "-f").code == 5
-        assert run("update", online, *words, "-o", tables.folder / "new.dyad").code == 0
-    assert run("update", online, *words).code == 0
+        assert run(f"update {online}", *words, f"-o {tables.folder / 'link.dyad'} -f").code == 5
+        assert run(f"update {online}", *words, f"-o {tables.folder / 'new.dyad'}").code == 0
+    assert run(f"update {online}", *words).code == 0
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
 def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online, capsys, monkeypatch):
-    words = [
-        "update",
-        online,
-        "--instances",
-        parts["more_users"],
-        "--labels",
-        parts["more_labels"],
-        "--json",
-    ]
+    words = (
+        f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']} --json"
+    )
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         with pytest.raises(SystemExit) as stop:
-            cli.app(list(map(str, words)), prog_name="dyadlearn")
+            cli.app(words.split(), prog_name="dyadlearn")
     said = capsys.readouterr().err
     assert (stop.value.code, said) == (4, "dyadlearn: No space left on device.\n")
     assert load(online).n_seen_ == 12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import socket
-import sys
 
 import numpy as np
 import pytest
@@ -151,23 +150,6 @@ def test_structures_and_sequences_where_their_files_are(tmp_path):
         match=r"proteins.tsv, line 1: expected an id, a tab and a text, found 'AAK1 MKK'",
     ):
         fetch_davis(data_home=tmp_path)
-
-
-def test_frames_carry_the_ids(tmp_path):
-    pd = pytest.importorskip("pandas")
-    data = fetch_davis(data_home=write(tmp_path, TABLES), labels="Kd", as_frame=True)
-    assert isinstance(data.Y, pd.DataFrame)
-    assert_array_equal(data.Y.loc["ABL2"].to_numpy(), KD[:, 2])
-    assert list(data.K.columns) == list(data.Y.index) == TARGET_IDS
-    assert list(data.G.index) == list(data.Y.columns) == DRUG_IDS
-
-
-def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(
-        ImportError, match=r"fetch_davis\(as_frame=True\) needs pandas.*as_frame=False"
-    ):
-        fetch_davis(data_home=write(tmp_path, TABLES), as_frame=True)
 
 
 # -- bad input ----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.resources import files
 
 import numpy as np
@@ -104,12 +103,6 @@ def test_a_frame_carries_the_ids(data):
     assert list(frame.index) == list(data.instance_names)
     assert list(frame.columns) == list(data.task_names)
     assert_array_equal(frame.to_numpy(), data.Y)
-
-
-def test_a_frame_without_pandas_is_a_clear_error(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"as_frame=True.*needs pandas.*as_frame=False"):
-        load_debtags(as_frame=True)
 
 
 def test_kernels_are_tfidf_cosines_and_the_facet_bonus(data):

@@ -145,14 +145,6 @@ def test_structures_beside_an_archive(tmp_path):
     assert data.sequences == {"O00141": "MTV"}
 
 
-def test_frames_carry_the_ids(tmp_path):
-    pytest.importorskip("pandas")
-    data = fetch_kiba(data_home=write_archive(tmp_path), as_frame=True)
-    assert data.Y.loc["CHEMBL3", "O00311"] == 13.5
-    assert list(data.K.index) == list(SMILES)
-    assert list(data.G.columns) == list(SEQUENCES)
-
-
 # -- bad input ----------------------------------------------------------------------------------------------
 
 

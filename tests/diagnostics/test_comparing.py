@@ -268,14 +268,6 @@ def test_labels_are_matched_by_their_ids():
     assert_allclose(list(found.scores.values()), list(plain.scores.values()), rtol=1e-9)
 
 
-def test_single_precision_is_the_same_labels():
-    X, Y, T = make()
-    models = three(X, Y, T)
-    X, Y, T = (part.astype(np.float32) for part in (X, Y, T))
-    models["stiff"] = TwoStepRidge(500.0, 500.0).fit(X, Y, tasks=T)
-    assert compare(models, "D", n_resamples=10, random_state=0).n_cells == Y.size
-
-
 def test_what_is_left_out_together_is_told():
     X, Y, T = make()
     Y[np.add.outer(np.arange(14), np.arange(10)) % 5 == 0] = np.nan

@@ -15,7 +15,6 @@ from scipy import sparse
 import dyadlearn
 from dyadlearn import (
     KroneckerRidge,
-    KroneckerRidgeCV,
     PairRegressor,
     TwoStepRidgeCV,
     plots,
@@ -24,9 +23,7 @@ from dyadlearn import (
 from dyadlearn.holdout import planning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.report import write_report
 from listed import COLUMNS, ROWS, SPARSE, VALUES, T, X, Y, listed
-from sweeps import over
 
 __all__ = ["listed"]
 
@@ -82,14 +79,6 @@ def test_few_pairs_are_screened_one_at_a_time_as_on_a_grid(listed, monkeypatch):
     assert methods == ["5 folds of pairs, refitted", "5 folds, refitted"]
 
 
-def test_the_same_cells_are_screened(listed):
-    found, expected = (dyadlearn.screen(model, "B", n=9, cv=3) for model in both_forms())
-    assert found.columns().keys() == expected.columns().keys()
-    assert_array_equal(found.instances, expected.instances)
-    assert_array_equal(found.tasks, expected.tasks)
-    assert_allclose(found.contradictions, expected.contradictions, rtol=1e-6)
-
-
 def test_unobserved_pairs_of_a_list_are_not_held_out(listed):
     model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf").fit(X, SPARSE, tasks=T)
     for setting in "BCD":
@@ -110,21 +99,6 @@ def test_the_same_pairs_are_named_and_recommended(listed):
         found, expected = (dyadlearn.recommend(model, **asked, n=3) for model in both_forms())
         assert found.ids == expected.ids
         assert_allclose(found.scores, expected.scores, rtol=1e-7)
-
-
-def test_the_same_labels_explain_a_prediction(listed):
-    for asked in ((0, 0), (4, 7), (X[:1] + 1, 3)):
-        found, expected = (dyadlearn.explain(model, *asked) for model in both_forms())
-        assert_allclose(found.prediction, expected.prediction, rtol=1e-8)
-        assert isinstance(found.weights, sparse.csr_array)
-        assert found.weights.nnz == VALUES.size
-        assert_allclose(found.weights.toarray(), expected.weights, rtol=1e-8, atol=1e-10)
-        for by in ("pair", "instance", "task"):
-            assert found.by(by).ids == expected.by(by).ids
-            assert_allclose(
-                found.by(by).contributions, expected.by(by).contributions, rtol=1e-8, atol=1e-10
-            )
-        assert_allclose(found.label, expected.label)
 
 
 def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
@@ -153,72 +127,10 @@ def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
     assert_allclose(explained.prediction, large.predict(K[3:4], K[5:6])[0, 0], rtol=1e-6)
 
 
-@over([{"setting": setting} for setting in "ACD"])
-def test_probabilities_are_the_same(listed, setting):
-    models = both_forms(binary=True)
-    found, expected = (dyadlearn.calibrate(model, setting, cv=2)[setting] for model in models)
-    if setting == "A":  # folds of a list are cut among its labels alone
-        assert 0 < found.brier < 0.3
-        assert found.n_cells == expected.n_cells
-        return
-    assert_allclose(found.brier, expected.brier, rtol=1e-5)
-    assert_allclose(list(found.baselines.values()), list(expected.baselines.values()), rtol=1e-7)
-
-
-def test_models_are_compared(listed):
-    model, expected = both_forms()
-    found = dyadlearn.compare(
-        {"list": model, "grid": expected}, "B", n_resamples=20, random_state=0
-    )
-    assert_allclose(found.scores["list"], found.scores["grid"], rtol=1e-6)
-
-
-def test_labels_are_permuted(listed):
-    found, expected = (
-        dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0)
-        for model in both_forms()
-    )
-    assert_allclose(found.score, expected.score, rtol=1e-6)
-    assert_allclose(found.null, expected.null, rtol=1e-6)
-    again = TwoStepRidgeCV([0.5], [2.0], setting="D", cv=2).fit(X, SPARSE, tasks=T)
-    assert dyadlearn.permutation_test(again, "D", n_permutations=1, random_state=0).method.endswith(
-        "searched again"
-    )
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over([{"setting": setting} for setting in "ABD"])
-def test_nested_scores_are_the_same(listed, setting):
-    alphas = [10.0] if setting == "D" else [0.1, 10.0]  # many folds of folds
-    search = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-12)
-    found = dyadlearn.nested_score(search, X, SPARSE, T, cv=2, random_state=0)
-    if setting == "A":  # folds of a list are cut among its labels alone
-        assert_array_equal(found.predictions.indices, SPARSE.indices)
-        assert found.score > found.baselines["additive"]
-        return
-    expected = dyadlearn.nested_score(search, X, Y, T, cv=2, random_state=0)
-    assert_allclose(found.predictions.data, expected.predictions[ROWS, COLUMNS], rtol=1e-5)
-    assert_allclose(found.score, expected.score, rtol=1e-5)
-    assert_allclose(found.fold_scores, expected.fold_scores, rtol=1e-5)
-
-
-def test_a_page_is_written(models, tmp_path, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)
-    for model in models:
-        write_report(model, tmp_path / "page.html", setting="B")
-        assert "KroneckerRidge" in (tmp_path / "page.html").read_text() or model is models[1]
-
-
 def test_there_is_nothing_to_verify(models):
     for model in models:
         with pytest.raises(ValueError, match="labels are missing or weighted here"):
             dyadlearn.verify_holdout(model, "B")
-
-
-def test_new_instances_are_recommended_for(models):
-    for model in models:
-        assert len(dyadlearn.recommend(model, X=X[:2], n=3).ids[1]) == 3
-        assert len(dyadlearn.recommend(model, instance=0, n=3).ids) == 3
 
 
 def test_held_out_pairs_are_drawn(models):

@@ -155,23 +155,6 @@ def test_a_network_without_loops_is_complete():
     assert (found.instances, found.tasks) == ((1,), (4,))
 
 
-def test_zeros_of_known_pairs_are_labels_where_others_are_missing(each):
-    X, T, Y = make()
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-    plain = recommend(model, X=X[:2], n=7).ids
-    first = plain[0][0]
-    second = plain[1][0]
-    grid = np.full((2, 7), np.nan)
-    grid[0, first], grid[1, second] = 0.0, 1.0
-    stored = coo_array(([0.0, 1.0], ([0, 1], [first, second])), shape=(2, 7))
-    for known in each([grid, stored, [(0, first, 0.0), (1, second, 1.0)]]):
-        assert recommend(model, X=X[:2], n=7, known=known).ids == (plain[0][1:], plain[1][1:])
-        assert recommend(model, X=X[:2], n=7, known=known, zeros=True).ids == (
-            plain[0],
-            plain[1][1:],
-        )
-
-
 def test_ids_frames_and_words():
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
@@ -317,42 +300,6 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
     turned = recommend(model, tasks=T[:3], n=2)
     assert list(turned.columns()) == ["task", "instance", "score"]
     assert set(turned.columns()["instance"]) <= set(rows)
-
-
-def test_long_tables():
-    X, T, Y = make()
-    pairs = [(f"u{i}", f"i{j}") for i in range(9) for j in range(7)]
-    pd = pytest.importorskip("pandas")
-    users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
-    items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
-    model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
-    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, n=3)
-    found = recommend(model, X=X[:2] + 1, n=3)
-    assert found.ids == tuple(tuple(f"i{j}" for j in own) for own in plain.ids)
-
-
-def test_rows_beside_the_tables_are_matched_by_their_names():
-    pd = pytest.importorskip("pandas")
-    X, T, Y = make()
-    rows = [f"u{i}" for i in range(9)]
-    columns = [f"i{j}" for j in range(7)]
-    pairs = [(own, other) for own in rows for other in columns]
-    users = pd.DataFrame(X, index=rows, columns=list("abc"))
-    items = pd.DataFrame(T, index=columns)
-    model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
-    new = pd.DataFrame(X[:2] + 1, index=["x", "y"], columns=list("abc"))
-    expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, n=3)
-    found = recommend(model, X=new, n=3)
-    assert found.subjects == ("x", "y")
-    assert found.ids == tuple(tuple(columns[j] for j in own) for own in expected.ids)
-    with pytest.raises(ValueError, match="The feature names of X should match"):
-        recommend(model, X=new[["b", "a", "c"]])
-    K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
-    model = PairRegressor(TwoStepRidge(kernel="precomputed"), instances=K, tasks=items).fit(
-        pairs[::-1], Y.ravel()[::-1]
-    )
-    new = pd.DataFrame((X[:2] + 1) @ X.T, index=["x", "y"], columns=rows)
-    assert recommend(model, X=new[rows[3:] + rows[:3]], n=3).ids == found.ids
 
 
 def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_call():
@@ -593,17 +540,6 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
         recommend(model, task="i1" if named else 1, setting="C")
 
 
-def test_known_pairs_of_stored_instances_without_ids():
-    X, T, Y = make()
-    Y = np.where(np.arange(7) < 3, np.nan, Y + X[:, :1])
-    model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
-    known = np.full(Y.shape, np.nan)
-    known[5, 1] = 1.0
-    for given in (known, [(5, 1)]):
-        assert set(recommend(model, instance=5, known=given).ids) == {0, 2}
-        assert 5 not in recommend(model, task=1, known=given).ids
-
-
 @over(
     covering(
         model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)],
@@ -737,27 +673,6 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
         assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
         assert np.isnan(scores[len(best) :]).all()
     assert found.subjects == tuple(subjects)
-
-
-@over(every(form=FORMS, side=["instance", "task"]))
-def test_known_pairs_beside_the_labels(form, side, small_blocks):
-    pd = pytest.importorskip("pandas")
-    X, T, Y = make()
-    rng = np.random.default_rng(6)
-    users = [f"u{i}" for i in range(9)]
-    items = [f"i{j}" for j in range(7)]
-    model = TwoStepRidge(0.3, 2.0).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
-    W = np.where(rng.random(Y.shape) < 0.3, 4.0, np.nan)
-    if side == "instance":
-        subjects, others = (users[::-2], items)
-    else:
-        subjects, others = (items[::-2], users)
-    found = recommend(model, **{side: subjects}, n=4, known=in_form(form, W, users, items))
-    all_of_them = recommend(model, **{side: subjects}, n=50)
-    for subject, own, before in zip(subjects, found.ids, all_of_them.ids, strict=True):
-        place = int(subject[1:])
-        told = W[place] if side == "instance" else W[:, place]
-        assert own == tuple(other for other in before if np.isnan(told[others.index(other)]))[:4]
 
 
 def test_zeros_and_others_in_what_is_known():
@@ -932,18 +847,3 @@ def test_sides_have_names_in_lists():
     assert next(iter(recommend(model, task=1, n=2, sides=("host", "parasite")).columns())) == "host"
     with pytest.raises(ValueError, match="outside the hosts"):
         recommend(model, instance=99, sides=("host", "parasite"))
-
-
-def test_positions_that_are_not_there_are_named_by_their_argument():
-    rng = np.random.default_rng(0)
-    model = TwoStepRidge().fit(
-        rng.normal(size=(5, 2)), np.eye(5)[:, :4], tasks=rng.normal(size=(4, 2))
-    )
-    with pytest.raises(
-        ValueError, match="^instance points outside the instances: positions 99 to 99 in 5 rows"
-    ):
-        recommend(model, instance=99)
-    with pytest.raises(
-        TypeError, match="^the tasks has no ids, so task must give whole row positions"
-    ):
-        recommend(model, task="a")

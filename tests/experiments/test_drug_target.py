@@ -225,15 +225,6 @@ def test_the_command(script, shared_data, tmp_path, capsys):
         assert scores[best[: scores.ndim]] == cell["auc"]
 
 
-def test_data_that_cannot_be_had_end_in_a_sentence(script, monkeypatch):
-    def unreachable(name, **_):
-        raise ConnectionError(f"Could not download {name}.")
-
-    monkeypatch.setattr(script, "fetch_yamanishi", unreachable)
-    with pytest.raises(SystemExit, match="Could not download nr"):
-        script.main(["--sets", "nr"])
-
-
 def test_where_the_data_are_looked_for(script, monkeypatch, tmp_path):
     monkeypatch.delenv("DYADLEARN_DATA", raising=False)
     monkeypatch.setattr(script, "DATA", tmp_path)
@@ -243,13 +234,6 @@ def test_where_the_data_are_looked_for(script, monkeypatch, tmp_path):
     assert script.find_data() == str(tmp_path)
     monkeypatch.setenv("DYADLEARN_DATA", "there")
     assert script.find_data() is None
-
-
-def test_figures_without_matplotlib_are_refused_at_once(script, monkeypatch, capsys):
-    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit):
-        script.main(["--sets", "nr", "--figures", "nowhere"])
-    assert "pip install 'dyadlearn[plots]'" in capsys.readouterr().err
 
 
 def test_figures(script, receptors, monkeypatch, tmp_path):

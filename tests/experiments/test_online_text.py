@@ -388,19 +388,6 @@ def test_data_that_are_missing_are_told(script, loading, monkeypatch, capsys):
     assert "Debian packages" in printed
 
 
-def test_options(script, monkeypatch, capsys):
-    assert (script.parse(["--quick"]).repeats, script.parse(["--quick"]).components) == (1, 200)
-    assert (script.parse([]).repeats, script.parse([]).components) == (3, 1000)
-    for option in ("--repeats", "--components"):
-        with pytest.raises(SystemExit):
-            script.main([option, "0"])
-        assert "must be at least 1" in capsys.readouterr().err
-    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit):
-        script.main(["--figures", "nowhere"])
-    assert "pip install 'dyadlearn[plots]'" in capsys.readouterr().err
-
-
 def test_figures(script, tmp_path):
     pytest.importorskip(
         "matplotlib", reason="matplotlib is not installed: the figures are not drawn"

@@ -270,31 +270,6 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
 
 
 @pytest.mark.slow
-def test_torch_gives_the_same_scores(script, benchmarks):
-    pytest.importorskip("torch", reason="torch is not installed")
-    for name, setting, number in (
-        ("davis", "A", "seed 0"),
-        ("davis", "D", "fold 0"),
-        ("nr", "B", "fold 0"),
-    ):
-        unit = script.Unit(name, setting, number, 2)
-        data = script.BENCHMARKS[name].load(None, None)
-        first, second = (
-            script.run(
-                unit,
-                data,
-                (script.described(data.K, 18, each), script.described(data.G, 15, each)),
-                each,
-            )
-            for each in (script.Machine(), script.Machine("cpu", 1))
-        )
-        for measure, score in first["scores"].items():
-            assert_allclose(second["scores"][measure], score, rtol=1e-2)
-        assert "torch" in second["versions"]
-        assert second["machine"].endswith("torch")
-
-
-@pytest.mark.slow
 def test_no_test_label_is_seen(script, benchmarks):
     """With other labels in the test part, all that was learned is the same."""
     for name, setting, number in (
@@ -396,13 +371,6 @@ def test_what_was_interrupted_is_no_result(script, benchmarks, tmp_path, monkeyp
             ["--data", "nr", "--setting", "B", "--folds", "0", "--steps", "1", "--out", str(out)]
         )
     assert not out.exists()
-
-
-def test_of_a_unit_that_is_there_twice_the_later_one_counts(script, shown, tmp_path):
-    paths = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
-    for path, score in zip(paths, (0.1, 0.2), strict=True):
-        script.append(path, result("davis", "A", "seed 0", {"MSE": score, "CI": 0.5}))
-    assert [row["scores"]["MSE"] for row in shown.read_results(paths)] == [0.2]
 
 
 def test_a_line_that_was_cut_off_is_left_out(script, shown, tmp_path):
@@ -519,14 +487,3 @@ def test_a_fold_of_the_smallest_network(script, shared_data, tmp_path, capsys):
     assert row["n_train"] == 54 * 26 - 141
     assert row["scores"]["AUPR"] > 0.5
     assert "nr A fold 0 (5 steps): AUPR" in capsys.readouterr().out
-
-
-def test_both_laplacians_stand_side_by_side(script, monkeypatch):
-    def ratings(name, data_home, cache, *, normalized):
-        return script.Data(name, np.zeros((2, 2)), {"heat2": np.eye(2) * (1 + normalized)}, {})
-
-    monkeypatch.setattr(script, "ratings", ratings)
-    found = script.both_laplacians("douban", None, None)
-    assert list(found.K) == ["heat2", "heat2, normalised"]
-    assert_array_equal(found.K["heat2, normalised"], 2 * np.eye(2))
-    assert found.G == {}

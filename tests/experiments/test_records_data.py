@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
-from scipy.sparse import csr_array, issparse
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 COUNTS = ["morgan1", "morgan2", "morgan3", "feature_morgan2", "atom_pairs", "torsions", "paths"]
@@ -151,31 +150,6 @@ def test_a_machine_without_rdkit_takes_what_was_kept(script, tmp_path, monkeypat
         ModuleNotFoundError, match="The molecules of x have to be described by rdkit"
     ):
         script.kept_features("x", ["CC"], tmp_path)
-
-
-def test_counts_are_cut_off(script):
-    chem = pytest.importorskip(
-        "rdkit.Chem", reason="rdkit is not installed: molecules are not described"
-    )
-    generators = importlib.import_module("rdkit.Chem.rdFingerprintGenerator")
-    molecules = [chem.MolFromSmiles("C" * 600), chem.MolFromSmiles("CC")]
-    counts = script.count_columns(generators.GetMorganGenerator(radius=1, fpSize=4096), molecules)
-    assert counts.dtype == np.uint8
-    assert counts.max(axis=1).tolist() == [255, 2]
-
-
-@pytest.mark.parametrize("share", [0.05, 0.5])
-def test_few_and_many_stored_entries(script, share, monkeypatch):
-    rng = np.random.default_rng(0)
-    counts = np.where(rng.random((9, 400)) < share, rng.integers(1, 5, size=(9, 400)), 0)
-    expected = [[np.minimum(a, b).sum() / np.maximum(a, b).sum() for b in counts] for a in counts]
-    asked = []
-    own = script.gram
-    monkeypatch.setattr(
-        script, "gram", lambda features, **rest: asked.append(features) or own(features, **rest)
-    )
-    assert_allclose(script.Described(csr_array(counts), "minmax").gram(), expected, rtol=1e-12)
-    assert issparse(asked[0]) == (share < script.DENSE)
 
 
 def test_wild_descriptors_are_tamed(script):

@@ -236,54 +236,6 @@ def test_errors_over_a_wide_range_of_regularisations(models, size, rank):
         assert_allclose(kron[a], expected, rtol=1e-9 + 1e-12 / alpha)
 
 
-@pytest.mark.parametrize("size", [4, 9])
-@pytest.mark.parametrize("rank", [None, 4])
-def test_predictions_at_every_regularisation(models, size, rank):
-    """Whatever is chosen, and however differently for each target, the predictions are those of a model without it."""
-    K, G, Y = make_data(3, rank=rank)
-    K_test = K[10:, :size]
-    K = K[:size, :size]
-    Y = Y[:size]
-    training = models.Training(K, Y, K_test, ALPHAS)
-    tasks = models.Tasks(G, ALPHAS)
-    a = np.array([0, 1, 2, 3, 3, 0])
-    b = np.array([2, 2, 0, 3, 1, 0])
-    zero = models.two_step_zero_shot(training, tasks, (a, b))
-    multi = models.two_step_multi_task(training, tasks, (a, b))
-    kron = models.kronecker_zero_shot(training, tasks, a)
-    imputed = models.impute(training, tasks, 3, (a, b))
-    for t in range(6):
-        others = np.delete(np.arange(6), t)
-        pair = (ALPHAS[a[t]], ALPHAS[b[t]])
-        sides = (K_test, K, Y[:, others], G[[t]][:, others], G[np.ix_(others, others)])
-        assert_allclose(zero[:, t], two_step(*sides, pair)[:, 0], rtol=0, atol=1e-9)
-        assert_allclose(kron[:, t], kronecker(*sides, ALPHAS[a[t]])[:, 0], rtol=0, atol=1e-9)
-        assert_allclose(
-            multi[:, t], two_step(K_test, K, Y, G[[t]], G, pair)[:, 0], rtol=0, atol=1e-9
-        )
-        missing = np.zeros(Y.shape, dtype=bool)
-        missing[3:, t] = True
-        assert_allclose(
-            imputed[:, t], complete(hat(K, G, pair), Y, missing)[3:, t], rtol=0, atol=1e-9
-        )
-    found = models.kronecker_multi_task(training, tasks, 1)
-    assert_allclose(found, kronecker(K_test, K, Y, G, G, ALPHAS[1]), rtol=0, atol=1e-9)
-
-
-def test_the_choice_without_a_target(models):
-    K, G, Y = make_data(4)
-    training = models.Training(K, Y, K[:2], ALPHAS)
-    tasks = models.Tasks(G, ALPHAS)
-    others = [0, 1, 3, 4, 5]
-    g = G[np.ix_(others, others)]
-    y = Y[:, others]
-    expected = choose(lambda pair: pair_error(K, g, y, pair, range(5)), PAIRS)
-    found = models.choice_without("two_step", training, tasks, 2)
-    assert (ALPHAS[found[0]], ALPHAS[found[1]]) == expected
-    expected = choose(lambda alpha: kronecker_pair_error(K, g, y, alpha, range(5)), ALPHAS)
-    assert ALPHAS[models.choice_without("kronecker", training, tasks, 2)[0]] == expected
-
-
 def test_the_check_tells_choices_that_differ(script, models, monkeypatch):
     data = small(script)
     exact = list(script.check(data, 0, ALPHAS, n_targets=4))
@@ -309,13 +261,6 @@ def test_the_check_tells_choices_that_differ(script, models, monkeypatch):
         expected = [concordance(data.Y[test, t], F[:, t]) for t in (0, 1, 3, 5)]
         assert_allclose(found["exact"], np.mean(expected), rtol=0, atol=1e-12)
         assert found["same"] < 4
-
-
-def test_best_and_sums_of_errors(models):
-    errors = np.array([[[3.0, 1.0], [5.0, 0.5]], [[2.0, 4.0], [9.0, 8.0]]])
-    assert_array_equal(models.best(errors), [[1, 0], [0, 1]])
-    assert_array_equal(models.of_others(errors)[0], [[1.0, 3.0], [0.5, 5.0]])
-    assert_array_equal(models.of_all(errors)[1], [[6.0, 6.0], [17.0, 17.0]])
 
 
 def small(script, name="davis", sizes=(4, 6, 8)):
@@ -474,35 +419,6 @@ def test_the_command(script, monkeypatch, tmp_path, capsys):
         for statement in found["statements"]:
             verdict = "holds" if statement["holds"] else "does not hold"
             assert f"{verdict}: {statement['text']}: {statement['figures']}" in printed
-
-
-def test_quick_is_short(script):
-    options = script.parse(["--quick"])
-    assert (options.repeats, options.every) == (2, 5)
-    assert script.parse([]).repeats == 10
-
-
-@pytest.mark.parametrize("option", ["--repeats", "--every", "--grid-step"])
-def test_numbers_below_one_are_refused(script, option, capsys):
-    with pytest.raises(SystemExit):
-        script.main([option, "0"])
-    assert "must be at least 1" in capsys.readouterr().err
-
-
-def test_data_that_cannot_be_had_end_in_a_sentence(script, monkeypatch):
-    def unreachable(**_):
-        raise ConnectionError("Could not download davis.")
-
-    monkeypatch.setattr(script, "fetch_davis", unreachable)
-    with pytest.raises(SystemExit, match="Could not download davis"):
-        script.main(["--data", "davis"])
-
-
-def test_figures_without_matplotlib_are_refused_at_once(script, monkeypatch, capsys):
-    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit):
-        script.main(["--figures", "nowhere"])
-    assert "pip install 'dyadlearn[plots]'" in capsys.readouterr().err
 
 
 def test_figures(script, tmp_path):

@@ -60,14 +60,6 @@ def matrix(path):
     return path
 
 
-def named_columns(path):
-    with h5py.File(path, "w") as file:
-        file["x"] = np.ones((2, 30))
-        file["ids"] = np.array(["a", "b"], dtype="S")
-        file["columns"] = IDS
-    return path
-
-
 def one_each(path):
     with h5py.File(path, "w") as file:
         for place, name in enumerate(IDS):
@@ -100,10 +92,10 @@ def repeated(path, length, texts=()):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process has no limits")
 def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
-    late = "is damaged or no HDF5 file (its texts were not read after 1 s): put a good copy in its place."
+    # After one second of processor time, or six of waiting on a busy machine.
+    late = "is damaged or no HDF5 file (its texts were not read after "
     cases = [
         (zeroed(matrix(tmp_path / "ids.h5")), late),
-        (zeroed(named_columns(tmp_path / "columns.h5")), late),
         (zeroed(one_each(tmp_path / "attributes.h5")), late),
         (repeated(tmp_path / "long.h5", 3 * 10**9), "its texts cannot be read: "),
         (repeated(tmp_path / "shared.h5", 4000, ["y" * 4000]), "they are longer than the file"),
@@ -122,7 +114,7 @@ def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
 def test_ctrl_c_ends_the_reading_of_damaged_texts(tmp_path):
     process = start(600, zeroed(matrix(tmp_path / "ids.h5")))
     assert process.stdout.readline() == "reading\n"
-    time.sleep(1)  # until it waits for HDF5
+    time.sleep(0.5)  # until it waits for HDF5
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors
@@ -169,10 +161,10 @@ def test_a_child_that_breaks_down_or_takes_too_long_is_reported(tmp_path, monkey
     program = tmp_path / "python"
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(hdf5_texts, "_SECONDS", 1)
-    monkeypatch.setattr(hdf5_texts, "_PATIENCE", 0.2)
+    monkeypatch.setattr(hdf5_texts, "_PATIENCE", 0.1)
     cases = [
         ("kill -SEGV $$", "let HDF5 break down, code -11"),
-        ("exec sleep 60", "were not read after 0.2 s"),
+        ("exec sleep 60", "were not read after 0.1 s"),
     ]
     for script, expected in each(cases):
         program.write_text(f"#!/bin/sh\n{script}\n")

@@ -268,6 +268,7 @@ def test_a_forged_state_is_refused():
         {"places": np.array([1])},
         {"tables": {}},
         {"tables": {"f": 3}},
+        {"tables": {"f": Table(F[:2]), "g": Table(F[:2, 0])}, "places": None},
     ):
         with pytest.raises(ModelFileError):
             Descriptions.from_state({**state, **wrong}, "side")

@@ -247,3 +247,8 @@ def test_diffusion_that_does_not_fit_is_refused(monkeypatch):
     for graph in ((np.zeros((2, 2)),), ([("a", "b")], ["a"])):
         with pytest.raises(NotEnoughMemoryError, match="Diffusion between 2 nodes needs"):
             diffusion_kernel(*graph)
+
+
+def test_a_vector_is_no_network():
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        diffusion_kernel(np.ones(3))

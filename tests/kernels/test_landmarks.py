@@ -484,6 +484,11 @@ def test_what_a_file_cannot_hold_or_does_not_fit(tmp_path):
                 {**found.state(), **{_attribute(found, name): v for name, v in change.items()}},
                 "it",
             )
+    found = Landmarks(3, kernel="precomputed").fit(gram(points(), kernel="rbf"))
+    for outside in (-1, 60):
+        indices = np.array([0, 1, outside])
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            Landmarks.from_state({**found.state(), "component_indices_": indices}, "it")
 
 
 def _attribute(found, name):
@@ -554,3 +559,16 @@ def test_vectors_where_texts_were():
         ValueError, match="X holds vectors, but the landmarks are texts or other objects"
     ):
         found.transform(points())
+
+
+@over(lines("method", *METHODS))
+def test_landmarks_do_not_depend_on_the_scale_of_the_kernel(method):
+    size = np.random.default_rng(1).uniform(0.1, 3.0, size=60)
+    K = gram(points(), kernel="rbf") * np.outer(size, size)
+
+    def chosen(kernel):
+        landmarks = Landmarks(8, kernel="precomputed", method=method, random_state=0)
+        return landmarks.fit(kernel).component_indices_
+
+    assert_array_equal(chosen(2.0**-20 * K), chosen(K))
+    assert_array_equal(chosen(2.0**20 * K), chosen(K))

@@ -190,6 +190,8 @@ def test_errors_of_the_metric_are_passed_on():
         scorer("explained_variance")(REAL, np.where(STACK > 3, np.nan, STACK))
     with pytest.raises(ValueError, match="strictly positive"):
         scorer("neg_mean_gamma_deviance")(REAL, -STACK)
+    with pytest.raises(ValueError, match="targets contain values"):
+        scorer("neg_mean_squared_log_error")(-2.0 * np.ones((6, 5)), STACK)
 
 
 def test_other_libraries(library):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from dyadlearn import TwoStepRidgeCV, bootstrap_interval, landscape
-from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn import bootstrap_interval
 from dyadlearn.metrics import cells, ic_index, scorer
 from dyadlearn.metrics import top as interactions
 from sweeps import covering, every, over
@@ -190,27 +188,6 @@ def test_refusals():
     for undefined in (Y[:1], Y[:, :1], np.ones((3, 3)), np.full((3, 3), np.nan)):
         with pytest.raises(ValueError, match="The IC-index is undefined here"):
             ic_index(undefined, undefined)
-
-
-def test_selection_by_it(each):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(9, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
-    for letter in each("ABCD"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GridEdgeWarning)
-            search = TwoStepRidgeCV(
-                [0.1, 1.0, 10.0], [0.1, 10.0], setting=letter, scoring="ic_index"
-            )
-            search.fit(X, Y, tasks=T)
-        assert_allclose(search.best_score_, slow_ic_index(Y, search.holdout_))
-        assert_array_equal(
-            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[0.1, 10.0], setting=letter)[
-                letter
-            ],
-            search.landscape_,
-        )
 
 
 def test_an_interval_draws_whole_grids():

@@ -144,6 +144,7 @@ def test_rows_left_out_are_counted():
     assert scorer("roc_auc").prepare(Y, setting="B").n_undefined == 2
     assert scorer("roc_auc").prepare(Y, setting="A").n_undefined == 0
     assert scorer("neg_mean_squared_error").prepare(Y, setting="B").n_undefined == 0
+    assert scorer(lambda labels, predictions: 1.0).prepare(Y, setting="B").n_undefined == 0
 
 
 def largest_gap(Y, F):

@@ -612,3 +612,11 @@ def test_a_setting_chooses_the_average(each):
         assert metric(Y, F, **options, setting=Setting(setting)) == expected
         if average == "pooled":
             assert metric(Y, F, **options) == expected
+
+
+def test_concordance_of_a_row_too_long_for_keys_of_32_bits():
+    n = 100_000
+    labels = np.arange(n, dtype=np.float64)[None, :]
+    predictions = np.roll(labels, 1)  # the highest prediction is first
+    wrong = (n - 1) / (n * (n - 1) / 2)
+    assert concordance_index(labels, predictions) == pytest.approx(1 - wrong, rel=1e-12)

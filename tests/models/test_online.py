@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.preprocessing import OneHotEncoder
 
 import dyadlearn
 from conventions import conventions
@@ -434,3 +435,13 @@ class TestMemoryOfRows:
             count(lambda: copy.deepcopy(model).partial_fit(X, Y)) for count in (told, taken)
         )
         assert peak < need < 2.5 * peak
+
+
+def test_a_feature_map_may_return_sparse_features(data):
+    _, Y, T = data
+    X = np.arange(M * 2).reshape(M, 2) % 3
+    encoder = OneHotEncoder().fit(X)
+    model = OnlineTwoStepRidge(feature_map=encoder).fit(X, Y, tasks=T)
+    features = encoder.transform(X).toarray()
+    expected = OnlineTwoStepRidge().fit(features, Y, tasks=T).predict(features)
+    assert_allclose(model.predict(X), expected, rtol=1e-10)

@@ -20,7 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     evaluate,
 )
-from dyadlearn.metrics import average_precision, r2, roc_auc
+from dyadlearn.metrics import r2, roc_auc
 from dyadlearn.plots import HoldoutDisplay
 
 NAMES = {"A": "A: new pair", "B": "B: new instance", "C": "C: new task", "D": "D: both new"}
@@ -95,40 +95,6 @@ def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     assert ends == [["mean", "per", "instance"], ["mean", "per", "task"]]
 
 
-@pytest.mark.parametrize("letter", "ABCD")
-@pytest.mark.parametrize("kind", ["roc", "precision_recall"])
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_the_area_under_a_curve_is_its_score(kind, letter, missing, ax):
-    rng = np.random.default_rng(3)
-    Y = with_holes(rng.random((30, 40)) < 0.3, share=missing)
-    F = 0.3 * np.nan_to_num(Y) + 0.3 * rng.random(Y.shape)
-    F[:, 5] = 0.2  # ties
-    display = HoldoutDisplay.from_predictions(Y, F, setting=letter, kind=kind, ax=ax)
-    x, y = display.points[NAMES[letter]]
-    score = display.scores[NAMES[letter]]
-    metric = roc_auc if kind == "roc" else average_precision
-    assert_allclose(score, metric(Y, F, setting=letter))
-    area = np.trapezoid(y, x) if kind == "roc" else (np.diff(x) * y[1:]).sum()
-    # Means are read at 201 stations, between which the curves of single rows have their corners.
-    assert_allclose(area, score, atol=1e-9 if letter in "AD" else 3e-3)
-    assert (np.diff(x) >= 0).all()
-    assert (x[0], x[-1]) == (0, 1)
-
-
-def test_a_mean_curve_is_the_mean_of_the_curves_of_tasks(ax):
-    rng = np.random.default_rng(4)
-    Y = (rng.random((50, 6)) < 0.4).astype(float)
-    F = rng.random((50, 6))
-    Y[:, 2] = 0  # no positive: left out
-    display = HoldoutDisplay.from_predictions(Y, F, setting="C", ax=ax)
-    x, y = display.points["C: new task"]
-    curves = [roc_curve(Y[:, j], F[:, j])[:2] for j in (0, 1, 3, 4, 5)]
-    middle = x[100]
-    assert_allclose(y[100], np.mean([np.interp(middle, *curve) for curve in curves]))
-    assert display.averages == {"C: new task": "task"}
-    assert display.lines_[0].get_label().endswith(", mean per task")
-
-
 def test_precision_and_recall_are_those_of_all_cells(binary, ax):
     X, Y, T = binary
     model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
@@ -140,13 +106,6 @@ def test_precision_and_recall_are_those_of_all_cells(binary, ax):
     assert len(found) == np.unique(recall).size
     assert_allclose(display.scores["D: both new"], average_precision_score(Y.ravel(), F))
     assert_allclose(display.positive_share, Y.mean())
-
-
-def test_precision_begins_where_the_first_positive_is_found(ax):
-    display = HoldoutDisplay.from_predictions(
-        [[0, 1, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], kind="precision_recall", ax=ax
-    )
-    assert_allclose(display.points["predictions"], [[0, 0.5, 1], [0.5, 0.5, 2 / 3]])
 
 
 def test_real_labels_are_points_around_the_identity(real):
@@ -217,14 +176,6 @@ def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, me
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)
 
 
-def test_a_model_without_tasks_has_two_settings(binary, ax):
-    X, Y, _ = binary
-    display = HoldoutDisplay.from_estimator(IndependentTaskRidge().fit(X, Y), ax=ax)
-    assert list(display.points) == ["A: new pair", "B: new instance"]
-    with pytest.raises(ValueError, match="Setting D leaves out tasks"):
-        HoldoutDisplay.from_estimator(IndependentTaskRidge().fit(X, Y), "D", ax=ax)
-
-
 def test_several_predictions_are_compared_and_aligned_by_id(ax):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -257,16 +208,6 @@ def test_frames_and_tables_of_pairs(binary, ax):
         HoldoutDisplay.from_estimator(regressor, "D", ax=ax).points["D: both new"],
         plain.points["D: both new"],
     )
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_searching_models(binary, ax):
-    X, Y, T = binary
-    search = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(
-        X, Y, tasks=T
-    )
-    display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
-    assert_allclose(display.scores["D: both new"], search.best_score_)
 
 
 def test_other_libraries(binary, ax):

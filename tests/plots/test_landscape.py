@@ -16,7 +16,6 @@ from dyadlearn import (
 )
 from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
-from dyadlearn.views.summary import SummaryOptions, summary_of
 
 GRID = [0.01, 1.0, 100.0]
 TASK_GRID = [0.1, 10.0, 1.0, 1000.0]
@@ -54,28 +53,6 @@ def test_the_map_is_of_the_loss_over_powers_of_ten_in_ascending_order(ax):
     assert (display.alpha, display.task_alpha, display.best_score) == (1.0, 0.1, 0.9)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
-def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
-    rng = np.random.default_rng(0)
-    loss = scale * 10 ** rng.uniform(-6, 0, size=(14, 14))
-    loss[3, 4] = 0
-    loss[0, 0] = 1e6 * scale  # a model that went wild must not hide the others
-    display = LandscapeDisplay.from_landscape(-loss, ax=ax)
-    levels = np.asarray(display.map_.norm.boundaries)
-    assert levels[0] == 0
-    assert loss.max() <= levels[-1] < 11 * loss.max()
-    assert 6 <= levels.size <= 20
-    assert (np.diff(levels) > 0).all()
-    assert levels[1] <= np.median(loss) / 10
-
-
-def test_steps_are_those_of_the_page(searched, ax):
-    drawn = LandscapeDisplay.from_estimator(searched, ax=ax)
-    assert_allclose(
-        drawn.map_.norm.boundaries, summary_of(searched, SummaryOptions(setting="D")).levels()
-    )
-
-
 def test_steps_can_be_given(ax):
     display = LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], ax=ax)
     display.plot(ax, levels=[4, 0, 1])
@@ -100,42 +77,6 @@ def test_one_regularisation_is_a_line(real, ax, model):
     assert_allclose(star(display)[0], search.alpha_)
     assert_array_equal(display.best_.get_ydata(), [search.best_score_])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("alpha", "neg_mean_squared_error")
-
-
-def test_a_model_fitted_without_tasks_has_a_line(real, ax):
-    X, Y, _ = real
-    display = LandscapeDisplay.from_estimator(TwoStepRidgeCV(GRID, TASK_GRID).fit(X, Y), ax=ax)
-    assert len(display.lines_) == 1
-    assert display.task_alpha is None
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_a_single_value_of_one_of_them_leaves_a_line_over_the_other(real, ax, axis):
-    X, Y, T = real
-    grids = [[1.0], GRID] if axis else [GRID, [1.0]]
-    search = TwoStepRidgeCV(*grids, setting="D").fit(X, Y, tasks=T)
-    display = LandscapeDisplay.from_estimator(search, ax=ax)
-    assert_array_equal(display.lines_[0].get_ydata(), search.landscape_.ravel())
-    assert_allclose(star(display)[0], (search.alpha_, search.task_alpha_)[axis])
-    assert ax.get_xlabel() == ("alpha", "task_alpha")[axis]
-
-
-def test_of_several_kernels_the_best_is_drawn(real, ax):
-    X, Y, T = real
-    gammas = [{"gamma": gamma} for gamma in (1e-3, 0.1, 10.0)]
-    search = TwoStepRidgeCV(
-        GRID,
-        TASK_GRID,
-        setting="D",
-        kernel="rbf",
-        task_kernel="rbf",
-        kernel_grid=gammas,
-        task_kernel_grid=gammas[:2],
-    ).fit(X, Y, tasks=T)
-    display = LandscapeDisplay.from_estimator(search, ax=ax)
-    place = (gammas.index(search.kernel_params_), gammas.index(search.task_kernel_params_))
-    assert_array_equal(display.scores, search.landscape_[place])
-    assert display.scores.max() == search.best_score_
 
 
 def test_zero_is_left_out_and_said(real, ax):

@@ -16,6 +16,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.pairing.two_step import TwoStepSweep
+from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import gram, posed
 from problems import problem as problem_of
@@ -87,7 +88,7 @@ def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options
     return found
 
 
-@over(covering(scoring=list(SCORINGS), letters=["A", "DB", "ABCD"], shape=list(SHAPES)))
+@over(covering(scoring=list(SCORINGS), letters=["A", "AC", "DB", "ABCD"], shape=list(SHAPES)))
 def test_two_step_equals_every_grid_point(shape, letters, scoring):
     labels = binary if scoring == "auc" else None
     problem = make_problem("two_step", SHAPES[shape], labels=labels)
@@ -253,8 +254,9 @@ def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(
     assert "".join(asked) == formed
 
 
-def test_stacks_stay_within_the_memory():
-    problem = make_problem("two_step", (9, 5))
+@over(lines("method task_alphas letters", ("two_step", [1.0, 2.0], "BD"), ("kronecker", None, "D")))
+def test_stacks_stay_within_the_memory(method, task_alphas, letters):
+    problem = make_problem(method, (9, 5))
     sizes = []
 
     class Watched(type(scorer("r2"))):
@@ -275,13 +277,25 @@ def test_stacks_stay_within_the_memory():
     landscape(
         problem,
         alphas=EXTREME,
-        task_alphas=[1.0, 2.0],
-        setting="BD",
+        task_alphas=task_alphas,
+        setting=letters,
         scoring=watched,
         max_memory=8 * 4 * 45 * 2,
     )
     assert max(sizes) == 2
-    assert sum(sizes) == 2 * len(EXTREME) * 2
+    assert sum(sizes) == len(letters) * len(EXTREME) * len(task_alphas or [1.0])
+
+
+def test_memory_of_a_landscape_is_that_of_one_stack(monkeypatch):
+    needs = []
+    monkeypatch.setattr(
+        "dyadlearn.pairing.two_step.check_memory", lambda need, *_: needs.append(need)
+    )
+    problem = make_problem("two_step", (9, 5))
+    for n_alphas in (3, 30):
+        sweep = TwoStepSweep(problem.pairing, problem.Y, [1.0] * n_alphas, [1.0] * 3)
+        sweep.check_memory([Setting.A], 2, squared=False)
+    assert needs[0] == needs[1] == 8 * (4 * 2 * 45 + 4 * 45)
 
 
 @over(

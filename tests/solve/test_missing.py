@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
 from dyadlearn.solve import cells, missing
-from dyadlearn.solve.missing import complete
+from dyadlearn.solve.missing import _check_determined, complete
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
 from references import fitted, reference
@@ -331,3 +333,15 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
     complete(replace(model, shares=(1e-9, 0.2, 0.3)), Y, tol=1e-2, max_iter=1)
     assert used == [1]
+
+
+def test_observed_cells_that_nearly_leave_a_free_direction_open_are_refused():
+    right = np.ones((1, 1))
+    for gap, is_refused in ((0.0, True), (1e-5, True), (0.1, False)):
+        left = np.array([[1.0, 1.0, 0.0], [1.0, 1.0 + gap, 1.0]]).T
+        sides = [SimpleNamespace(vectors=side) for side in (left, right)]
+        operators = SimpleNamespace(remainder=np.zeros((2, 1)), grid_spectra=sides, floor=1e-10)
+        observed = np.array([[True], [True], [False]])
+        context = pytest.raises(LeverageError) if is_refused else contextlib.nullcontext()
+        with context:
+            _check_determined(operators, observed)

@@ -484,3 +484,11 @@ def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
 def test_means_are_weighted():
     assert mean_of(np.array([1.0, 4.0]), None) == 2.5
     assert mean_of(np.array([1.0, 4.0]), np.array([2.0, 1.0])) == 2.0
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
+def test_diagonal_of_the_gram_matrix_of_weighted_rows(shape):
+    rng = np.random.default_rng(0)
+    vectors, load = rng.normal(size=shape), rng.uniform(1.0, 2.0, size=shape[0])
+    expected = np.diag(vectors.T @ np.diag(load) @ vectors)
+    assert_allclose(module._diagonal(vectors, load), expected, rtol=1e-13)

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
     LearnedKernelRidge,
     TwoStepRidge,
@@ -127,14 +126,6 @@ def test_a_model_without_tasks_is_shown_in_A_and_B(make, real):
     assert found[1].task_alphas is None
 
 
-def test_a_network_is_shown_in_all_settings(real):
-    X, Y, _ = real
-    Y = Y[:16] + Y[:16].T
-    model = TwoStepRidge(symmetry="symmetric").fit(X[:16], Y)
-    agrees(model, few(model))
-    assert [each.scores.shape for each in landscapes(model)[0]] == [(14,)] * 4
-
-
 def test_the_default_score_suits_the_labels(real, binary):
     for (X, Y, T), name in ((real, "neg_mean_squared_error"), (binary, "roc_auc")):
         assert few(TwoStepRidge().fit(X, Y, tasks=T)).scoring == name
@@ -176,18 +167,6 @@ def test_a_landscape_over_given_values(searched, real):
     )
 
 
-def test_another_score_makes_another_landscape(searched):
-    found, _ = landscapes(searched, "D", "average_precision")
-    again = landscape(
-        searched,
-        alphas=[0.01, 0.1, 1, 10],
-        task_alphas=[0.1, 1, 10],
-        setting="D",
-        scoring="average_precision",
-    )["D"]
-    assert_allclose(found[0].scores, again)
-
-
 def test_searched_kernels_show_the_landscape_of_the_best(real):
     X, Y, T = real
     grid = [{"gamma": 5.0}, {"gamma": 0.05}]
@@ -213,16 +192,6 @@ def test_groups_are_left_out_together(binary):
     assert_allclose(
         results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups)
     )
-
-
-def test_folds_are_left_out_together(binary):
-    X, Y, T = binary
-    model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="B", scoring="roc_auc", cv=3).fit(
-        X, Y, tasks=T
-    )
-    again = few(model, cv=3).results
-    assert_allclose(again[1].predictions, model.holdout_)
-    assert again[1].method == model.holdout_method_ == "exact leave-fold-out"
 
 
 def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
@@ -262,23 +231,6 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
         letters(each.setting for each in summary_of(model, SummaryOptions(setting="BD")).results)
         == "BD"
     )
-
-
-def test_missing_labels_in_a_setting_that_is_asked_for(holes):
-    X, Y, T = holes
-    model = KroneckerRidge().fit(X, Y, tasks=T)
-    (found,) = few(model, setting="B", cv=4).results
-    assert_allclose(found.score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
-    (found,), _ = landscapes(model, "B", alphas=[1.0, 10.0])
-    assert_allclose(found.scores, landscape(model, alphas=[1, 10], setting="B")["B"])
-
-
-def test_missing_labels_of_independent_tasks_have_a_shortcut(holes):
-    X, Y, _ = holes
-    model = IndependentTaskRidgeCV().fit(X, Y)
-    report = summary_of(model)
-    agrees(model, report)
-    assert letters(each.setting for each in report.landscapes) == "AB"
 
 
 def test_a_score_that_is_undefined_is_said_to_be(binary):

@@ -24,7 +24,6 @@ from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.metrics import roc_auc
 from dyadlearn.settings import Setting
-from dyadlearn.store import load, save
 from dyadlearn.views.summary import SummaryOptions, summary_of
 
 
@@ -281,17 +280,6 @@ def test_a_model_that_only_interpolates_still_has_a_report(real):
     assert report.contradicting is None
     assert sum("has no score" in text for text in report.warnings) == 2
     assert [each.setting for each in report.results] == [Setting.A, Setting.B]
-
-
-def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
-    save(searched, tmp_path / "model.dyad")
-    before = summary_of(searched)
-    after = summary_of(load(tmp_path / "model.dyad"))
-    assert_allclose([each.score for each in after.results], [each.score for each in before.results])
-    for one, other in zip(after.landscapes, before.landscapes, strict=True):
-        assert_allclose(one.scores, other.scores)
-    assert (after.facts, after.warnings) == (before.facts, before.warnings)
-    assert after.contradicting.columns() == before.contradicting.columns()
 
 
 def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monkeypatch):
