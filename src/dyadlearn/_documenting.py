@@ -30,9 +30,9 @@ def documented(*sources: type) -> Callable[[T], T]:
     --------
     >>> from dyadlearn import KroneckerRidgeCV
     >>> from dyadlearn._documenting import parameter_docs
-    >>> print(parameter_docs(KroneckerRidgeCV)["scoring"])
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
+    >>> print(parameter_docs(KroneckerRidgeCV)["repair"])
+    repair : {"clip", "shift", "error"}, default="clip"
+        Treatment of an asymmetric or indefinite kernel: see `dyadlearn.kernels.repair`.
     """
 
     def complete(cls: T) -> T:

@@ -233,8 +233,9 @@ def test_fingerprints_of_named_files(tmp_path, run):
     kinds = ("--fingerprint", "near=morgan:radius=1", "--fingerprint", "far=atom_pairs")
     ran = run("tune", labels, *words, *kinds)
     assert ran.code == 0, ran.err
-    assert "near: SMILES, morgan fingerprints" in ran.out
-    assert "far: SMILES, atom_pairs fingerprints" in ran.out
+    shown = " ".join(ran.out.split())  # long lines are wrapped
+    assert "near: SMILES, morgan fingerprints" in shown
+    assert "far: SMILES, atom_pairs fingerprints" in shown
     ran = run("tune", labels, *words, "-f", "--fingerprint", "third=maccs")
     assert ran.code == 2
     assert "--fingerprint" in ran.err

@@ -725,10 +725,10 @@ def test_square_kernel_that_lacks_training_entities_is_refused():
     given = tables(everybody, everybody)
     given["similar"] = UNEVEN
     train = Descriptions(given)[[4, 0, 7]]
-    kernel, _ = describe(train, KERNELS, normalize=True, repair="clip", name="X")
+    kernel, _ = learned.describe(train, KERNELS, normalize=True, repair="clip", name="X")
     five = tables(everybody[:5], everybody[:5])
     with pytest.raises(ValueError, match="'similar'.* has 5 columns, expected one for each of 3"):
-        widen(kernel, Descriptions(five), train.places, "X")
+        widen(kernel, Descriptions(five), train.places)
 
 
 def test_mean_squared_distance_of_rows_with_a_total_weight_of_one():

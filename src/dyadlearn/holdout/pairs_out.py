@@ -173,8 +173,8 @@ class PairsOut:
         n_parts = {"instance": labels.shape[0], "task": labels.shape[1]}.get(average, 1)
         if not won:
             raise ValueError(
-                f"{self.judge.name} is undefined here: no two labels to compare differ. Give such "
-                f"labels, or use another metric."
+                f"{self.judge.name} is undefined here: no two labels to compare differ. Give labels "
+                f"of both values, or use a metric of errors such as 'neg_mean_squared_error'."
             )
         return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
 
