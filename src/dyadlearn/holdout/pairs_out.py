@@ -36,8 +36,11 @@ from dyadlearn.solve.inverse import Inverse
 # Numbers of a block of pairs: eight arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 4096
-_SAMPLED_IN_SEARCH = 512
+_SAMPLED = 16384
+_SAMPLED_IN_SEARCH = 2048
+# Rows whose labels of the rarer value are compared with the labels of other rows at once.
+_ROWS_TOGETHER = 16
+_OTHER_ROWS = 2
 # Most comparisons that are kept for resampling.
 _MOST_KEPT = 2**24
 # Operations for each pair, relative to a multiplication in a matrix product.
@@ -373,8 +376,8 @@ class _Pairs:
     def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
         """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
 
-        The pairs are the same in every call, and each row is in as many as any other, give or take
-        one.
+        The rarer labels of several rows are compared with all labels of a few others at once. The
+        pairs are the same in every call.
         """
         axis = int(labels.shape[1] > labels.shape[0])
         scored = np.flatnonzero(~np.isnan(values))
@@ -385,14 +388,18 @@ class _Pairs:
         rows = np.split(scored[order], np.flatnonzero(np.diff(codes[order])) + 1)
         width = self.tie_width(scored)
         random = np.random.RandomState(0)
+        n_sets = max(2, len(rows) // _ROWS_TOGETHER)
         while n_sampled > 0:
-            places = random.permutation(len(rows))
-            pairs = list(zip(places, np.roll(places, 1), strict=True))[:n_sampled]
-            n_sampled -= len(pairs)
-            for one, other in pairs:
-                first = rows[one][is_first[rows[one]]]
+            sets = np.array_split(random.permutation(len(rows)), n_sets)
+            for one, other in zip(sets, [sets[-1], *sets[:-1]], strict=True):
+                members = np.concatenate([rows[row] for row in one])
+                second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
+                first = members[is_first[members]]
                 if first.size:
-                    yield self._outcomes(first, rows[other], values, width)
+                    yield self._outcomes(first, second, values, width)
+                n_sampled -= len(one) * len(other[:_OTHER_ROWS])
+                if n_sampled <= 0:
+                    return
 
     def _outcomes(
         self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float

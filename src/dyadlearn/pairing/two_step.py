@@ -398,6 +398,9 @@ def _norms(stack: Array) -> Array:
 # Main effects with more than this many times the kernel values of interactions are a border of the
 # system.
 _OUTWEIGHS = 100.0
+# Operators between some rows of a side are computed by themselves if the side has this many times as
+# many rows, and else taken from those between all rows, which are kept.
+_MANY_CALLS = 20
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
 _MOST_REACH = 1e4
 
@@ -523,26 +526,46 @@ class TwoStep(Coupled):
         return residual * same_task + hat * between(task_side.residual_block, columns)
 
     @cached_property
-    def _matrices(self) -> list[tuple[Array, Array]]:
-        """Hat and residual operator of each side; for λ = 0 at full rank, hats are identities."""
-        pairs = []
-        for side in self.scaled:
-            residual = side.residual()
-            xp = namespace(residual)
-            eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
-            pairs.append((eye if self.hat_is_identity else side.hat(), residual))
-        return pairs
+    def _matrices(self) -> dict[int, tuple[Array, Array]]:
+        """Hat and residual operator between all rows of each side for which they are computed."""
+        return {}
+
+    def _matrices_of(self, axis: int, rows: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some distinct rows.
+
+        For λ = 0 at full rank, the hat is the identity.
+        """
+        side = self.scaled[axis]
+        residual = side.residual_block(rows)
+        if not self.hat_is_identity:
+            return side.spectrum.block(side.shrinkage, rows), residual
+        xp = namespace(residual)
+        eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
+        return eye, residual
+
+    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some rows and others."""
+        n_rows = self.scaled[axis].spectrum.n_rows
+        distinct = np.union1d(first, second)
+        if axis not in self._matrices and _MANY_CALLS * distinct.size <= n_rows:
+            hat, residual = self._matrices_of(axis, distinct)
+            first, second = (np.searchsorted(distinct, at) for at in (first, second))
+        else:
+            if axis not in self._matrices:
+                self._matrices[axis] = self._matrices_of(axis, np.arange(n_rows))
+            hat, residual = self._matrices[axis]
+        return take_block(hat, first, second), take_block(residual, first, second)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
         (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
-        (row_hat, row_residual), (column_hat, column_residual) = self._matrices
-        left = take_block(row_hat, rows, columns)
+        row_hat, row_residual = self._side_blocks(0, rows, columns)
+        column_hat, column_residual = self._side_blocks(1, task_rows, task_columns)
         if hat:
-            return left * take_block(column_hat, task_rows, task_columns)
-        block = left * take_block(column_residual, task_rows, task_columns)
+            return row_hat * column_hat
+        block = row_hat * column_residual
         same_task = as_array_of(task_rows[:, None] == task_columns[None, :], block, block.dtype)
-        return block + same_task * take_block(row_residual, rows, columns)
+        return block + same_task * row_residual
 
     def split_kernel(
         self, rows: np.ndarray, columns: np.ndarray
