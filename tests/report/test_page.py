@@ -132,6 +132,16 @@ def test_the_table_of_settings(page, summary):
     assert all(result.method in text for result in summary.results)
 
 
+def test_the_actual_settings_of_held_out_labels_are_counted():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(8, 6))
+    Y[0, 1:] = np.nan  # the only label of an instance is one of a new instance when it is left out
+    model = TwoStepRidge().fit(rng.normal(size=(8, 3)), Y, tasks=rng.normal(size=(6, 2)))
+    text = render(summary_of(model, SummaryOptions(setting="AB")))
+    (row,) = re.findall("<tr[^>]*>(?:(?!</tr>).)*labels really in B.*?</tr>", text, re.DOTALL)
+    assert re.findall(">([0-9]+)<", row)[0] == "1"
+
+
 def test_the_points_of_a_landscape(page, searched):
     _, found = page
     data = [json.loads(text) for _, text in found.all("script", type="application/json")]

@@ -154,6 +154,12 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     methods = [result.reason or result.method for result in results]
     rows.append(("", "90 % of labels within ±", widths))
     rows.append(("words", "held out by", methods))
+    for actual in Setting:
+        counts = []
+        for result in results:
+            count = result.actual_counts.get(actual.value, 0)
+            counts.append(f"{count:,}" if result.actual_counts else "–")
+        rows.append(("", f"labels really in {actual.value}", counts))
     shown = []
     for kind, name, texts in rows:
         is_empty = all(text == "–" for text in texts)
