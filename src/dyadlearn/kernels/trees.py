@@ -226,6 +226,10 @@ _TOKEN = re.compile(
 )
 
 
+# Negative lengths of at most this share of the longest branch are estimates of zero.
+_ROUNDED = 1e-3
+
+
 @dataclass(frozen=True)
 class Tree:
     """Rooted tree with its nodes in depth-first order, each before the nodes below it.
@@ -280,7 +284,8 @@ def read_newick(text: str) -> Tree:
 
     Names may be in single quotes, within which '' is one quote. Names without quotes are unchanged,
     including underscores. Comments in square brackets are skipped. If no branch has a length, all
-    have length 1.
+    have length 1. Negative lengths of at most a thousandth of the longest branch, with which programs
+    estimate branches of length zero, are read as zero.
 
     Parameters
     ----------
@@ -333,6 +338,8 @@ class _NewickReader:
         Number of open parentheses.
     last : str
         The last token: a sign, ``"name"`` or ``"length"``; empty at the beginning.
+    negative : list of (float, int)
+        Negative lengths, with their places in the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -343,6 +350,7 @@ class _NewickReader:
         self.node = 0
         self.depth = 0
         self.last = ""
+        self.negative: list[tuple[float, int]] = []
 
     def read(self, token: re.Match[str]) -> None:
         """Read one token: a name or length, a sign, or blanks and comments, which are skipped."""
@@ -389,9 +397,10 @@ class _NewickReader:
             length = parse_number(word)
         except ValueError:
             raise self._error(f"has {word!r} where a length belongs", start) from None
-        if not 0 <= length < math.inf:
-            problem = f"has a branch of length {word}: lengths must be finite and not negative"
-            raise self._error(problem, start)
+        if not math.isfinite(length):
+            raise self._error(f"has a branch of length {word}: lengths must be finite", start)
+        if length < 0:
+            self.negative.append((length, start))
         return length
 
     def tree(self) -> Tree:
@@ -406,10 +415,24 @@ class _NewickReader:
                 f"{missing} of the {n_branches} branches of the tree have no length: give all "
                 f"branches a length, or none."
             )
-        lengths = tuple(1.0 if length is None else length for length in self.lengths)
+        self._check_negative()
+        lengths = tuple(1.0 if length is None else max(length, 0.0) for length in self.lengths)
         tree = Tree(tuple(self.names), tuple(self.parents), lengths)
         make_ids(tree.tips, None, "The list of tips of the tree")
         return tree
+
+    def _check_negative(self) -> None:
+        """Raise if a length is negative by more than rounding."""
+        if not self.negative:
+            return
+        length, start = min(self.negative)
+        longest = max(length or 0.0 for length in self.lengths)
+        if length < -_ROUNDED * longest:
+            raise self._error(
+                f"has a branch of length {length:g}: lengths must not be negative (set those that a "
+                f"program estimated below 0 to 0)",
+                start,
+            )
 
     def _misplaced(self, sign: str, start: int) -> ValueError:
         """Return the error for a token where another one belongs."""
