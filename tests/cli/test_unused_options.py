@@ -148,7 +148,8 @@ UNUSED = {
 }
 
 
-def test_options_that_nothing_uses(run, tables, tmp_path):
+def test_options_that_nothing_uses(run, tables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a report of an earlier command is not in the way
     from dyadlearn import KroneckerRidge, save
     from dyadlearn._tables import Ids, Table
 
