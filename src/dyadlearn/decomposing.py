@@ -216,9 +216,9 @@ def _of_singular_values(svd: _Svd, is_free: bool) -> Decomposition:
 def with_constant_feature(centred: Decomposition, means: Array, level: float) -> Decomposition:
     r"""Return the decomposition of features with a constant column, from that of centred features with a free constant.
 
-    .. math:: [oldsymbol\Phi, \sqrt a\,\mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
-              egin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^	op & \mathbf{0} \
-              \sqrt n\,ar{oldsymbol\phi}^	op & \sqrt{na}\end{bmatrix}
+    .. math:: [\boldsymbol\Phi, \sqrt a\,\mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
+              \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
+              \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt{na}\end{bmatrix}
 
     The matrix on the right is small. Features far from zero are nearly multiples of the column
     of ones, and a joint decomposition would lose their differences.

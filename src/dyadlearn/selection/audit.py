@@ -350,10 +350,8 @@ def audit(
         `CellAudit`.
     network : bool, default=False
         Whether the pairs are edges of an undirected network, whose nodes are both the instances and
-        the tasks. Then (b,
-        a) is the same pair as (a, b), a node is known if it occurs in either column, and B and C
-           both mean one new
-        node.
+        the tasks. Then (b, a) is the same pair as (a, b), a node is known if it occurs in either
+        column, and B and C both mean one new node.
     instances, tasks : array, sparse matrix or frame with one row per instance or task, default=None
         Features, or kernels, by which new rows are compared with those of training: which are
         identical to one, and how similar each is to the nearest. The ids of a frame are those of
