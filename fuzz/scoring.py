@@ -100,7 +100,8 @@ def _precision_curve(y: list[float], f: list[float]) -> float | None:
         if a == 1:
             above = [b for b, fb in zip(y, f, strict=True) if fb >= fa]
             found.append(above.count(1) / len(above))
-    return sum(found) / len(found) if found else None
+    # Without a negative label every ranking is perfect.
+    return sum(found) / len(found) if 0 < len(found) < len(y) else None
 
 
 def _squared(y: list[float], f: list[float]) -> float | None:

@@ -545,7 +545,10 @@ class _ScoreOfParts:
             matrices = [_with_both_values(at, to_numpy(flat)[0]) for at in matrices]
             self._n_added = 1
         self._blocks: list[tuple[np.ndarray, Any]] = []
-        refusal = ValueError()
+        refusal = ValueError(
+            f"{judge.name} is undefined here: no labels that may be compared are left. Give more "
+            f"labels, or use a metric of errors such as 'neg_mean_squared_error'."
+        )
         scored = []
         for at in matrices:
             arranged = _arranged(flat, at, math.nan)[0, ...]
