@@ -80,15 +80,15 @@ class Unlabelled:
         n_units = wanted.shape[1]
         if self._work(missing.size, n_units) > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
+        order = np.argsort(unit_of, kind="stable")
+        ends = np.cumsum(np.bincount(unit_of, minlength=n_units))
+        asked_by_unit = np.split(order, ends[:-1])
         pieces: list[Array] = []
         places: list[np.ndarray] = []
         for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             labels = namespace(grid).stack(changed, axis=1)
-            asked_of = [
-                np.flatnonzero(unit_of == number)
-                for number in range(here.start, here.start + len(changed))
-            ]
+            asked_of = asked_by_unit[here]
             pieces.extend(self._predictions(labels, missing, asked_of))
             places.extend(missing[at] for at in asked_of)
         grid = placed(pieces, places, observed.size)
