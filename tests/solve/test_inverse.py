@@ -99,8 +99,7 @@ def test_every_inverse_leaves_out_as_refits_do(
         expected = left_out(model, "A", cells=cells, where=observed)
     shift = labels.values.mean() if constant else 0.0
     # Digits are relative to the predictions, which are small where the regularisation is large.
-    digits = 1e-8 if name != "features" else 1e-6
-    problems.close(found - shift, expected[observed] - shift, digits)
+    problems.close(found - shift, expected[observed] - shift, 1e-9)
 
 
 @over(every(largest=[64, 7, 0], name=NAMES))
