@@ -32,8 +32,6 @@ def main() -> None:
     found = Path(dyadlearn.__file__).resolve()
     if home not in found.parents:
         raise SystemExit(f"dyadlearn was imported from {found}, not from {home}.")
-    if version == "old":
-        changes.correct_old()
     lib = cases.Library(changes.RENAMED if version == "new" else {})
     while True:
         try:

@@ -15,6 +15,8 @@ from importlib.metadata import distributions
 from io import BytesIO
 from pathlib import Path
 
+from changes import CORRECTED
+
 __all__ = ["baseline", "environment"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +48,7 @@ def environment(commit: str | None = None) -> Path:
     ).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(source, filter="data")
+    _correct(source)
     _run(sys.executable, "-m", "venv", home / "venv")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _run(*pip, "wheel", "--no-deps", "--wheel-dir", home, source)
@@ -57,6 +60,16 @@ def environment(commit: str | None = None) -> Path:
     _run(*pip, "install", "--no-compile", "--constraint", same, wheel, *ALSO)
     (home / "ready").touch()
     return python
+
+
+def _correct(source: Path) -> None:
+    """Correct known faults in the sources of the old version."""
+    for name, text, corrected in CORRECTED:
+        path = source / name
+        content = path.read_text()
+        if text not in content:
+            raise SystemExit(f"{name} of the old version does not contain {text!r}.")
+        path.write_text(content.replace(text, corrected))
 
 
 def _installed() -> dict[str, str]:
