@@ -146,34 +146,55 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     judge = scorer(scoring)
-    return _interval(
-        Y,
-        F,
-        judge,
-        average=judge.average_in(setting, average),
-        over=over,
-        n_resamples=n_resamples,
-        coverage=coverage,
-        random_state=random_state,
-    )
+    resampling = _Resampling(over, n_resamples, coverage, random_state)
+    return _interval(Y, F, judge, judge.average_in(setting, average), resampling)
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """What a bootstrap draws, and the part of its scores that an interval contains.
+
+    Attributes
+    ----------
+    over, n_resamples, coverage, random_state : as in `bootstrap_interval`
+    """
+
+    over: str = "both"
+    n_resamples: int = 1000
+    coverage: float = 0.95
+    random_state: Any = None
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Raise if a parameter is wrong, or if a side to draw from has one member."""
+        check_choice(self.over, "over", ("instances", "tasks", "both"))
+        check_whole(self.n_resamples, "n_resamples")
+        check_share(self.coverage, "coverage")
+        m, q = shape
+        for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
+            if self.over != spared and count < 2:
+                remedy = f"give labels of two or more, or draw the others with over={spared!r}"
+                raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
+
+    def interval(self, score: float, scores: np.ndarray) -> Interval:
+        """Return the central part of resampled scores, of which some are not NaN."""
+        defined = scores[~np.isnan(scores)]
+        ends = [(1 - self.coverage) / 2, (1 + self.coverage) / 2]
+        low, high = np.quantile(defined, ends)
+        n_undefined = self.n_resamples - defined.size
+        return Interval(
+            score, float(low), float(high), float(self.coverage), defined.size, n_undefined
+        )
 
 
 def _interval(
     Y: Any,
     F: Any,
     judge: Scorer,
-    *,
     average: str,
-    over: str = "both",
-    n_resamples: int = 1000,
-    coverage: float = 0.95,
-    random_state: Any = None,
+    resampling: _Resampling,
     folds: np.ndarray | None = None,
 ) -> Interval:
     """Return the interval of `bootstrap_interval`, of scores within folds (m, q) if there are any."""
-    check_choice(over, "over", ("instances", "tasks", "both"))
-    n_resamples = check_whole(n_resamples, "n_resamples")
-    coverage = check_share(coverage, "coverage")
     grid = read_labels(Y)
     stack, shape = read_stack(F, grid)
     if shape:
@@ -181,50 +202,41 @@ def _interval(
             f"F must be one grid of predictions, found a stack of shape {shape} of them."
         )
     labels = grid.values
-    m, q = grid.values.shape
-    for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
-        if over != spared and count < 2:
-            remedy = f"give labels of two or more, or draw the others with over={spared!r}"
-            raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
+    resampling.check(labels.shape)
     if folds is not None:
         folds = folds[None, ...]
     score = float(scores_in_folds(labels, stack, judge, average, folds)[0])
-    options: dict[str, Any] = {
-        "average": average,
-        "folds": folds,
-        "over": over,
-        "n_resamples": n_resamples,
-        "random_state": random_state,
-    }
-    scores = resampled_scores(labels, stack, judge, **options)[:, 0]
-    scores = scores[~np.isnan(scores)]
-    if not scores.size:
+    scores = resampled_scores(
+        labels,
+        stack,
+        judge,
+        average=average,
+        folds=folds,
+        over=resampling.over,
+        n_resamples=resampling.n_resamples,
+        random_state=resampling.random_state,
+    )[:, 0]
+    if np.isnan(scores).all():
         raise ValueError(
-            f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels "
+            f"{judge.name} is undefined in all {len(scores)} resamples: there are too few labels "
             f"for it."
         )
-    low, high = np.quantile(scores, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return Interval(
-        score, float(low), float(high), coverage, scores.size, n_resamples - scores.size
-    )
+    return resampling.interval(score, scores)
 
 
 def _interval_of_pairs(
-    pairs: PairsOut, labels: np.ndarray, score: float, n_resamples: int, random_state: Any
+    pairs: PairsOut, labels: np.ndarray, score: float, resampling: _Resampling
 ) -> Interval | None:
-    """Return a 95 % interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
+    """Return an interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
     m, q = labels.shape
     if min(m, q) < 2:
         return None
-    random = check_random_state(random_state)
-    draws = islice(drawn("both", (m, q), lambda size: random.randint(size, size=size)), n_resamples)
-    scores = pairs.resampled(labels, draws)
+    random = check_random_state(resampling.random_state)
+    endless = drawn(resampling.over, (m, q), lambda size: random.randint(size, size=size))
+    scores = pairs.resampled(labels, islice(endless, resampling.n_resamples))
     if scores is None or np.isnan(scores).all():
         return None
-    scores = scores[~np.isnan(scores)]
-    low, high = np.quantile(scores, [0.025, 0.975])
-    n_undefined = n_resamples - scores.size
-    return Interval(score, float(low), float(high), 0.95, scores.size, n_undefined)
+    return resampling.interval(score, scores)
 
 
 def scores_in_folds(
@@ -501,17 +513,13 @@ class SettingScore:
             or self.is_network
         ):
             return None
-        drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+        resampling = _Resampling(n_resamples=n_resamples, random_state=random_state)
         if self.pairs is not None:
-            return _interval_of_pairs(self.pairs, self.labels, self.score, **drawn)
+            return _interval_of_pairs(self.pairs, self.labels, self.score, resampling)
+        average = self.judge.average_in(self.setting)
         try:
             return _interval(
-                self.labels,
-                self.predictions,
-                self.judge,
-                average=self.judge.average_in(self.setting),
-                folds=self.folds,
-                **drawn,
+                self.labels, self.predictions, self.judge, average, resampling, self.folds
             )
         except ValueError:
             return None
@@ -1165,48 +1173,31 @@ def evaluate(
     error_score = error_score if error_score == "raise" else float(error_score)
     fitted: Any = as_fitted(model)
     if isinstance(fitted, FittedMultiway):
-        unused = {
-            "cv": cv,
-            "method": method,
-            "task_groups": task_groups,
-            "sides": sides,
-            "average": average,
-            "by": by,
-        }
-        check_exact(unused, n_permutations)
-        usual: Any = usual_scoring(fitted.values)
-        judges = [scorer(each or usual) for each in metrics]
+        unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
+        check_exact(unused | {"average": average, "by": by}, n_permutations)
+        judges = [scorer(metric or usual_scoring(fitted.values)) for metric in metrics]
         results = cell_scores(fitted, new, judges, groups, error_score)
         return Scores(results, _column(metrics, scoring, judges), _SIDES, None)
     if new is not None:
-        raise ValueError(
-            Message(
-                "new= names sides of a MultiwayRidge, found {model}: use <setting=>.",
-                model=fitted.name,
-            )
-        )
-    asked = as_settings(setting)
-    wanted = [each for each in asked if each in fitted.settings]
-    if not wanted:
-        fitted.hold_out(asked[0])  # raises an error with the reason
-    names = side_names(sides, network=fitted.is_network)
-    judges = [scorer(scoring_of(fitted, each)).averaged(average) for each in metrics]
+        message = "new= names sides of a MultiwayRidge, found {model}: use <setting=>."
+        raise ValueError(Message(message, model=fitted.name))
+    judges = [scorer(scoring_of(fitted, metric)).averaged(average) for metric in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    how: dict[str, Any] = {
-        "cv": cv,
-        "method": method,
-        "groups": groups,
-        "task_groups": task_groups,
-        "nested": nested,
-    }
-    results = []
-    with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
-        for setting in wanted:
-            with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
-                hold_outs = HoldOuts(fitted, setting, how)
-                options = (judges, n_permutations, error_score, by is not None)
-                results += _setting_scores(hold_outs, *options)
+    how: dict[str, Any] = {"cv": cv, "method": method, "nested": nested}
+    how |= {"groups": groups, "task_groups": task_groups}
+    wanted = _Wanted(judges, n_permutations, error_score, by is not None)
+    names = side_names(sides, network=fitted.is_network)
+    results = wanted.scores(fitted, _supported(fitted, setting), how)
     return Scores(results, _column(metrics, scoring, judges), names, fitted.form.kind)
+
+
+def _supported(fitted: Fitted, setting: Iterable[str | Setting]) -> list[Setting]:
+    """Return the settings that a model has among those that are asked for; raise if there is none."""
+    asked = as_settings(setting)
+    supported = [one for one in asked if one in fitted.settings]
+    if not supported:
+        fitted.hold_out(asked[0])  # raises an error with the reason
+    return supported
 
 
 def _column(metrics: Any, scoring: Any, judges: Sequence[Scorer]) -> str | None:
@@ -1284,59 +1275,79 @@ def _duration(setting: Setting) -> float:
     return 5.0 if setting is Setting.D else 1.0
 
 
-def _setting_scores(
-    hold_outs: HoldOuts,
-    judges: Sequence[Scorer],
-    n_permutations: int,
-    error_score: Any,
-    by_setting: bool,
-) -> list[SettingScore]:
-    """Return several scores of held-out predictions in one setting, or of each actual setting."""
-    fitted = hold_outs.fitted
-    setting = hold_outs.setting
-    is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
-    results = []
-    for judge in judges:
-        held: Judged | None = None
-        try:
-            if is_alone:
-                raise nothing_left()
-            held = hold_outs.of(judge)
-        except ValueError as error:
-            if not isinstance(error, LeverageError):  # the arguments are wrong
-                raise
-            results.append(_failed(hold_outs, judge, error, error_score))
-            continue
-        for actual in held.actual_settings() if by_setting else [None]:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is computed from the held-out predictions of each setting; attributes as in `evaluate`.
+
+    Attributes
+    ----------
+    judges : sequence of Scorer
+    n_permutations : int
+    error_score : "raise" or float
+    by_setting : bool
+        Whether each actual setting is scored separately.
+    """
+
+    judges: Sequence[Scorer]
+    n_permutations: int
+    error_score: str | float
+    by_setting: bool
+
+    def scores(
+        self, fitted: Fitted, settings: Sequence[Setting], how: dict[str, Any]
+    ) -> list[SettingScore]:
+        """Return the scores in some settings; `how` are the arguments of the hold-out."""
+        results = []
+        with Phase("Hold-out", sum(map(_duration, settings)), of=1):
+            for setting in settings:
+                with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
+                    results += self._scores_of(HoldOuts(fitted, setting, how))
+        return results
+
+    def _scores_of(self, hold_outs: HoldOuts) -> list[SettingScore]:
+        """Return the scores of all metrics in one setting, or of each actual setting."""
+        shape = hold_outs.fitted.labels.shape
+        is_alone = any(shape[axis] < 2 for axis in hold_outs.setting.new)
+        results = []
+        for judge in self.judges:
+            held: Judged | None = None
             try:
-                results.append(_score_of(held, actual, n_permutations))
+                if is_alone:
+                    raise nothing_left()
+                held = hold_outs.of(judge)
             except ValueError as error:
-                results.append(_failed(hold_outs, judge, error, error_score, held, actual))
-    return results
+                if not isinstance(error, LeverageError):  # the arguments are wrong
+                    raise
+                results.append(self._without_score(hold_outs, judge, error))
+                continue
+            for actual in held.actual_settings() if self.by_setting else [None]:
+                try:
+                    results.append(_score_of(held, actual, self.n_permutations))
+                except ValueError as error:
+                    results.append(self._without_score(hold_outs, judge, error, held, actual))
+        return results
 
-
-def _failed(
-    hold_outs: HoldOuts,
-    judge: Scorer,
-    error: ValueError,
-    error_score: Any,
-    held: Judged | None = None,
-    actual: Setting | None = None,
-) -> SettingScore:
-    """Return a result without a score, or raise its error."""
-    if error_score == "raise":
-        raise error
-    known = {} if held is None else _facts(held, held.targets_of(actual))
-    return SettingScore(
-        hold_outs.setting,
-        judge,
-        float(error_score),
-        trouble=message_of(error),
-        is_network=hold_outs.fitted.is_network,
-        average=judge.average_in(hold_outs.setting),
-        actual=actual,
-        **known,
-    )
+    def _without_score(
+        self,
+        hold_outs: HoldOuts,
+        judge: Scorer,
+        error: ValueError,
+        held: Judged | None = None,
+        actual: Setting | None = None,
+    ) -> SettingScore:
+        """Return a result with the error score and what is known, or raise the error."""
+        if self.error_score == "raise":
+            raise error
+        return SettingScore(
+            hold_outs.setting,
+            judge,
+            float(self.error_score),
+            trouble=message_of(error),
+            is_network=hold_outs.fitted.is_network,
+            average=judge.average_in(hold_outs.setting),
+            actual=actual,
+            **({} if held is None else _facts(held, held.targets_of(actual))),
+        )
 
 
 def _facts(held: Judged, targets: Array) -> dict[str, Any]:

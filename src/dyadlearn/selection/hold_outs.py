@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array
+from dyadlearn._checks import caller_level
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.actual import actual_settings, counts_of, of_setting, tested_labels
 from dyadlearn.holdout.one_fit import (
@@ -164,13 +165,13 @@ class HoldOuts:
         setting = self.setting
         plan = self._pairs(judge, held_out) if pairs else None
         if plan is None and self.how["cv"] is None:
-            groups = tuple(
-                each if axis in setting.new else None for axis, each in enumerate(self._groups)
-            )
+            used = [None, None]
+            for axis in setting.new:
+                used[axis] = self._groups[axis]
             labels = self.fitted.labels
-            together = Units.of_groups(labels, setting, groups)
-            given = (held_out.units, together, judge, setting, pairing_of(self.fitted))
-            splitter = larger_folds(labels, *given)
+            together = Units.of_groups(labels, setting, tuple(used))
+            pairing = pairing_of(self.fitted)
+            splitter = larger_folds(labels, held_out.units, together, judge, setting, pairing)
             if splitter is not None:
                 held_out, targets = self._held_out(splitter)
         return Judged(self.fitted, setting, judge, held_out, plan, targets)
@@ -214,7 +215,7 @@ class HoldOuts:
                 held_out.predictions,
                 self.setting,
                 quiet=bool(self._known),
-                stacklevel=5,
+                stacklevel=caller_level(),
             )
             targets = tested_labels(targets, fitted.labels, self.setting, held_out.units)
             self._known[key] = (held_out, targets)

@@ -166,20 +166,11 @@ def complete(
     holes = _Holes(operators, labels, observed, weights, n_observed)
     method = _method_for(holes, route, rank, max_direct)
     wanted = "missing" if method == "missing" else "observed"
-    begin = start.solution.values if start is not None and start.route == wanted else None
+    begin = None
+    if start is not None and start.route == wanted:
+        begin = start.solution.values
     stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
-    if method == "missing":
-        right = _right_of_missing(operators, labels, observed)
-        solution = solve_missing(
-            operators, right, observed, rank=rank, start=begin, max_direct=max_direct, **stopping
-        )
-        completion = Completion(solution.values, "missing", solution)
-    elif method == "cells":
-        completion = _completed_by_cells(operators, labels, observed, begin, **stopping)
-    else:
-        completion = _ObservedCells(operators, labels, observed, weights).completed(
-            method, begin, rank=rank, **stopping
-        )
+    completion = _solved_by(method, holes, begin, rank=rank, max_direct=max_direct, **stopping)
     settled = _settled(operators, completion.labels, labels, observed, holes.largest_weight)
     moved = settled + shift
     if weights is None:  # observed labels stay as they are
@@ -200,6 +191,31 @@ class _Holes(NamedTuple):
     def largest_weight(self) -> float:
         """Largest weight of an observed cell."""
         return 1.0 if self.weights is None else largest(_where(self.observed, self.weights))
+
+
+def _solved_by(
+    method: str,
+    holes: _Holes,
+    start: Array | None,
+    *,
+    rank: int | None,
+    max_direct: int,
+    **stopping: Any,
+) -> Completion:
+    """Return the labels that a method of `_method_for` completes; other arguments as in `complete`."""
+    operators = holes.operators
+    labels = holes.labels
+    observed = holes.observed
+    if method == "missing":
+        right = _right_of_missing(operators, labels, observed)
+        solution = solve_missing(
+            operators, right, observed, rank=rank, start=start, max_direct=max_direct, **stopping
+        )
+        return Completion(solution.values, "missing", solution)
+    if method == "cells":
+        return _completed_by_cells(operators, labels, observed, start, **stopping)
+    system = _ObservedCells(operators, labels, observed, holes.weights)
+    return system.completed(method, start, rank=rank, **stopping)
 
 
 def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: int) -> str:
