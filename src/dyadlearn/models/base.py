@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -370,8 +371,15 @@ class GridModel(Predictor, stored=False):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeModel(GridModel, stored=False):
     """Base class of kernel ridge models whose regularisation the user sets."""
+
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    device: str | None = None
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, complete or with missing labels.

@@ -1179,8 +1179,12 @@ def evaluate(
         results = cell_scores(fitted, new, judges, groups, error_score)
         return Scores(results, _column(metrics, scoring, judges), _SIDES, None)
     if new is not None:
-        message = "new= names sides of a MultiwayRidge, found {model}: use <setting=>."
-        raise ValueError(Message(message, model=fitted.name))
+        raise ValueError(
+            Message(
+                "new= names sides of a MultiwayRidge, found {model}: use <setting=>.",
+                model=fitted.name,
+            )
+        )
     judges = [scorer(scoring_of(fitted, metric)).averaged(average) for metric in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
     how: dict[str, Any] = {"cv": cv, "method": method, "nested": nested}
