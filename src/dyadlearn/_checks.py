@@ -190,17 +190,17 @@ def check_matrix(
     return array
 
 
-def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: str) -> None:
+def check_feature_names(expected: Sequence[Any], actual: Sequence[Any], owner: str) -> None:
     """Raise if feature names or their order differ from the training data, as scikit-learn does."""
-    if list(expected) == list(found):
+    if list(expected) == list(actual):
         return
     remedy = "pass the features of the training data"
-    if set(expected) == set(found):
+    if set(expected) == set(actual):
         remedy = "put the columns in the order of the training data"
     raise ValueError(
         f"The feature names of {owner} should match those that were passed during fit, in the same "
         f"order: expected "
-        f"{list(expected)[:5]}, found {list(found)[:5]}; {remedy}."
+        f"{list(expected)[:5]}, found {list(actual)[:5]}; {remedy}."
     )
 
 

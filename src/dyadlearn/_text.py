@@ -100,7 +100,7 @@ def shortened(text: str, limit: int) -> str:
 
 def printable(text: str) -> str:
     r"""Return a text with control characters written out, such as the escape character as ``\x1b``."""
-    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return _CODES.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def number(value: Any, digits: int = 4) -> str:

@@ -167,9 +167,9 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     return SideNames(*words)
 
 
-def _refusal(expected: str, found: str) -> ValueError:
+def _refusal(expected: str, actual: str) -> ValueError:
     return ValueError(
-        Message("<sides> must be two {expected}, found {found}.", expected=expected, found=found)
+        Message("<sides> must be two {expected}, found {found}.", expected=expected, found=actual)
     )
 
 

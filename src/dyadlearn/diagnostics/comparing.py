@@ -350,7 +350,7 @@ def _compared_cells(
     sides = [
         name
         for name in first.side_names
-        if all(name in each.side_names for each in fitted.values())
+        if all(name in other.side_names for other in fitted.values())
     ]
     if not sides:
         raise ValueError("The models share no side whose levels can be drawn.")

@@ -336,7 +336,8 @@ class _Cells:
     @cached_property
     def numbered(self) -> tuple[list[np.ndarray], tuple[int, ...]]:
         """Row and column of each cell among those of the cells, and their numbers; in a grid, among all."""
-        if self.labels.grid is not None or self.symmetry:
+        has_all_cells = self.y.size == math.prod(self.labels.shape)
+        if has_all_cells or self.symmetry:
             return list(self.places), self.labels.shape
         distinct = [np.unique(places, return_inverse=True) for places in self.places]
         return [codes for _, codes in distinct], tuple(labels.size for labels, _ in distinct)

@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -344,6 +345,9 @@ class FlatIntervals:
         Returns the labels whose residuals are those of a setting, NaN elsewhere; None means all
         labels.
     """
+
+    #: Whether tasks with few labels have intervals too, as in `Intervals`.
+    bounds_all: ClassVar[bool] = True
 
     labels: Labels
     held_out: Callable[[Setting], Array]

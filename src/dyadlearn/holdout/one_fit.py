@@ -93,7 +93,7 @@ def needs_one_fit(judge: Scorer, setting: Setting, pairing: Pairing | None = Non
 
 def fold_codes(labels: Labels, setting: Setting, units: Units) -> np.ndarray:
     """Return the fit that has predicted each label, as an integer array of the shape of the labels' values."""
-    codes = [np.asarray(each) for each in units.of_labels(labels, setting)]
+    codes = [np.asarray(side) for side in units.of_labels(labels, setting)]
     if len(codes) == 1:
         return codes[0]
     rows = codes[0].reshape(-1)

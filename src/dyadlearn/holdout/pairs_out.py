@@ -111,7 +111,7 @@ class PairsOut:
                 offered.append((work, route))
         if not offered:
             return None
-        return cls(problem, judge, min(offered, key=lambda each: each[0])[1])
+        return cls(problem, judge, min(offered, key=lambda offer: offer[0])[1])
 
     @classmethod
     def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:

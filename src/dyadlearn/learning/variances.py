@@ -175,8 +175,8 @@ class VarianceProblem:
         products = np.zeros((size, size))
         for here, terms in self.terms.blocks():
             is_diagonal = np.arange(n)[here, None] == np.arange(n)
-            own = as_array_of(is_diagonal, self.noise, self.noise.dtype)
-            blocks = [*terms, own * self.noise]
+            diagonal = as_array_of(is_diagonal, self.noise, self.noise.dtype)
+            blocks = [*terms, diagonal * self.noise]
             for k, block in enumerate(blocks):
                 images[k][here, :] = block @ columns
                 for j, other in enumerate(blocks[: k + 1]):
@@ -225,9 +225,9 @@ def most_likely(problem: VarianceProblem, max_iter: int = 100) -> Estimate:
     problem.check()
     size = math.sqrt(problem.total)
     unit = replace(problem, labels=problem.labels / size)
-    found = _climbed(unit, max_iter)
-    value = found.value - problem.degrees * math.log(size)
-    return Estimate(found.variances * size**2, found.errors * size**2, value)
+    best = _climbed(unit, max_iter)
+    value = best.value - problem.degrees * math.log(size)
+    return Estimate(best.variances * size**2, best.errors * size**2, value)
 
 
 def _climbed(problem: VarianceProblem, max_iter: int) -> Estimate:
@@ -249,10 +249,10 @@ def _climbed(problem: VarianceProblem, max_iter: int) -> Estimate:
             continue
         for damping, moved in trials:
             moved = _without_tiny(problem, moved)
-            found = _at(problem, moved)
-            if found is not None and found.value >= best.value - _GAIN:
+            reached = _at(problem, moved)
+            if reached is not None and reached.value >= best.value - _GAIN:
                 variances = moved
-                best = found
+                best = reached
                 damping = damping / 10.0 if damping > 1e-3 else 0.0
                 break
         else:
@@ -276,12 +276,12 @@ def _at(problem: VarianceProblem, variances: np.ndarray) -> Likelihood | None:
 
 
 def _steps(
-    variances: np.ndarray, found: Likelihood, damping: float
+    variances: np.ndarray, likelihood: Likelihood, damping: float
 ) -> tuple[float, list[tuple[float, np.ndarray]]]:
     """Return the expected gain of a step, and steps with more and more damping."""
     active = np.flatnonzero(variances > 0)
-    slopes = (variances * found.slopes)[active]
-    scaled = np.multiply.outer(variances, variances) * found.information
+    slopes = (variances * likelihood.slopes)[active]
+    scaled = np.multiply.outer(variances, variances) * likelihood.information
     information = scaled[np.ix_(active, active)]
     diagonal = np.diag(np.diag(information))
     full = np.linalg.lstsq(information, slopes, rcond=None)[0]
@@ -306,22 +306,22 @@ def _without_tiny(problem: VarianceProblem, variances: np.ndarray) -> np.ndarray
 
 
 def _to_try_again(
-    problem: VarianceProblem, variances: np.ndarray, found: Likelihood, tried: set[int]
+    problem: VarianceProblem, variances: np.ndarray, likelihood: Likelihood, tried: set[int]
 ) -> int | None:
     """Return the position of a zero variance with which the likelihood increases; None if there is none."""
     total = float(variances @ problem.sizes)
     for place in np.flatnonzero(variances == 0).tolist():
-        gain = found.slopes[place] * _ZERO * total / problem.sizes[place]
+        gain = likelihood.slopes[place] * _ZERO * total / problem.sizes[place]
         if place not in tried and gain > _GAIN:
             return int(place)
     return None
 
 
-def _errors(variances: np.ndarray, found: Likelihood) -> np.ndarray:
+def _errors(variances: np.ndarray, likelihood: Likelihood) -> np.ndarray:
     """Return the standard errors of variances; NaN for those that are zero."""
     active = np.flatnonzero(variances > 0)
     errors = np.full(len(variances), np.nan)
-    covariance = np.linalg.pinv(found.information[np.ix_(active, active)])
+    covariance = np.linalg.pinv(likelihood.information[np.ix_(active, active)])
     errors[active] = np.sqrt(np.diag(covariance).clip(0.0))
     return errors
 
@@ -347,10 +347,10 @@ def least_error(problem: VarianceProblem, error: Callable[[CellsInverse], float]
         return math.log(error(problem.inverse(variances_at(logs))) / scale + 1e-300)
 
     bounds = [(-_WIDEST, _WIDEST)] * len(problem.terms.terms)
-    found = minimize(
+    minimum = minimize(
         loss, np.zeros(len(bounds)), method="L-BFGS-B", bounds=bounds, options={"eps": 1e-5}
     )
-    variances = _without_tiny(problem, variances_at(found.x))
+    variances = _without_tiny(problem, variances_at(minimum.x))
     return scaled(problem, variances)
 
 
@@ -358,10 +358,10 @@ def scaled(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
     """Return variances times the factor of the greatest restricted likelihood."""
     _, solved = problem.likelihood(problem.inverse(variances))
     factor = float(namespace(solved).sum(problem.labels * solved)) / problem.degrees
-    return given(problem, variances * factor)
+    return estimate_of(problem, variances * factor)
 
 
-def given(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
+def estimate_of(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
     """Return given variances with their restricted likelihood."""
     value, _ = problem.likelihood(problem.inverse(variances))
     return Estimate(variances, np.full(len(variances), np.nan), value)

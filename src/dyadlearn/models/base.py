@@ -431,12 +431,12 @@ class RidgeModel(GridModel, stored=False):
         """
         fitted = as_fitted(self)
         spec = self._spec()
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: value for name, value in given.items() if value is not None}
-        unknown = {name: value for name, value in given.items() if name not in spec.alpha_names}
+        asked = {"alpha": alpha, "task_alpha": task_alpha}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        unknown = {name: value for name, value in asked.items() if name not in spec.alpha_names}
         if unknown:
             self.set_params(**unknown)  # raises
-        changed = {name: spec.checked_alpha(value, name) for name, value in given.items()}
+        changed = {name: spec.checked_alpha(value, name) for name, value in asked.items()}
         current = {name: getattr(self, name) for name in spec.alpha_names}
         solved = fitted.at(spec, spec.checked_alphas({**current, **changed}))
         self.set_params(**changed)

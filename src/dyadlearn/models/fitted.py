@@ -230,7 +230,7 @@ class Predicting(ABC):
         """Coefficients, as an object whose methods `grid` and `at` return predictions."""
 
     @abstractmethod
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, Any]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, Any]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
@@ -316,6 +316,7 @@ class Predicting(ABC):
             pairs = np.stack(labels.places, axis=1)
             predicted = to_numpy(self.predicted_pairs(X, tasks, pairs))
             values = to_numpy(labels.values).astype(np.float64)
+            values, predicted = reading.in_range(values, predicted)
         else:
             table = self.predicted(X, tasks)
             predicted = to_numpy(table.values)
@@ -324,9 +325,9 @@ class Predicting(ABC):
             # Tasks without a training label have no intercept and no predictions; fit has warned
             # about them.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, truth)
-        values, predicted = reading.in_range(values, predicted)
-        if labels.grid is not None and not np.isnan(values).any():
-            return float(r2_score(values, predicted, sample_weight=sample_weight))
+            values, predicted = reading.in_range(values, predicted)
+            if not np.isnan(values).any():
+                return float(r2_score(values, predicted, sample_weight=sample_weight))
         if sample_weight is not None:
             raise ValueError("score takes sample_weight only if no label is missing: leave it out.")
         return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
@@ -786,9 +787,9 @@ class FittedRidge(Fitted, Stored):
         names = None if axis else self.feature_names
         return reading.Known(self.name, side.spec, side.ids, side.names, side.n_columns, names)
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
-        table, rows = reading.read_rows(given, axis, self.known_side(axis))
+        table, rows = reading.read_rows(new, axis, self.known_side(axis))
         return table, self.sides[axis].new_rows(self.as_fitted(rows, axis))
 
     def as_fitted(self, rows: Array, axis: int) -> Array:
@@ -870,7 +871,7 @@ class FittedRidge(Fitted, Stored):
                 asked[axis] = replace(asked[axis], diagonal=diagonal)
         return asked[0], asked[1]
 
-    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:
+    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, diagonal: Any) -> Array:
         """Return the kernel of each row of a side with itself, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
         side = self.sides[axis] if axis < len(self.sides) else None
@@ -880,12 +881,12 @@ class FittedRidge(Fitted, Stored):
                 f"{name} is only for rows of {owner} from a precomputed kernel: leave it out."
             )
         ids = (form.row_ids, form.column_ids)[axis]
-        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, given))
+        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, diagonal))
 
-    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, diagonal: Any) -> Array:
         """Return the kernel of each row with itself before centring, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
-        values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
+        values = reading.nonnegative(in_order(diagonal, ids, None, name, owner), name)
         if values.shape not in ((rows.size,), (rows.size, 1)):
             expected = f"a number for each of {rows.size} rows of {owner}"
             raise ValueError(f"{name} must hold {expected}, found shape {values.shape}.")

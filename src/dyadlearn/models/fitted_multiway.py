@@ -32,7 +32,7 @@ from dyadlearn.holdout.intervals import jackknife_plus
 from dyadlearn.learning.variances import (
     Estimate,
     VarianceProblem,
-    given,
+    estimate_of,
     least_error,
     most_likely,
 )
@@ -222,7 +222,7 @@ class FittedMultiway(Stored):
         """Return the model with its variances, estimated unless they are given, and with its solution."""
         problem = self.variance_problem
         if self.estimation == "given":
-            return self._solved(given(problem, self.variances))
+            return self._solved(estimate_of(problem, self.variances))
         if self.estimation == "likelihood":
             return self._solved(most_likely(problem, self.max_iter))
         units = self.units(self.setting(self.new))
@@ -297,7 +297,7 @@ class FittedMultiway(Stored):
         between = None
         if self.alike is not None:
             between = self._between_alike(asked)
-        priors = self.cell_terms.priors([to_numpy(each) for each in diagonals], between)
+        priors = self.cell_terms.priors([to_numpy(diagonal) for diagonal in diagonals], between)
         return np.asarray(self.variances[:-1, None] * np.stack(priors))
 
     def _between_alike(self, asked: CellsAsked) -> np.ndarray:
@@ -530,7 +530,7 @@ class FittedMultiway(Stored):
                 "Likelihoods are compared at their maximum: fit both models with "
                 "variances='likelihood'."
             )
-        weights = [1.0 if each.weights is None else each.weights for each in (self, other)]
+        weights = [1.0 if model.weights is None else model.weights for model in (self, other)]
         if not np.array_equal(self.values, other.values) or np.any(weights[0] != weights[1]):
             raise ValueError("Both models must be fitted on the same labels and weights.")
         shared = np.linalg.norm(self.columns.T @ other.columns) ** 2

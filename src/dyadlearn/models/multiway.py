@@ -525,7 +525,7 @@ def _sides(
     for name, column in used.items():
         # Sides that are alike have one table and the levels of both.
         sources = pair if name in pair else [name]
-        source = next((each for each in sources if each in entities), name)
+        source = next((one for one in sources if one in entities), name)
         spec = None
         if source in entities:
             spec = side_kernel(kernels.get(source), params.get(source), model.repair, source)
@@ -534,7 +534,9 @@ def _sides(
                 f"kernels has {name!r} without entities: give the features or the kernel of its "
                 f"levels in entities."
             )
-        everything = [level for each in pair for level in used[each]] if name in pair else column
+        everything = column
+        if name in pair:
+            everything = [*used[pair[0]], *used[pair[1]]]
         sides.append(CellSide.of(name, everything, entities.get(source), spec))
     return tuple(sides)
 

@@ -49,9 +49,9 @@ from dyadlearn.settings import Setting, as_setting
 LINEAR = KernelSpec("linear", None, "error")
 
 
-def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
+def _own_ids(ids: Ids | None, rows: Any) -> Ids | None:
     """Return the ids of rows; None for the default RangeIndex of pandas, which holds no ids."""
-    index: Any = getattr(given, "index", None)
+    index: Any = getattr(rows, "index", None)
     return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
 
 
@@ -1134,17 +1134,17 @@ class FittedOnline(Predicting):
             return None, NewRows(statistics.task_rows, lambda part: part, 0)
         return super().columns(tasks)
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
         if axis:
-            table, Psi = self.known_tasks(given, None)
+            table, Psi = self.known_tasks(new, None)
             self.check_library(tasks=Psi)
             rows_of = self.knowledge.model.statistics.rows_of_tasks(double(Psi))
             return table, NewRows(rows_of, lambda part: part, 0)
-        table, rows = self.read_instances(given)
+        table, rows = self.read_instances(new)
         self.check_library(X=rows)
         kept = self.knowledge.kept
-        ids = _own_ids(table.row_ids, given) if kept.n_named else None
+        ids = _own_ids(table.row_ids, new) if kept.n_named else None
         places = [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
         return table, self.rows_at(rows, places)
 
@@ -1167,9 +1167,9 @@ class FittedOnline(Predicting):
         rows = reading.checked_tasks(table, LINEAR, knowledge.task_names, knowledge.n_task_features)
         return table, self.maps.mapped_tasks(rows)
 
-    def check_library(self, **given: Array) -> None:
+    def check_library(self, **arrays: Array) -> None:
         """Raise if arrays are not of the library of the model."""
-        check_same_library({**given, "the model": self.knowledge.model.statistics.gram})
+        check_same_library({**arrays, "the model": self.knowledge.model.statistics.gram})
 
     def rows_at(self, rows: Array, places: Sequence[int | None]) -> NewRows:
         """Return checked instances (a, p), with stored positions or None, as rows to predict for."""

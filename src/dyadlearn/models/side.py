@@ -288,16 +288,16 @@ class Side(Stored):
             diagonal = diagonal - spectrum.level
         return common_diagonal(diagonal)
 
-    def prior(self, rows: Array, given: Array | None = None) -> Array:
+    def prior(self, rows: Array, known: Array | None = None) -> Array:
         """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,).
 
-        `given` is that of a precomputed kernel, not centred; None means the common value of its
+        `known` is that of a precomputed kernel, not centred; None means the common value of its
         training diagonal.
         """
         xp = namespace(self.spectrum.values)
         rows = double(rows)
-        if given is not None:
-            diagonal = given
+        if known is not None:
+            diagonal = known
         elif self._needs_kernel:
             rows = rows if self.feature_means is None else dense(rows) - self.feature_means
             params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))

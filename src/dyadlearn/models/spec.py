@@ -369,14 +369,16 @@ def check_constants(constants: Any, where: str = "constants") -> Constants:
     return first, second
 
 
-def check_has_main_effects(constants: Iterable[Constants], fit_intercept: bool, given: Any) -> None:
-    """Raise if constants are given for a model without an intercept; `given` is the parameter of the user."""
+def check_has_main_effects(
+    constants: Iterable[Constants], fit_intercept: bool, parameter: Any
+) -> None:
+    """Raise if constants are given for a model without an intercept; `parameter` is the parameter of the user."""
     if fit_intercept or set(constants) == {NO_CONSTANTS}:
         return
     raise ValueError(
         Message(
             "<constants={constants!r}> are weights of main effects, which <fit_intercept=False> "
             "leaves out: set <fit_intercept=True>, or leave <constants> out.",
-            constants=given,
+            constants=parameter,
         )
     )

@@ -253,6 +253,6 @@ class Sweep:
 
 
 @singledispatch
-def sweep(model: Pairing, *given: Any) -> Sweep:
+def sweep(model: Pairing, *arguments: Any) -> Sweep:
     """Return the `Sweep` of a model; arguments are those of `Sweep`."""
-    return Sweep(model, *given)
+    return Sweep(model, *arguments)

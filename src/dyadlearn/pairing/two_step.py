@@ -765,9 +765,9 @@ def _leave_one_out(
 
 def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> Axes | None:
     """Return the block of missing labels for which setting A has a formula; None for networks."""
-    if setting is not Setting.A or model.symmetry or labels.grid is None:
+    if setting is not Setting.A or model.symmetry or not labels.has_missing:
         return None
-    return _missing_block(labels.grid, labels.weights)
+    return _missing_block(labels.values, labels.weights)
 
 
 @incomplete.rows_leave_kernels.register(TwoStep)

@@ -240,9 +240,9 @@ class Audit:
             f"among them"
         )
         words = {"instance": names.instance, "task": names.task}
-        for side, found in self.sides:
+        for side, similarities in self.sides:
             word = words.get(side, side)
-            lines += [f"  {sentence}" for sentence in in_words(found, (word, plural(word)))]
+            lines += [f"  {sentence}" for sentence in in_words(similarities, (word, plural(word)))]
         return "\n".join(lines)
 
 
@@ -311,7 +311,7 @@ def _audit_cells(train: Any, test: Any, claimed: tuple[str, ...]) -> CellAudit:
     settings = []
     for row in range(n_test):
         settings.append(" + ".join(name for name in is_new if is_new[name][row]) or "cell")
-    cells = [np.stack(each, axis=1) for each in zip(*codes.values(), strict=True)]
+    cells = [np.stack(columns, axis=1) for columns in zip(*codes.values(), strict=True)]
     trained = set(map(tuple, cells[0].tolist()))
     is_leak = np.array([tuple(cell) in trained for cell in cells[1].tolist()])
     if claimed:

@@ -247,10 +247,10 @@ def scores_in_folds(
         scores = judge(labels, stack, average=average, tie_tolerance=None)
         return np.asarray(to_numpy(scores), dtype=np.float64)
     grid = Labels.of_grid(labels)
-    own = judge.averaged(average)
+    averaged = judge.averaged(average)
     scores = []
     for place, within in enumerate(folds):
-        prepared = prepared_score(grid, own, Setting.A, folds=within)
+        prepared = prepared_score(grid, averaged, Setting.A, folds=within)
         scores.append(float(prepared(stack[place, ...])))
     return np.asarray(scores)
 
@@ -299,9 +299,9 @@ def resampled_scores(
             by_row = prepared
         else:
             by_row = None
-    each = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
+    scores_of_rows = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
     if by_row is not None:
-        each[:, by_row.rows] = to_numpy(by_row.each(stack))
+        scores_of_rows[:, by_row.rows] = to_numpy(by_row.each(stack))
     random, scores = (
         check_random_state(random_state),
         np.full((n_resamples, stack.shape[0]), np.nan),
@@ -324,7 +324,7 @@ def resampled_scores(
                 F = namespace(stack).stack(grids)
                 scores[resample] = to_numpy(judge(sample, F, average=average, tie_tolerance=None))
         else:
-            row_scores = each[:, rows if over == "instances" else columns]
+            row_scores = scores_of_rows[:, rows if over == "instances" else columns]
             defined = row_scores[:, ~np.isnan(row_scores[0])]
             scores[resample] = by_row.combined(defined) if defined.size else np.nan
     return scores
@@ -627,25 +627,29 @@ class Scores(dict[str, list[Any]]):
         self.scoring = scoring or "score"
         self.sides = sides
         self._kind = kind
-        scored = dict.fromkeys(name for each in results for name in each.baselines)
+        scored = dict.fromkeys(name for result in results for name in result.baselines)
         baselines = tuple(scored) or BASELINES
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring]
         names += [*_OTHERS[1 : -len(BASELINES)], *baselines]
-        self.has_actual = any(each.actual is not None for each in results)
+        self.has_actual = any(result.actual is not None for result in results)
         if self.has_actual:
             names.insert(1, "actual")
         rows: list[dict[str, Any]] = []
-        for each in results:
+        for result in results:
             words = {
-                "setting": each.setting.value,
-                "actual": (each.actual or each.setting).value,
-                "scoring": each.judge.name,
-                "average": each.average,
-                "new": sides.new_in(each.setting),
+                "setting": result.setting.value,
+                "actual": (result.actual or result.setting).value,
+                "scoring": result.judge.name,
+                "average": result.average,
+                "new": sides.new_in(result.setting),
             }
-            figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
-            means = {**dict.fromkeys(baselines, math.nan), **each.baselines}
-            rows.append({**words, self.scoring: each.score, **figures, **means})
+            figures = {
+                "undefined": result.n_undefined,
+                "method": result.method,
+                "null": result.null,
+            }
+            means = {**dict.fromkeys(baselines, math.nan), **result.baselines}
+            rows.append({**words, self.scoring: result.score, **figures, **means})
         super().__init__({name: [row[name] for row in rows] for name in names})
 
     def frame(self, kind: str | None = None) -> Any:
@@ -668,13 +672,13 @@ class Scores(dict[str, list[Any]]):
         """Notes on the scores, one sentence each."""
         said = None
         if not self.has_actual:
-            counts = {each.setting.value: each.actual_counts for each in self.results}
+            counts = {result.setting.value: result.actual_counts for result in self.results}
             said = in_one_line(counts)
         notes = (
             [] if said is None else [Message('{said} <by="setting"> scores them apart.', said=said)]
         )
         return notes + list(
-            dict.fromkeys(note for each in self.results for note in each.notes(self.sides))
+            dict.fromkeys(note for result in self.results for note in result.notes(self.sides))
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -684,7 +688,7 @@ class Scores(dict[str, list[Any]]):
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
         has_null = not all(
-            math.isnan(each.null) for each in self.results
+            math.isnan(result.null) for result in self.results
         )  # not requested, or too expensive
         scoring = ["scoring"] if "scoring" in self else []
         headings = [
@@ -698,20 +702,20 @@ class Scores(dict[str, list[Any]]):
             "best baseline",
         ]
         lines = []
-        for each in self.results:
-            new = self.sides.new_in(each.setting)
-            best = best_in_words(each.baselines, self.sides, short=True)
+        for result in self.results:
+            new = self.sides.new_in(result.setting)
+            best = best_in_words(result.baselines, self.sides, short=True)
             words = {
-                "new": f"{each.setting.value} {new}".strip(),
-                "really": (each.actual or each.setting).value,
-                "method": each.method,
-                "scoring": each.judge.name,
-                "average": _averaged_over(each.average, self.sides),
+                "new": f"{result.setting.value} {new}".strip(),
+                "really": (result.actual or result.setting).value,
+                "method": result.method,
+                "scoring": result.judge.name,
+                "average": _averaged_over(result.average, self.sides),
             }
             cells = {
                 **words,
-                self.scoring: number(each.score),
-                "null": number(each.null),
+                self.scoring: number(result.score),
+                "null": number(result.null),
                 "best baseline": best,
             }
             lines.append([cells[heading] for heading in headings])
@@ -772,10 +776,9 @@ def baseline_scores(
             _constant_in(setting, getattr(score, "average", "pooled")), constant
         )
     # Baselines with equal predictions are scored once.
-    scores = {
-        id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()
-    }
-    return {name: scores[id(each)] for name, each in predictions.items()}
+    distinct = {id(F): F for F in predictions.values()}
+    scores = {key: _score(score, F) for key, F in distinct.items()}
+    return {name: scores[id(F)] for name, F in predictions.items()}
 
 
 def _constant_in(setting: Setting, average: str) -> tuple[str, ...]:
@@ -806,7 +809,7 @@ def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
     ('task_means', 0.7)
     """
     defined = {name: score for name, score in scores.items() if not math.isnan(score)}
-    return max(defined.items(), key=lambda each: each[1], default=None)
+    return max(defined.items(), key=lambda entry: entry[1], default=None)
 
 
 def in_words(name: str, sides: SideNames = _SIDES) -> str:
@@ -1213,12 +1216,12 @@ def _column(metrics: Any, scoring: Any, judges: Sequence[Scorer]) -> str | None:
 
 def check_exact(unused: Mapping[str, Any], n_permutations: int) -> None:
     """Raise if arguments are given that the exact hold-out of cells does not use."""
-    given = [name for name, value in unused.items() if value is not None]
+    named = [name for name, value in unused.items() if value is not None]
     if n_permutations:
-        given.append("n_permutations")
-    if given:
+        named.append("n_permutations")
+    if named:
         raise ValueError(
-            f"{given[0]} is not available for a MultiwayRidge, whose hold-out is exact in all "
+            f"{named[0]} is not available for a MultiwayRidge, whose hold-out is exact in all "
             f"settings: leave it out, and choose settings by new=."
         )
 
@@ -1259,7 +1262,7 @@ def cell_scores(
         means = units.baselines(fitted.values, weights, sides, setting.names)
         for judge in judges:
             prepared = judge.prepare(labels, average="pooled", tie_tolerance=None)
-            scores = {name: _score(prepared, each[:, None]) for name, each in means.items()}
+            scores = {name: _score(prepared, mean[:, None]) for name, mean in means.items()}
             results.append(
                 SettingScore(
                     setting,

@@ -91,7 +91,7 @@ class Judged:
         if self.fitted.is_network:
             return [self.setting]
         present = set(np.unique(self._letters).tolist())
-        return [each for each in Setting if each.value in present]
+        return [actual for actual in Setting if actual.value in present]
 
     def targets_of(self, actual: Setting | None) -> Array:
         """Return the labels to score of one actual setting; None means all."""
@@ -194,12 +194,12 @@ class HoldOuts:
     def _groups(self) -> tuple[Any, Any]:
         """Groups of instances and of tasks: those that are given, or those of the fit."""
         stored = getattr(self.fitted, "validation", None)
-        of_fit = (None, None) if stored is None else stored.groups
-        given = (self.how["groups"], self.how["task_groups"])
-        first, second = (
-            fit if each is None else each for each, fit in zip(given, of_fit, strict=True)
-        )
-        return first, second
+        groups = [self.how["groups"], self.how["task_groups"]]
+        if stored is not None:
+            for axis in (0, 1):
+                if groups[axis] is None:
+                    groups[axis] = stored.groups[axis]
+        return groups[0], groups[1]
 
     def _held_out(self, splitter: Any) -> tuple[HeldOut, Array]:
         """Return the usual held-out predictions, or those of a splitter, and the labels to score."""

@@ -76,8 +76,8 @@ class LeftOut(NamedTuple):
         if self.cv is not None or pairs_of(how, judge, n_alphas, self.method) is not None:
             return how
         together = Units.of_groups(problem.labels, setting, (self.groups, self.task_groups))
-        given = (how.units, together, judge, setting, problem.pairing)
-        splitter = larger_folds(problem.labels, *given)
+        pairing = problem.pairing
+        splitter = larger_folds(problem.labels, how.units, together, judge, setting, pairing)
         if splitter is None:
             return how
         larger = plan(problem, setting, *self[:2], splitter, **options)
@@ -124,8 +124,8 @@ class Expected(NamedTuple):
     @property
     def cost(self) -> Cost:
         """Estimated cost of all points."""
-        each = self.how.cost.times(self.n_alphas)
-        return replace(each, work=self.n_problems * each.work)
+        cost = self.how.cost.times(self.n_alphas)
+        return replace(cost, work=self.n_problems * cost.work)
 
     @property
     def words(self) -> str:
@@ -232,9 +232,9 @@ def grids_of(
     alphas, task_alphas : iterables of float, float or None
         None means `default_alphas`. `task_alphas` is ignored by a model with one regularisation.
     """
-    given = {"alphas": alphas, "task_alphas": task_alphas}
+    asked = {"alphas": alphas, "task_alphas": task_alphas}
     checked = {
-        name: check_alphas(values, name) for name, values in given.items() if values is not None
+        name: check_alphas(values, name) for name, values in asked.items() if values is not None
     }
     grids = {name: checked.get(name, values) for name, values in default_alphas(problem).items()}
     return grids["alphas"], grids.get("task_alphas")

@@ -391,15 +391,15 @@ def _check_sequence(values: Any, name: str) -> None:
         )
 
 
-def _constants_to_try(given: Any) -> tuple[Constants, ...]:
+def _constants_to_try(constants: Any) -> tuple[Constants, ...]:
     """Return all constants of both kernels to try, from the parameter of the user."""
-    if given is None:
+    if constants is None:
         return (NO_CONSTANTS,)
-    _check_sequence(given, "constants")
-    is_one = isinstance(given, str) or getattr(given, "ndim", 1) == 0
-    if is_one or not isinstance(given, Iterable):
-        return (check_constants(given),)
-    tried = tuple(check_constants(level, "each of constants") for level in given)
+    _check_sequence(constants, "constants")
+    is_one = isinstance(constants, str) or getattr(constants, "ndim", 1) == 0
+    if is_one or not isinstance(constants, Iterable):
+        return (check_constants(constants),)
+    tried = tuple(check_constants(level, "each of constants") for level in constants)
     if not tried:
         raise ValueError("constants is empty: give at least one number or pair of numbers.")
     return tried

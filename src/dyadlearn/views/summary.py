@@ -514,10 +514,10 @@ def _by_task(
             note = f"Correlations of single {tasks} would need another hold-out of so large a grid."
             return None, [note]
     try:
-        found = correlations_by_task(fitted, setting, **how)
+        correlations = correlations_by_task(fitted, setting, **how)
     except ValueError:  # nothing is left to learn from without a fold
         return None, []
-    return (None if found.is_empty else found), []
+    return (None if correlations.is_empty else correlations), []
 
 
 # Lists of pairs ------------------------------------------------------------------------------------
