@@ -74,12 +74,16 @@ def namespace(*arrays: Any) -> ModuleType:
 
 def library(array: Any) -> str:
     """Return the name of the library that `array` belongs to."""
-    return type(array).__module__.partition(".")[0] if is_foreign(array) else "numpy"
+    if is_foreign(array):
+        return type(array).__module__.partition(".")[0]
+    return "numpy"
 
 
 def detached(array: Array) -> Array:
     """Return an array that is detached from automatic differentiation."""
-    return array.detach() if array_api_compat.is_torch_array(array) else array
+    if array_api_compat.is_torch_array(array):
+        return array.detach()
+    return array
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -171,7 +175,8 @@ def on_device(values: np.ndarray, device: str) -> Array:
         ValueError,
     ) as error:  # torch raises any of them
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
+        if reason.startswith("Expected one of"):
+            reason = "use 'cpu' or 'cuda'"
         raise ValueError(
             Message(
                 "{name} cannot compute on <device={device!r}> here: {reason}.",
@@ -207,7 +212,9 @@ def itemsize(array: Array) -> int:
 
 def largest(values: Array, default: float = 0.0) -> float:
     """Return the largest of `values`, or `default` if there are none."""
-    return float(namespace(values).max(values)) if 0 not in values.shape else default
+    if 0 not in values.shape:
+        return float(namespace(values).max(values))
+    return default
 
 
 def least_positions(values: Array, count: int) -> np.ndarray:
@@ -222,7 +229,8 @@ def least_positions(values: Array, count: int) -> np.ndarray:
 def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     """Return zeros of the library and device of `like`, and of its dtype or another one."""
     # sparse matrices have none
-    dtype = like.dtype if dtype is None else dtype
+    if dtype is None:
+        dtype = like.dtype
     device = getattr(like, "device", None)
     return namespace(like).zeros(shape, dtype=dtype, device=device)
 
@@ -303,7 +311,9 @@ def row_major(array: Array) -> Array:
     """Return an array that is row-major in memory, a copy if needed; sparse matrices are returned unchanged."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
-    return array.contiguous() if array_api_compat.is_torch_array(array) else array
+    if array_api_compat.is_torch_array(array):
+        return array.contiguous()
+    return array
 
 
 def product_like(left: Array, right: Array) -> Array:
@@ -311,7 +321,9 @@ def product_like(left: Array, right: Array) -> Array:
 
     Sums and differences of matrices of the same layout are several times faster.
     """
-    return (right.T @ left.T).T if is_transposed(right) else left @ right
+    if is_transposed(right):
+        return (right.T @ left.T).T
+    return left @ right
 
 
 def eigh(symmetric: Array) -> tuple[Array, Array]:
@@ -670,7 +682,9 @@ class Scatter:
 
             blocks = [slice(*pair) for pair in itertools.pairwise([0, *ends, left.shape[0]])]
             for_each(multiply, blocks, right, n_operations=n_operations)
-        return as_array_of(product, matrix) if is_foreign(matrix) else product
+        if is_foreign(matrix):
+            return as_array_of(product, matrix)
+        return product
 
     def _sparse(self, values: np.ndarray, transposed: bool) -> sparse.csr_array:
         """Return the matrix with these values, or its transpose."""

@@ -236,7 +236,9 @@ def lacks_id(column: Column) -> np.ndarray:
     if isinstance(column, list) or column.dtype.kind in "OUST":
         with suppress(TypeError):  # `factorize` raises for values without a hash
             blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
-    return absent | np.array([label in blank for label in column], dtype=bool) if blank else absent
+    if blank:
+        absent |= np.array([label in blank for label in column], dtype=bool)
+    return absent
 
 
 def row_keys(rows: Array) -> list[bytes]:

@@ -68,7 +68,9 @@ def _column(values: Any) -> Column:
     if isinstance(values, np.ndarray) and values.dtype.kind in "UO":
         return list(values.tolist())
     array = np.asarray(values)
-    return array if array.dtype.kind in "iufb" and array.ndim == 1 else list(values)
+    if array.dtype.kind in "iufb" and array.ndim == 1:
+        return array
+    return list(values)
 
 
 def _matrix_of(rows: Sequence[Any]) -> np.ndarray:

@@ -38,7 +38,9 @@ def stored_class(name: str) -> type[Stored] | type[StoredEstimator] | None:
 
 def name_in_file(value: Any) -> str | None:
     """Return the name of the class of an object in model files; None if it is not stored."""
-    return value._file_name if isinstance(value, Stored | StoredEstimator) else None
+    if isinstance(value, Stored | StoredEstimator):
+        return value._file_name
+    return None
 
 
 def _registered(cls: Any, stored: bool) -> str | None:

@@ -137,7 +137,9 @@ def _similar(label: Any, known: Sequence[Any]) -> str:
     if meant is None and is_short:
         close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8)
         meant = next(iter(close), None)
-    return "" if meant is None else f" (did you mean {quoted(meant)}?)"
+    if meant is None:
+        return ""
+    return f" (did you mean {quoted(meant)}?)"
 
 
 def _bare_letters(label: Any) -> str:

@@ -56,7 +56,9 @@ def joined(names: Sequence[str]) -> str:
     >>> joined(["A", "C", "D"])
     'A, C and D'
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 #: Options of rich: ids with colons and brackets are not read as emoji or colours.
@@ -95,7 +97,9 @@ def quoted(value: Any) -> str:
 
 def shortened(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters; the end of a longer one is replaced by an ellipsis."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - 1]}…"
 
 
 def printable(text: str) -> str:

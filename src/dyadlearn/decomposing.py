@@ -105,7 +105,8 @@ def decompose_gram(
         return Decomposition(zeros((1,), symmetric), zeros((1, 1), symmetric) + 1.0)
     raw, vectors = eigh(symmetric)
     del symmetric  # large
-    vectors = reflected(vectors) if is_reflected else vectors
+    if is_reflected:
+        vectors = reflected(vectors)
     size = largest(xp.abs(raw))
     if size <= n * epsilon(raw) * beside:  # after centring only rounding errors remain
         raw = xp.zeros_like(raw)

@@ -159,7 +159,9 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
     predictions = _lazily(
         _block_predictions, rows, None, width, answer.dtype, None, copy(model), tasks
     )
-    return predictions[:, 0] if answer.ndim == 1 and tasks is None else predictions
+    if answer.ndim == 1 and tasks is None:
+        return predictions[:, 0]
+    return predictions
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:

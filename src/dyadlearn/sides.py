@@ -138,7 +138,9 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
         If `sides` are not two different short words of plain letters.
     """
     if sides is None:
-        return SideNames("node", "node") if network else SideNames()
+        if network:
+            return SideNames("node", "node")
+        return SideNames()
     if isinstance(sides, Sequence) and not isinstance(sides, str):
         pair = tuple(sides)
     else:
@@ -176,4 +178,6 @@ def _refusal(expected: str, actual: str) -> ValueError:
 def _cut(value: Any) -> str:
     """Return a value as it is written in Python, shortened for a message."""
     text = repr(value)
-    return text if len(text) <= 2 * _LONGEST else f"{text[: 2 * _LONGEST]}…"
+    if len(text) <= 2 * _LONGEST:
+        return text
+    return f"{text[: 2 * _LONGEST]}…"

@@ -37,7 +37,9 @@ _RUN = 2**13
 
 def gather_cost(like: Array) -> int:
     """Return the cost of one operation on gathered rows, in operations of a matrix product, on the device of `like`."""
-    return _GATHER_COST_ELSEWHERE if is_foreign(like) else GATHER_COST
+    if is_foreign(like):
+        return _GATHER_COST_ELSEWHERE
+    return GATHER_COST
 
 
 def sandwich(left: Array, middle: Array, right: Array) -> Array:

@@ -645,7 +645,9 @@ def _several(
 
 def n_entities(side: Entities) -> int:
     """Return the number of entities of a side."""
-    return len(side) if isinstance(side, Descriptions) else int(side.values.shape[0])
+    if isinstance(side, Descriptions):
+        return len(side)
+    return int(side.values.shape[0])
 
 
 def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
@@ -703,7 +705,9 @@ def new_entities(
     if not name:
         check_whole(table, path)
     are_checked = not is_kernel and wanted is not None
-    return table if are_checked else replace(table, column_ids=None)
+    if are_checked:
+        return table
+    return replace(table, column_ids=None)
 
 
 def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.ndarray | None:

@@ -96,7 +96,9 @@ def _score(
 def _scoring_of(model: Any, loaded: Loaded) -> str | None:
     """Return the score that a file names; None for a search, which knows its score with the average."""
     scoring: str | None = loaded.origin.get("scoring")
-    return None if model.searches and model.scoring is not None else scoring
+    if model.searches and model.scoring is not None:
+        return None
+    return scoring
 
 
 def _figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
@@ -382,7 +384,9 @@ def _parameter(model: Any, name: str) -> Any:
 
 
 def _listed(ids: Ids | None) -> list[str] | None:
-    return None if ids is None else list(map(id_text, ids.labels))
+    if ids is None:
+        return None
+    return list(map(id_text, ids.labels))
 
 
 def _constants(model: Any) -> dict[str, Any]:
@@ -405,7 +409,9 @@ def _line(value: Any, words: dict[str, str]) -> str:
     if isinstance(value, dict):
         entries = [(words.get(key, key), entry) for key, entry in value.items()]
         return ", ".join(f"{name} {number(entry)}" for name, entry in entries if entry is not None)
-    return shown(value, 3) if isinstance(value, list) else number(value)
+    if isinstance(value, list):
+        return shown(value, 3)
+    return number(value)
 
 
 def report(options: Report, terminal: Terminal) -> None:

@@ -379,7 +379,9 @@ def _new(
 ) -> Entities | None:
     """Read the new instances (axis 0) or tasks (axis 1); return None without a file."""
     paths = (options.instances, options.tasks)[axis]
-    return loaded.new(paths, axis, _FILES[axis], terminal, asked) if paths else None
+    if paths:
+        return loaded.new(paths, axis, _FILES[axis], terminal, asked)
+    return None
 
 
 def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Terminal) -> Side:

@@ -163,7 +163,9 @@ class Tuned:
             "task": self.names.tasks,
             "fold": "folds",
         }.get(average)
-        return title if averaged is None else f"{title}, mean over {averaged}"
+        if averaged is None:
+            return title
+        return f"{title}, mean over {averaged}"
 
     @property
     def _baselines(self) -> str:
@@ -239,7 +241,9 @@ def _models_to_try(options: Tune) -> tuple[str, ...]:
     if options.model != "online":
         return options.models
     # The regularisation of an online model is chosen by the search of the equivalent model.
-    return ("two-step",) if options.has("tasks") else ("independent",)
+    if options.has("tasks"):
+        return ("two-step",)
+    return ("independent",)
 
 
 def _common_figures(fit: Fit) -> dict[str, Any]:

@@ -247,7 +247,9 @@ def _taken(rows: Any, places: np.ndarray) -> Any:
     """Return some rows of a table."""
     if isinstance(rows, Table):
         return rows.take(places)
-    return rows[places] if isinstance(rows, Descriptions) else take_rows(rows, places)
+    if isinstance(rows, Descriptions):
+        return rows[places]
+    return take_rows(rows, places)
 
 
 def _figures(

@@ -522,10 +522,14 @@ def tested_in(problem: Problem, kept: Kept, setting: Setting) -> Array:
     units = plan(problem, setting).units if stored is None else stored[1]
     tested = of_setting(labels.values, labels, setting, units, setting)
     xp = namespace(tested)
-    return labels.values if bool(xp.all(xp.isnan(tested))) else tested
+    if bool(xp.all(xp.isnan(tested))):
+        return labels.values
+    return tested
 
 
 def _held_out(problem: Problem, kept: Kept, setting: Setting) -> Array:
     """Return held-out predictions of a setting, of the shape of the labels' values."""
     stored = kept(setting)
-    return plan(problem, setting).held_out() if stored is None else stored[0]
+    if stored is None:
+        return plan(problem, setting).held_out()
+    return stored[0]

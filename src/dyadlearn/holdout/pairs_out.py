@@ -91,7 +91,9 @@ class PairsOut:
     @property
     def method(self) -> str:
         """Description for a column of a table."""
-        return "leave-pair-out, sampled" if self.n_sampled else "exact leave-pair-out"
+        if self.n_sampled:
+            return "leave-pair-out, sampled"
+        return "exact leave-pair-out"
 
     @classmethod
     def of(cls, problem: Problem, judge: Scorer, n_alphas: int = 1) -> Self | None:
@@ -161,7 +163,8 @@ class PairsOut:
         ValueError
             If no row has two different labels.
         """
-        problem = self.problem if problem is None else problem
+        if problem is None:
+            problem = self.problem
         labels = problem.labels
         won = []
         for outcomes in self._outcomes(targets, problem):

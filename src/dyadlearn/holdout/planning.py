@@ -278,7 +278,8 @@ class Formula:
             Whether pairs of a grid without a label are predicted too; otherwise they are NaN, or
             any number.
         """
-        problem = self.problem if problem is None else problem
+        if problem is None:
+            problem = self.problem
         if isinstance(self.way, Route):
             return _by_inverse(problem, self.setting, self.units, self.way, self.cache, everywhere)
         if self.way == "grid":
@@ -554,7 +555,9 @@ def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Unit
     """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
     groups, task_groups = together.sides
     units = splitter.units(problem.labels, groups=groups, task_groups=task_groups)
-    return units.of_edges() if problem.pairing.symmetry else units
+    if problem.pairing.symmetry:
+        return units.of_edges()
+    return units
 
 
 def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
@@ -862,7 +865,8 @@ def check_enough_left(
     else:
         too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
-        codes = codes if labels.is_full else codes[labels.places[axis]]
+        if not labels.is_full:
+            codes = codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
             if units.sides[axis] is None:

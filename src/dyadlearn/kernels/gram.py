@@ -241,7 +241,9 @@ def gram_diagonal(
             diagonals.append(namespace(K).linalg.diagonal(K))
         values = namespace(diagonals[0]).concat(diagonals)
     is_plain = table.kind is None or isinstance(A, Table)
-    return values if is_plain else write_table(values, table.row_ids, None, table.kind)
+    if is_plain:
+        return values
+    return write_table(values, table.row_ids, None, table.kind)
 
 
 def common_diagonal(diagonal: Array) -> float | None:
@@ -258,7 +260,9 @@ def common_diagonal(diagonal: Array) -> float | None:
     xp = namespace(diagonal)
     low = float(xp.min(diagonal))
     high = float(xp.max(diagonal))
-    return (low + high) / 2 if high - low <= SAME * abs(high) else None
+    if high - low <= SAME * abs(high):
+        return (low + high) / 2
+    return None
 
 
 def _checked(values: Array, kernel: Kernel) -> Array:

@@ -237,7 +237,8 @@ def diffusion_kernel(
         return with_labels(K, edges.labels, graph, nodes)
     table = read_table(graph, "graph")
     shape = getattr(table.values, "shape", (0, 1))
-    table = table.squared("graph") if shape[0] == shape[-1] else table
+    if shape[0] == shape[-1]:
+        table = table.squared("graph")
     K = _diffused(_adjacency(table.values), kind, beta, normalized)
     return like_inputs(replace(table, values=K), graph)
 

@@ -490,7 +490,9 @@ class LearnedKernel(Stored):
             if member.is_precomputed:
                 part = with_places(part, np.arange(part.shape[0]))
             columns.append(part)
-        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+        if len(columns) == 1:
+            return columns[0]
+        return np.concatenate(columns, axis=1)
 
     def lacking(self, A: Array) -> np.ndarray:
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""

@@ -374,7 +374,8 @@ class ExactError:
     def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
         """Return the error and the predictions (m, q)."""
         residuals = self._solved(parameters).residuals
-        residuals = residuals.T if self.setting is Setting.C else residuals
+        if self.setting is Setting.C:
+            residuals = residuals.T
         return _mean_square(residuals), self.labels.grid - residuals
 
     def accepted(self, parameters: Parameters) -> Parameters:

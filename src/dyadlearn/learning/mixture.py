@@ -128,7 +128,9 @@ class Mixture:
         """Return the mixture of some folds, or of one of them."""
 
         def part(array: Array | None) -> Array | None:
-            return array if array is None or array.ndim == 2 else array[folds, ...]
+            if array is None or array.ndim == 2:
+                return array
+            return array[folds, ...]
 
         fewer = replace(self, grams=[part(gram) for gram in self.grams])
         fewer.__dict__["logs"] = [part(log) for log in self.logs]

@@ -234,7 +234,9 @@ class _Objective:
         descent.
         """
         longest = float(np.max(np.abs(self.scale * gradient)))
-        return max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
+        if longest > 0:
+            return max(1.0, _FIRST_STEP / longest)
+        return 1.0
 
 
 def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:

@@ -132,7 +132,9 @@ class VarianceProblem:
         scaled = self.labels / size
         residuals = scaled - self.fixed.columns @ (self.fixed.columns.T @ scaled)
         variance = float(namespace(scaled).sum(residuals**2)) / self.degrees
-        return 0.0 if variance < (10.0 * epsilon(scaled)) ** 2 else variance * size**2
+        if variance < (10.0 * epsilon(scaled)) ** 2:
+            return 0.0
+        return variance * size**2
 
     @property
     def start(self) -> np.ndarray:

@@ -243,7 +243,9 @@ class Predicting(ABC):
 
     def rows(self, X: Any) -> tuple[Table, Any]:
         """Return the ids and checked rows of instances to predict for; None means the training instances."""
-        return (self.form, None) if X is None else self.new_rows(X, 0)
+        if X is None:
+            return self.form, None
+        return self.new_rows(X, 0)
 
     def columns(self, tasks: Any) -> tuple[Table | None, Any]:
         """Return the ids and checked rows of tasks to predict for; None means the training tasks."""
@@ -706,7 +708,9 @@ class FittedRidge(Fitted, Stored):
         """Solution of the iterative solver; a closed form has zero iterations."""
         if isinstance(self.solved, Completion):
             return self.solved.solution
-        return Solution(None, 0, 0.0, True) if self.solved is None else self.solved
+        if self.solved is None:
+            return Solution(None, 0, 0.0, True)
+        return self.solved
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -716,7 +720,9 @@ class FittedRidge(Fitted, Stored):
     @property
     def searched_setting(self) -> Setting | None:
         """Setting for which the parameters were chosen; None for a model without a search."""
-        return None if self.validation is None else self.validation.setting
+        if self.validation is None:
+            return None
+        return self.validation.setting
 
     def check(
         self, setting: Setting, groups: Sequence[Any] = (None, None), cells: Any = None
@@ -727,7 +733,9 @@ class FittedRidge(Fitted, Stored):
     @property
     def completed(self) -> Array:
         """Labels (m, q), with predictions in place of missing labels."""
-        return super().completed if self.labels.grid is None else self.completed_problem.Y
+        if self.labels.grid is None:
+            return super().completed
+        return self.completed_problem.Y
 
     @property
     def symmetry(self) -> int:
@@ -762,7 +770,9 @@ class FittedRidge(Fitted, Stored):
 
     def similarity(self, axis: int) -> Similarity | None:
         """Return the similarities of the training rows of a side by its kernel; None without such a side."""
-        return None if axis >= len(self.sides) else self.sides[axis].similarity()
+        if axis >= len(self.sides):
+            return None
+        return self.sides[axis].similarity()
 
     # --- predictions ----------------------------------------------------------------------------------
 
@@ -773,7 +783,9 @@ class FittedRidge(Fitted, Stored):
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
-        return None if self.tables is None else self.tables.looked_up(wanted, axis)
+        if self.tables is None:
+            return None
+        return self.tables.looked_up(wanted, axis)
 
     def given(self, values: Any, axis: int) -> Any:
         """Return instances (axis 0) or tasks that are in no table in the form that `rows` accepts."""
@@ -899,7 +911,9 @@ class FittedRidge(Fitted, Stored):
 
         def stored(setting: Setting) -> tuple[Array, Units] | None:
             held_out = self.stored_holdout(setting)
-            return None if held_out is None else (held_out.predictions, held_out.units)
+            if held_out is None:
+                return None
+            return held_out.predictions, held_out.units
 
         by_formula = not self.describes_by_labels
         compute = partial(intervals_of, self.training_problem, stored, by_formula=by_formula)
@@ -988,7 +1002,8 @@ class FittedRidge(Fitted, Stored):
         The kernels are not learned again. For a model with learned kernels see `holdout`.
         """
         setting = as_setting(setting)
-        units = Units() if units is None else units
+        if units is None:
+            units = Units()
         check_request(self.pairing, setting, units.sides, units.cells)
         return leave_out(self.problem, setting, units)
 
@@ -1107,7 +1122,9 @@ class FittedRidge(Fitted, Stored):
 
 def _completed_of(problem: Problem, solved: Any) -> Problem:
     """Return a problem with completed labels."""
-    return problem.with_grid(solved.labels) if isinstance(solved, Completion) else problem
+    if isinstance(solved, Completion):
+        return problem.with_grid(solved.labels)
+    return problem
 
 
 def as_fitted(model: Any) -> Any:
@@ -1148,4 +1165,6 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
 
 def size_of(rows: Any) -> int:
     """Return the number of rows of an array or of decomposed rows."""
-    return int(rows.shape[0]) if hasattr(rows, "shape") else int(rows.size)
+    if hasattr(rows, "shape"):
+        return int(rows.shape[0])
+    return int(rows.size)

@@ -171,12 +171,16 @@ class FittedMultiway(Stored):
     def like(self) -> Array:
         """Labels minus `shift`, on the device of the model."""
         centred = self.values - self.shift
-        return centred if self.device is None else on_device(centred, self.device)
+        if self.device is None:
+            return centred
+        return on_device(centred, self.device)
 
     @property
     def shift(self) -> float:
         """Number that is subtracted from the labels, so that a large mean costs no digits; 0 without a constant."""
-        return float(np.mean(self.values)) if self.fixed.has_constant else 0.0
+        if self.fixed.has_constant:
+            return float(np.mean(self.values))
+        return 0.0
 
     @cached_property
     def cell_terms(self) -> CellTerms:

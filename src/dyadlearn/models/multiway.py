@@ -480,7 +480,9 @@ def _read_terms(model: MultiwayRidge, columns: Iterable[str], fixed: Sequence[st
 
 def _taken(column: Column, rows: np.ndarray) -> Column:
     """Return some rows of a column."""
-    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+    if isinstance(column, np.ndarray):
+        return np.asarray(column[rows])
+    return [column[row] for row in rows]
 
 
 def _alike(symmetric: Any, names: Sequence[str]) -> tuple[int, int] | None:

@@ -52,7 +52,9 @@ LINEAR = KernelSpec("linear", None, "error")
 def _own_ids(ids: Ids | None, rows: Any) -> Ids | None:
     """Return the ids of rows; None for the default RangeIndex of pandas, which holds no ids."""
     index: Any = getattr(rows, "index", None)
-    return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
+    if type(index).__name__ == "RangeIndex" and index.name is None:
+        return None
+    return ids
 
 
 def _fitted(transformer: Any, name: str, *data: Any) -> Any:
@@ -1029,9 +1031,9 @@ class FeatureMaps:
 
     def mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return (
-            rows if self.instances is None else reading.mapped(rows, self.instances, "feature_map")
-        )
+        if self.instances is None:
+            return rows
+        return reading.mapped(rows, self.instances, "feature_map")
 
     def mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""

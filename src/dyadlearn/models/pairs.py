@@ -75,7 +75,9 @@ class Entities:
     @property
     def names(self) -> Ids | None:
         """Feature names of the single table; None for several descriptions, which check their names themselves."""
-        return self.tables.column_ids if isinstance(self.tables, Table) else None
+        if isinstance(self.tables, Table):
+            return self.tables.column_ids
+        return None
 
     @property
     def base(self) -> Ids | None:

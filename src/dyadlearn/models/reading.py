@@ -433,7 +433,9 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     """Return labels and predictions, rescaled if their squares would overflow; for scores that ignore the scale."""
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
-    return (labels, predicted) if size <= safe else (labels / size, predicted / size)
+    if size <= safe:
+        return labels, predicted
+    return labels / size, predicted / size
 
 
 def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarray:
@@ -638,7 +640,9 @@ def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.nd
 def _shape_of(values: Any) -> tuple[int, ...]:
     """Return the shape of an array, frame or series, or that of a list of numbers or of lists."""
     shape = getattr(values, "shape", None)
-    return np.shape(values) if shape is None else tuple(shape)
+    if shape is None:
+        return np.shape(values)
+    return tuple(shape)
 
 
 def _are_of_tasks(sample_weight: Any, form: Table, shape: tuple[int, int]) -> bool:
@@ -748,7 +752,8 @@ def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
         folds = _at_places(cells, labels, "cells", "a fold")
         return labels.shaped(folds, folds[0])  # missing labels are in any fold
     cells = in_order(cells, form.row_ids, form.column_ids, "cells", n_columns=labels.shape[1])
-    cells = cells if cells is None or isinstance(cells, list | tuple) else label_array(cells)
+    if not (cells is None or isinstance(cells, list | tuple)):
+        cells = label_array(cells)
     is_grid = getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape
     return labels.of(cells) if is_grid else cells
 
@@ -987,4 +992,6 @@ def fold_predictions(predicted: Array, fold: Fold) -> Array:
     """Return the predictions of the labels of a fold, selected from predictions of its block or of the whole grid."""
     flat = namespace(predicted).reshape(predicted, (-1,))
     # The test labels are a block in all settings except A.
-    return flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test)
+    if flat.shape[0] == fold.test.size:
+        return flat
+    return take_rows(flat, fold.test)

@@ -118,7 +118,9 @@ class ModelSpec(Stored, stored=False):
 
     def constant(self, has_tasks: bool) -> str | None:
         """Return the kind of constant of the sides, see `dyadlearn.spectrum`; None without an intercept."""
-        return self.pairing_type(has_tasks).constant if self.fit_intercept else None
+        if self.fit_intercept:
+            return self.pairing_type(has_tasks).constant
+        return None
 
     def problem(
         self, sides: tuple[Side, ...], labels: Labels, alphas: Mapping[str, Any]
@@ -283,7 +285,9 @@ class PairKernelSpec(ModelSpec):
     @property
     def kernel_type(self) -> type[PairKernel]:
         """Class of the pairing with tasks."""
-        return Kronecker if self.is_kronecker and not any(self.shares[1:]) else PairKernel
+        if self.is_kronecker and not any(self.shares[1:]):
+            return Kronecker
+        return PairKernel
 
     def pairing(self, sides: tuple[Side, ...], alphas: Mapping[str, Any]) -> Pairing:
         """Return the pairing."""

@@ -531,7 +531,8 @@ class _Step:
 
     def predict(self, rows: Array | None) -> np.ndarray:
         """Predict targets (a, p) of rows; None means the training rows. A target without values is NaN."""
-        rows = self.rows if rows is None else rows
+        if rows is None:
+            rows = self.rows
         predictions = np.full(
             (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
         )

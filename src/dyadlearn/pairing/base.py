@@ -200,7 +200,9 @@ def divided(model: Pairing, unit: float) -> Pairing | None:
     :math:`\lambda/u` give the same predictions. In two-step ridge regression and with filters other
     than Tikhonov's, the penalty is no multiple of the regularisation.
     """
-    return model.at(model.alphas["alpha"] / unit) if absorbs_weights(model) else None
+    if absorbs_weights(model):
+        return model.at(model.alphas["alpha"] / unit)
+    return None
 
 
 def check_regularisation(model: Pairing) -> None:

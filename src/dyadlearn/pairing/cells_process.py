@@ -426,7 +426,9 @@ class _CellsSide:
     @property
     def size(self) -> int:
         """Number of rows that are asked for."""
-        return self.spectrum.n_rows if self.rows is None else self.rows.size
+        if self.rows is None:
+            return self.spectrum.n_rows
+        return self.rows.size
 
     @property
     def has_own(self) -> bool:

@@ -202,7 +202,9 @@ class NewRows:
         """Kernel of each row with itself; None if it is not known."""
         if self.diagonal is not None:
             return self.diagonal
-        return None if self.prior is None else self.prior(self.values)
+        if self.prior is None:
+            return None
+        return self.prior(self.values)
 
     def cut(self, numbers: int, like: Array) -> list[slice]:
         """Return slices of rows that fit into a block, if each row needs `numbers` values in addition to `width`."""
@@ -288,7 +290,9 @@ class Expansion:
             values = self.values
         else:
             values = self.instances.absorbed(self.values)
-        return values if self.tasks is None else self.tasks.absorbed(values.T).T
+        if self.tasks is None:
+            return values
+        return self.tasks.absorbed(values.T).T
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.
@@ -414,7 +418,9 @@ class Expansion:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
         half = self._finished(self.values)
-        return half if self.instances is None else self.instances.training(half.T).T
+        if self.instances is None:
+            return half
+        return self.instances.training(half.T).T
 
     def at(
         self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]
@@ -503,7 +509,9 @@ class Expansion:
 
     def _finished(self, product: Array) -> Array:
         """Return predictions for training tasks from products (a, size) of rows with the coefficients."""
-        return product if self.tasks is None else self.tasks.training(product)
+        if self.tasks is None:
+            return product
+        return self.tasks.training(product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -579,7 +587,9 @@ class PairExpansion(Expansion):
             shared = self.tasks.training(product)
         else:
             shared = zeros((a, n), product) + self._mean
-        return shared + self.per_task * product[:, :n] if self.per_task else shared
+        if self.per_task:
+            return shared + self.per_task * product[:, :n]
+        return shared
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""

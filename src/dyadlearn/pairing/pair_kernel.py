@@ -266,7 +266,9 @@ class PairKernel(Coupled):
             return self.alpha / (values + self.alpha)
         # With a null space, as a truncated spectrum has, the residual of all other directions is
         # zero.
-        return 1.0 / values if self.hat_is_identity else 1.0 - self.shrinkage
+        if self.hat_is_identity:
+            return 1.0 / values
+        return 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:

@@ -446,8 +446,8 @@ class TwoStep(Coupled):
     def scaled(self) -> tuple[Smoother, Smoother]:
         """Smoothers of both sides, with scaled residuals that do not vanish."""
         if self.hat_is_identity:
-            return (self.rows.scaled(), self.columns.scaled())
-        return (self.rows, self.columns)
+            return self.rows.scaled(), self.columns.scaled()
+        return self.rows, self.columns
 
     @property
     def ridge(self) -> float:
@@ -506,7 +506,8 @@ class TwoStep(Coupled):
             rest, kept = (product, difference)
         else:
             rest, kept = (difference, product)
-        kept = grid if self.hat_is_identity else kept
+        if self.hat_is_identity:
+            kept = grid
         image = left.left(kept)
         if not rows.prefers_residual:
             image *= -1.0
@@ -714,7 +715,9 @@ def slack_of_cells(model: TwoStep) -> Array:
 def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
     """Return the weights of the instances times those of the tasks; for a network, the mean of both directions."""
     weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
-    return (weights + model.symmetry * weights.T) / 2 if model.symmetry else weights
+    if model.symmetry:
+        return (weights + model.symmetry * weights.T) / 2
+    return weights
 
 
 # Missing or weighted labels --------------------------------------------------------------------------
@@ -783,7 +786,8 @@ def _rows_leave_kernels(model: TwoStep, setting: Setting) -> bool:
 
 @incomplete.part_of.register(TwoStep)
 def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
-    sides = {} if sides is None else sides
+    if sides is None:
+        sides = {}
     parts = []
     for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
         key = (axis, side.alpha, rows.tobytes())
@@ -911,4 +915,6 @@ def _missing_block(Y: Array, weights: Array | None) -> Axes | None:
     missing = np.isnan(to_numpy(Y))
     rows = np.flatnonzero(missing.any(axis=1))
     columns = np.flatnonzero(missing.any(axis=0))
-    return (rows, columns) if missing[np.ix_(rows, columns)].all() else None
+    if missing[np.ix_(rows, columns)].all():
+        return rows, columns
+    return None

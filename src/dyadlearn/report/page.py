@@ -302,7 +302,8 @@ def _listing(
     ids : sequence of str, default=None
         Headings of the ids; None means those of both sides.
     """
-    ids = list(summary.apart) if ids is None else ids
+    if ids is None:
+        ids = list(summary.apart)
     kinds = ["data-kind='text'"] * len(ids) + ["data-kind='number'"] * len(heads)
     kinds[-1] += " aria-sort='descending'"
     head = "".join(

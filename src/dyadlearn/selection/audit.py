@@ -120,7 +120,8 @@ class Audit:
             return stacked_bands(self.sides)
         truth = read_numbers(y, "y", self.n_test)
         values = read_numbers(predicted, "predicted", self.n_test)
-        scoring = usual_scoring(truth) if scoring is None else scoring
+        if scoring is None:
+            scoring = usual_scoring(truth)
         name = scorer(scoring).name
         scores = [side.scores(truth, values, scoring) for _, side in self.sides]
         return stacked_bands(self.sides, **{name: scores})

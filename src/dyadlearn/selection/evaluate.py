@@ -1173,7 +1173,8 @@ def evaluate(
     if by is not None:
         check_choice(by, "by", ("setting",))
     metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
-    error_score = error_score if error_score == "raise" else float(error_score)
+    if error_score != "raise":
+        error_score = float(error_score)
     fitted: Any = as_fitted(model)
     if isinstance(fitted, FittedMultiway):
         unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
@@ -1211,7 +1212,9 @@ def _column(metrics: Any, scoring: Any, judges: Sequence[Scorer]) -> str | None:
     """Return the name of the column with the scores; None for several metrics."""
     if metrics is scoring:
         return None
-    return "score" if judges[0].name in _OTHERS else judges[0].name
+    if judges[0].name in _OTHERS:
+        return "score"
+    return judges[0].name
 
 
 def check_exact(unused: Mapping[str, Any], n_permutations: int) -> None:
@@ -1426,4 +1429,6 @@ def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, i
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
     """Return the metric of a fitted model: the given one, that of its search, or the default for its labels."""
     metric = fitted.scoring if scoring is None else scoring
-    return usual_scoring(fitted.labels.values) if metric is None else metric
+    if metric is None:
+        return usual_scoring(fitted.labels.values)
+    return metric

@@ -58,12 +58,16 @@ class Judged:
     @property
     def method(self) -> str:
         """Description of the hold-out method."""
-        return self.held_out.method if self.pairs is None else self.pairs.method
+        if self.pairs is None:
+            return self.held_out.method
+        return self.pairs.method
 
     @property
     def reason(self) -> str:
         """The method and why it was chosen."""
-        return self.held_out.reason if self.pairs is None else self.pairs.explanation
+        if self.pairs is None:
+            return self.held_out.reason
+        return self.pairs.explanation
 
     @cached_property
     def folds(self) -> np.ndarray | None:
@@ -224,4 +228,6 @@ class HoldOuts:
 
 def pairing_of(fitted: Fitted) -> Pairing | None:
     """Return the model of pairs; None if there is none."""
-    return fitted.pairing if isinstance(fitted, FittedRidge) else None
+    if isinstance(fitted, FittedRidge):
+        return fitted.pairing
+    return None

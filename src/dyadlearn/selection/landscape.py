@@ -83,7 +83,9 @@ class LeftOut(NamedTuple):
         larger = plan(problem, setting, *self[:2], splitter, **options)
         work = larger.cost.times(n_alphas).work / n_alphas
         is_cheap = n_alphas == 1 or is_affordable(work, problem.labels, n_alphas)
-        return larger if is_cheap or larger.cost.work <= how.cost.work else how
+        if is_cheap or larger.cost.work <= how.cost.work:
+            return larger
+        return how
 
 
 def pairs_of(
@@ -657,7 +659,8 @@ def landscape(
         problem = fitted.problem
         searched = fitted.scoring
         groups, task_groups = fitted.in_groups(groups, task_groups)
-    scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
+    if scoring is None:
+        scoring = searched or "neg_mean_squared_error"
     wanted = as_settings(setting)
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)

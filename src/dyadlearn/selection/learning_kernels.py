@@ -528,7 +528,9 @@ class _Watching:
 
 def _ranking(labels: Labels) -> str:
     """Return the metric of ranks to show beside the error."""
-    return "average_precision" if is_binary(labels.values) else "concordance_index"
+    if is_binary(labels.values):
+        return "average_precision"
+    return "concordance_index"
 
 
 def _summary(
@@ -880,7 +882,9 @@ class FittedLearned(FittedChoice):
         stored = self.validation
         if setting is stored.setting:
             return HeldOut(self.held_out, stored.method, stored.units)
-        return self._own_holdout(setting) if self.describes_by_labels else None
+        if self.describes_by_labels:
+            return self._own_holdout(setting)
+        return None
 
     def _hold_out(self, setting: Setting, left_out: LeftOut) -> HeldOut:
         """Return held-out predictions; nested ones learn the kernels again without each fold."""
@@ -915,7 +919,8 @@ class FittedLearned(FittedChoice):
         self.check(setting)
         Y = self.training_problem.Y
         xp = namespace(Y)
-        units = Units() if units is None else units
+        if units is None:
+            units = Units()
         if units.are_single and cv is None and setting is stored.setting:
             if setting is Setting.A:
                 # Missing labels are not used in the fit.

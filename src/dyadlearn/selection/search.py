@@ -160,7 +160,9 @@ def fit_search(spec: SearchSpec, data: Training, groups: Sequence[Any]) -> Fitte
 
 def averaged(scoring: Any, average: str | None) -> Any:
     """Return a score with an average; the score itself if none is given."""
-    return scoring if average is None else scorer(scoring).averaged(average)
+    if average is None:
+        return scoring
+    return scorer(scoring).averaged(average)
 
 
 def reached(fitted: FittedSearch) -> str:
@@ -374,7 +376,9 @@ class Search(GridModel, stored=False):
 def _grid(values: Any, name: str) -> tuple[float, ...] | None:
     """Return the values of a parameter to try; None stays."""
     _check_sequence(values, name)
-    return None if values is None else tuple(check_alphas(values, name))
+    if values is None:
+        return None
+    return tuple(check_alphas(values, name))
 
 
 def _kernel_grid(grid: Any) -> Any:

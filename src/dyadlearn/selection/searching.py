@@ -430,7 +430,9 @@ class PosedSearch:
 
     def run(self, of: float = 0.0) -> FittedSearch:
         """Return the model with the best parameters; `of` is as in `Progress`."""
-        return _run_each_task(self, of) if self.spec.alpha_per_task else _run(self, of)
+        if self.spec.alpha_per_task:
+            return _run_each_task(self, of)
+        return _run(self, of)
 
 
 def code_groups(labels: Labels, groups: Sequence[Any]) -> Groups:

@@ -167,7 +167,9 @@ class LeastSquares:
         """Share of the weight of each row, shape (n,); zeros without a mean."""
         xp = namespace(self.root)
         weights = self.root**2
-        return weights / xp.sum(weights) if self.has_mean else xp.zeros_like(weights)
+        if self.has_mean:
+            return weights / xp.sum(weights)
+        return xp.zeros_like(weights)
 
     def solve(self, labels: Array, asked: Array | None = None) -> tuple[Array, Array]:
         """Return the coefficients x (p, c) and the means (c,) for labels (n, c).

@@ -190,7 +190,9 @@ class _Holes(NamedTuple):
     @property
     def largest_weight(self) -> float:
         """Largest weight of an observed cell."""
-        return 1.0 if self.weights is None else largest(_where(self.observed, self.weights))
+        if self.weights is None:
+            return 1.0
+        return largest(_where(self.observed, self.weights))
 
 
 def _solved_by(

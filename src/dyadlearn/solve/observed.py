@@ -380,16 +380,21 @@ class ObservedSystem:
         self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None
     ) -> Array:
         """Return the function at the pairs, or at those of other products with the same basis."""
-        products = self.products if products is None else products
+        if products is None:
+            products = self.products
         return products.values(self._scaled(self._turned(solution.spectral))) + solution.mean
 
     @cached_property
     def scale(self) -> Array | None:
         """Factor of the unknowns, (k, l), that the features do not contain; None is one."""
-        return None if self.operators.is_product else self.operators.kernel_values**0.5
+        if self.operators.is_product:
+            return None
+        return self.operators.kernel_values**0.5
 
     def _scaled(self, unknowns: Array) -> Array:
-        return unknowns if self.scale is None else self.scale * unknowns
+        if self.scale is None:
+            return unknowns
+        return self.scale * unknowns
 
     def _diagonal(self) -> Array:
         rows, columns = self.basis.loads
@@ -398,7 +403,9 @@ class ObservedSystem:
         return self._scaled(self._scaled(diagonal)) + self.operators.ridge
 
     def _weighted(self, values: Array) -> Array:
-        return values if self.labels.weights is None else values * self.labels.weights
+        if self.labels.weights is None:
+            return values
+        return values * self.labels.weights
 
     def _centred(self, values: Array) -> Array:
         if self.operators.free_mean:

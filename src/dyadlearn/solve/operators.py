@@ -99,7 +99,9 @@ class SideProduct:
     def matrix(self) -> Array | None:
         """The matrix (n, n), computed on first use; None if two products with the eigenvectors are cheaper."""
         n, k = self.vectors.shape
-        return None if 2 * k < n else self.spectrum.matrix(self.weights)
+        if 2 * k < n:
+            return None
+        return self.spectrum.matrix(self.weights)
 
     def left(self, grid: Array) -> Array:
         """Return the product with a grid of shape (n, p)."""
@@ -257,7 +259,9 @@ class GridOperators(ABC):
     def _penalised_remainder(self) -> Array:
         """Remainders (n, 1) of all directions but the last if it is the grand mean, which any label determines."""
         remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
-        return remainders[:-1, :] if self._has_constants else remainders
+        if self._has_constants:
+            return remainders[:-1, :]
+        return remainders
 
     def rotated(self, grid: Array) -> Array:
         """Return UᵀYV of shape (k, l) for labels Y of shape (m, q)."""
@@ -420,7 +424,9 @@ def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
 def _condition(spectrum: Spectrum) -> float:
     positive = to_numpy(spectrum.values)
     positive = positive[positive > 0]
-    return float(positive.max() / positive.min()) if positive.size else 1.0
+    if positive.size:
+        return float(positive.max() / positive.min())
+    return 1.0
 
 
 def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> Smoother:

@@ -248,14 +248,16 @@ class Trial:
 
     def predict(self, model: Any, data: Data | None = None) -> Any:
         """Return predictions for the new instances, and for the new tasks if the model knows tasks."""
-        data = self.data if data is None else data
+        if data is None:
+            data = self.data
         if self.knows_tasks and data.tasks is not None:
             return model.predict(data.X.new, tasks=data.tasks.new)
         return model.predict(data.X.new)
 
     def answers(self, model: Any, data: Data | None = None) -> dict[str, Any]:
         """Return what a fitted model can be asked for, by names."""
-        data = self.data if data is None else data
+        if data is None:
+            data = self.data
         X = data.X.new
         tasks = data.tasks.new if self.knows_tasks and data.tasks is not None else None
         options = inspect.signature(model.predict).parameters
