@@ -66,9 +66,10 @@ def namespace(*arrays: Any) -> ModuleType:
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
     types = frozenset(map(type, dense))
     if types not in _NAMESPACES:
-        _NAMESPACES[types] = (
-            np if types <= _TYPES_OF_NUMPY else array_api_compat.array_namespace(*dense)
-        )
+        if types <= _TYPES_OF_NUMPY:
+            _NAMESPACES[types] = np
+        else:
+            _NAMESPACES[types] = array_api_compat.array_namespace(*dense)
     return _NAMESPACES[types]
 
 
@@ -263,7 +264,9 @@ def double(array: Array) -> Array:
     try:
         return cast(array, namespace(array).float64)
     except (TypeError, RuntimeError, ValueError) as error:  # libraries raise different types
-        device = array_api_compat.device(array) if is_foreign(array) else "cpu"
+        device = "cpu"
+        if is_foreign(array):
+            device = array_api_compat.device(array)
         raise TypeError(
             f"Models compute in double precision, which the device {str(device)!r} does not have: "
             f"move the arrays to "
@@ -371,7 +374,10 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
     The determinant is that of the Cholesky factor. The argument may be overwritten. Raises
     `numpy.linalg.LinAlgError` if the matrix is not positive definite.
     """
-    factor = cholesky(matrix) if is_foreign(matrix) else _factor_in_place(matrix)
+    if is_foreign(matrix):
+        factor = cholesky(matrix)
+    else:
+        factor = _factor_in_place(matrix)
     xp = namespace(factor)
     logarithm = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
     if not is_foreign(matrix):
@@ -396,7 +402,10 @@ def _factor_in_place(matrix: np.ndarray) -> np.ndarray:
 
 def _inverse_of_factor(factor: np.ndarray) -> np.ndarray:
     """Return the inverse of a matrix from its column-major Cholesky factor, which is overwritten."""
-    potri = linalg.lapack.spotri if factor.dtype == np.float32 else linalg.lapack.dpotri
+    if factor.dtype == np.float32:
+        potri = linalg.lapack.spotri
+    else:
+        potri = linalg.lapack.dpotri
     upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[
         0
     ].T  # LAPACK fills one triangle

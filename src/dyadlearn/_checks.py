@@ -266,7 +266,10 @@ def check_instances(
         validate_data(known, rows, reset=not is_new, skip_check_array=True)
     else:
         # Columns of a kernel are ids and were aligned as such; they are no feature names.
-        values = np.asarray(table.values) if is_kernel and table.kind else table.values
+        if is_kernel and table.kind:
+            values = np.asarray(table.values)
+        else:
+            values = table.values
         with reading_numbers(values, "X"):
             rows = validate_data(known, values, reset=not is_new, **_how(not is_kernel, allow_nan))
     return rows, getattr(known, "feature_names_in_", None)

@@ -168,7 +168,10 @@ def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
     xp = namespace(remainders)
     if 0 in remainders.shape:
         return False
-    top = xp.ones_like(remainders[0, :]) if truncated else xp.max(remainders, axis=0)
+    if truncated:
+        top = xp.ones_like(remainders[0, :])
+    else:
+        top = xp.max(remainders, axis=0)
     return bool(xp.any(xp.min(remainders, axis=0) <= n_rows * epsilon(remainders) * top))
 
 

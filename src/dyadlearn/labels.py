@@ -367,7 +367,9 @@ class Labels(Stored):
         """Return the labels as a grid; raise NotEnoughMemoryError if it does not fit into memory."""
         if self.grid is not None:
             return self
-        weights = None if self.weights is None else self.spread(self.weights, 0.0)
+        weights = None
+        if self.weights is not None:
+            weights = self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
     def restored(self, values: Array, table: Table | None = None) -> Any:

@@ -63,7 +63,10 @@ class SideNames(NamedTuple):
         (('document', 'label_'), ('node', 'other node'))
         """
         first = free_name(self.instance, set(taken))
-        second = f"other {self.task}" if self.instance == self.task else self.task
+        if self.instance == self.task:
+            second = f"other {self.task}"
+        else:
+            second = self.task
         return first, free_name(second, {*taken, first})
 
     def new_in(self, setting: Setting | NewSides) -> str:

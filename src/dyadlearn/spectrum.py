@@ -301,7 +301,10 @@ class Spectrum(Stored):
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were computed from features, which affects rounding."""
-        whole = self if self._source is None else replace(self, _vectors=self.vectors, _source=None)
+        if self._source is None:
+            whole = self
+        else:
+            whole = replace(self, _vectors=self.vectors, _source=None)
         fields = super(Spectrum, whole).state()
         del fields["source"]
         return fields | {"recomputed": "vectors" in vars(whole)}
@@ -813,7 +816,10 @@ class Smoother:
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""
-        weights = -self.remainder if self.prefers_residual else self.shrinkage
+        if self.prefers_residual:
+            weights = -self.remainder
+        else:
+            weights = self.shrinkage
         return with_diagonal(self.spectrum.matrix(weights), 0.0)
 
     def smooth(self, labels: Array, rotated: Array | None = None) -> Array:

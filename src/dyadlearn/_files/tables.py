@@ -590,7 +590,10 @@ def _write_parquet(file: IO[bytes], first: Columns, blocks: Iterable[Columns]) -
         for block in blocks:
             columns = {}
             for name, cells in block.items():
-                columns[name] = [str(cell) for cell in cells] if name in texts else list(cells)
+                if name in texts:
+                    columns[name] = [str(cell) for cell in cells]
+                else:
+                    columns[name] = list(cells)
             table = pa.table(columns, schema=None if writer is None else writer.schema)
             if writer is None:
                 writer = stack.enter_context(pq.ParquetWriter(file, table.schema))

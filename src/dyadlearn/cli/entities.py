@@ -399,7 +399,9 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     """Return some of the entities of one file; a kernel keeps the same rows and columns."""
     if recipe.of_model[0] != "precomputed":
         return table.take(rows), recipe
-    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
+    sequences = []
+    if recipe.sequences:
+        sequences = [recipe.sequences[row] for row in rows]
     return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
@@ -483,7 +485,9 @@ def _of_numbers(
         return _kernel_of(file, places), Recipe("kernel", "precomputed"), kept
     kernel = name or ("rbf" if options.model == "learned" else "linear")
     check_kernel(kernel, params)
-    names = None if file.columns is None else list(map(id_text, file.columns.labels))
+    names = None
+    if file.columns is not None:
+        names = list(map(id_text, file.columns.labels))
     return file.read(places), Recipe("features", kernel, params, names=names), kept
 
 

@@ -38,7 +38,9 @@ _NOT_FIGURES = ("differences", "drawn", "notes")
 
 def evaluate(options: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
-    settings = None if options.setting is None else settings_of(options.setting)
+    settings = None
+    if options.setting is not None:
+        settings = settings_of(options.setting)
     loaded = load(options)
     model = fitted_of(loaded.model)
     if (options.against or options.permutations) and options.scoring and options.scoring[1:]:
@@ -217,7 +219,10 @@ def _compare(
     """Compare models on the same held-out labels."""
     models = {}
     for name, path in _names([options.source, *(options.against or ())]).items():
-        models[name] = model if path == options.source else load_model(path).model
+        if path == options.source:
+            models[name] = model
+        else:
+            models[name] = load_model(path).model
     params: dict[str, Any] = {
         "scoring": options.scoring[0] if options.scoring else None,
         "average": options.average,
@@ -416,7 +421,9 @@ def _line(value: Any, words: dict[str, str]) -> str:
 
 def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
-    settings = None if options.setting is None else settings_of(options.setting)
+    settings = None
+    if options.setting is not None:
+        settings = settings_of(options.setting)
     loaded = load(options)
     _check_nested(options.nested, fitted_of(loaded.model))
     names: dict[Hashable, str] = {}

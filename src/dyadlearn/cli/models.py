@@ -222,7 +222,9 @@ def _described(model: Any, about: Any) -> Loaded:
             raise TypeError("wrong types in origin")
     sides = about.get("sides")
     # Raises if a name has control characters.
-    names = None if sides is None else side_names(sides, network=_is_network(model))
+    names = None
+    if sides is not None:
+        names = side_names(sides, network=_is_network(model))
     return Loaded(model, (instances, tasks), origin, sides=names)
 
 

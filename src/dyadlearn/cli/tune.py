@@ -155,7 +155,10 @@ class Tuned:
     def _title(self) -> str:
         """The name of the score."""
         setting = self.fit.search.holdout_setting_
-        scoring = "held-out error" if self.outcome.sign < 0 else self.outcome.scoring
+        if self.outcome.sign < 0:
+            scoring = "held-out error"
+        else:
+            scoring = self.outcome.scoring
         title = f"{scoring} in setting {setting}"
         average = getattr(self.fit.search, "average", None) or as_average(None, setting)
         averaged = {

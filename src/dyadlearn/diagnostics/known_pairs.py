@@ -119,7 +119,9 @@ def _pairs_of_long(
         )
     rows = _places(instances, ids[0], sizes[0], names.instances)
     columns = _places(tasks, ids[1], sizes[1], names.tasks)
-    labels = read_numbers(values[0], "known", len(instances)) if values else None
+    labels = None
+    if values:
+        labels = read_numbers(values[0], "known", len(instances))
     return rows, columns, labels
 
 

@@ -230,7 +230,10 @@ def _blocks(
         yield np.arange(len(at[0])), list(rows), list(at)
         return
     axis = setting.new[0]
-    width = fitted.labels.shape[1 - axis] if len(setting.new) == 1 else len(np.unique(at[1 - axis]))
+    if len(setting.new) == 1:
+        width = fitted.labels.shape[1 - axis]
+    else:
+        width = len(np.unique(at[1 - axis]))
     step = max(1, _BLOCK // max(1, width))
     entities = np.unique(at[axis])
     for start in range(0, len(entities), step):

@@ -100,7 +100,9 @@ class Inverse:
             if is_rough:
                 condition = _condition(matrix)
         else:
-            size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
+            size = 0.0
+            if is_rough:
+                size = float(xp.linalg.matrix_norm(matrix, ord=1))
             try:
                 # numpy and scipy each have a BLAS with threads of its own, and the idle threads of
                 # one slow down the other. Large products and this factorisation use that of numpy.

@@ -512,7 +512,10 @@ def default_splitter(
     if together is None:
         together = Units()
     counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
-    n_units = min(counts) if counts else math.prod(labels.values.shape)
+    if counts:
+        n_units = min(counts)
+    else:
+        n_units = math.prod(labels.values.shape)
     if n_units < 2:
         raise nothing_left()
     return SettingKFold(setting, min(_N_FOLDS, n_units), random_state=0)

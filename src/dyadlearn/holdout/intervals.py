@@ -366,7 +366,10 @@ class FlatIntervals:
         left out.
         """
         try:
-            tested = self.labels.values if self.tested is None else self.tested(setting)
+            if self.tested is None:
+                tested = self.labels.values
+            else:
+                tested = self.tested(setting)
             errors = tested - self._held_out(setting)
         except NothingLeftError:
             return math.inf
@@ -420,7 +423,10 @@ def jackknife_plus(
     """
     xp = namespace(models)
     novelty, increase = local
-    far = novelty[:, None] if increase is None else novelty[:, None] + increase
+    if increase is None:
+        far = novelty[:, None]
+    else:
+        far = novelty[:, None] + increase
     widths = (1.0 + far) ** 0.5
     reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
     if unit.size != models.shape[2] or not np.array_equal(unit, np.arange(unit.size)):

@@ -236,7 +236,10 @@ class PairsOut:
                 won = sum(block.weighted(block.wins, weights) for block in blocks)
                 total = sum(block.weighted(block.differ, weights) for block in blocks)
                 if total:
-                    of_row = 1.0 if axis is None else counts[axis][blocks[0].row(labels, axis)]
+                    if axis is None:
+                        of_row = 1.0
+                    else:
+                        of_row = counts[axis][blocks[0].row(labels, axis)]
                     means.append((won / total, of_row))
             of_rows = np.asarray(means, dtype=np.float64).reshape(-1, 2)
             is_scored = bool(of_rows[:, 1].sum() > 0)
@@ -334,7 +337,10 @@ class _Pairs:
         listed = problem.labels.listed()
         shift = operators_of(problem.pairing).shift_of(listed.values)
         xp = namespace(listed.values)
-        root = xp.ones_like(listed.values) if inverse.root is None else inverse.root
+        if inverse.root is None:
+            root = xp.ones_like(listed.values)
+        else:
+            root = inverse.root
         centred = (listed.values - shift)[:, None]
         y = centred * root[:, None]
         singles = np.arange(inverse.n_labels)[:, None]
@@ -371,7 +377,10 @@ class _Pairs:
             return
         width = self.tie_width(members)
         first = _rarer(members, of_members)
-        second = members if first.size == members.size else np.setdiff1d(members, first)
+        if first.size == members.size:
+            second = members
+        else:
+            second = np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
         for start in range(0, first.size, step):
             yield self._outcomes(first[start : start + step], second, values, width)
@@ -451,5 +460,8 @@ def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
     if distinct.size != 2:
         return members
     is_high = values == distinct[1]
-    is_rarer = is_high if 2 * np.count_nonzero(is_high) <= members.size else ~is_high
+    if 2 * np.count_nonzero(is_high) <= members.size:
+        is_rarer = is_high
+    else:
+        is_rarer = ~is_high
     return np.asarray(members[is_rarer])

@@ -801,7 +801,10 @@ def _inverted(
     if isinstance(inverse, MissingInverse):
         everywhere = inverse.grid_left_out(y[:, None], *codes)
     if everywhere is None:
-        leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+        if len(codes) == 2:
+            leave = inverse.leave_crossed_out
+        else:
+            leave = inverse.leave_out
         return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
     return Inverted(inverse, y, inverse.at_labels(everywhere)[:, 0], shift, everywhere[:, :, 0])
 
@@ -834,7 +837,10 @@ def _by_inverse(
     )
     if setting is Setting.A and units.cells is None:
         fitted = unlabelled.fitted()
-        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
+        if fitted is None:
+            elsewhere = problem.complete().labels
+        else:
+            elsewhere = fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
         codes = together.of_labels(labels, setting)
@@ -858,7 +864,9 @@ def check_enough_left(
         False for independent tasks.
     """
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
-    leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
+    leaves = setting
+    if setting is Setting.A and not knows_tasks:
+        leaves = Setting.B
     units = Units.of_groups(labels, leaves, groups)
     if leaves is Setting.A and labels.size < 2:
         too_few = [("each pair", "1 sample and 1 task with a label")]

@@ -168,7 +168,10 @@ def gram(
     if B is A:
         B = None
     rows = read_table(A, "A", of_words=callable(kernel))
-    columns = rows if B is None else read_table(B, "B", of_words=callable(kernel))
+    if B is None:
+        columns = rows
+    else:
+        columns = read_table(B, "B", of_words=callable(kernel))
     columns = columns.columns_as(rows.column_ids, "the columns of B", "the columns of A")
     right = None if B is None else columns.values
     # Overflow is reported once by the error below, not by warnings of numpy.

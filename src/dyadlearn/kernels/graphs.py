@@ -273,7 +273,10 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
     values, vectors = eigh(laplacian)
     # Rounding can make the smallest eigenvalues slightly negative.
     values = xp.where(values < 0, 0.0, values)
-    flow = xp.exp(-beta * values) if kind == "heat" else 1.0 / (1.0 + beta * values)
+    if kind == "heat":
+        flow = xp.exp(-beta * values)
+    else:
+        flow = 1.0 / (1.0 + beta * values)
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
 
 

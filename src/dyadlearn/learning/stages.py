@@ -441,7 +441,10 @@ def learn(
     """
     sides = error.sides
     search = _Search(how, watch, judge)
-    first = error if is_small(error.labels.cells.shape) else error.first(ENOUGH)
+    if is_small(error.labels.cells.shape):
+        first = error
+    else:
+        first = error.first(ENOUGH)
     stage, interrupted = search.best_stage(0, first, lambda: error, [Parameters.start(sides)])
     assert stage is not None
     interrupts = current()

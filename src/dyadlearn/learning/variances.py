@@ -86,7 +86,9 @@ class VarianceProblem:
     def likelihood(self, inverse: CellsInverse) -> tuple[float, Array]:
         """Return the restricted log likelihood, and N times the labels (n,)."""
         solved = inverse.times(self.labels[:, None])[:, 0]
-        fixed = 0.0 if inverse.fixed is None else inverse.fixed.log_determinant
+        fixed = 0.0
+        if inverse.fixed is not None:
+            fixed = inverse.fixed.log_determinant
         square = float(namespace(solved).sum(self.labels * solved))
         value = self.degrees * math.log(2.0 * math.pi) + inverse.log_determinant + fixed + square
         return -value / 2, solved

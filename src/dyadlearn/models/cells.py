@@ -210,7 +210,9 @@ class FixedColumns(Stored):
     @property
     def labels(self) -> list[tuple[str, Any]]:
         """The column of the table and the level of each column; the constant has no name."""
-        labels: list[tuple[str, Any]] = [("", None)] if self.has_constant else []
+        labels: list[tuple[str, Any]] = []
+        if self.has_constant:
+            labels = [("", None)]
         for name, levels in zip(self.names, self.levels, strict=True):
             if levels is None:
                 labels.append((name, None))

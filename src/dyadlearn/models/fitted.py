@@ -266,7 +266,10 @@ class Predicting(ABC):
         instances, rows = self.rows(X)
         task_table, task_rows = self.columns(tasks)
         kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self.form.column_ids if task_table is None else task_table.row_ids
+        if task_table is None:
+            column_ids = self.form.column_ids
+        else:
+            column_ids = task_table.row_ids
         is_vector = self.form.is_vector and tasks is None
         return Table(None, instances.row_ids, column_ids, kind, is_vector), (rows, task_rows)
 
@@ -434,7 +437,9 @@ class Fitted(Predicting):
         for side, side_ids, known in zip(
             rows, ids, (self.instance_ids, self.task_ids), strict=True
         ):
-            places = None if side is None else training_places(side, side_ids, known)
+            places = None
+            if side is not None:
+                places = training_places(side, side_ids, known)
             asked.append(Asked(side, side_ids, places))
         return asked
 
@@ -1140,7 +1145,11 @@ def predicting(model: Any) -> Predicting:
     if isinstance(model, Predicting):
         return model
     check_is_fitted(model)
-    fitted: Predicting = model.predictor_ if getattr(model, "grows", False) else model.fitted_
+    fitted: Predicting
+    if getattr(model, "grows", False):
+        fitted = model.predictor_
+    else:
+        fitted = model.fitted_
     return fitted
 
 

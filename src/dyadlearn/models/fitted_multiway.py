@@ -197,7 +197,10 @@ class FittedMultiway(Stored):
     @cached_property
     def variance_problem(self) -> VarianceProblem:
         """The labels as a problem of unknown variances."""
-        weights = np.ones(len(self.values)) if self.weights is None else self.weights
+        if self.weights is None:
+            weights = np.ones(len(self.values))
+        else:
+            weights = self.weights
         return VarianceProblem(
             self.cell_terms,
             FixedPart(self._placed(self.columns)),
@@ -360,7 +363,9 @@ class FittedMultiway(Stored):
         """Return the effects of a term, as `MultiwayRidge.effects` does."""
         place = self.term_at(term)
         sides = self.terms[place]
-        alone = [] if self.alike is None else [side for side in sides if side in self.alike]
+        alone = []
+        if self.alike is not None:
+            alone = [side for side in sides if side in self.alike]
         columns, at = self._levels(sides, table)
         # Sides outside of the term do not matter.
         every = [np.zeros(len(at[0]), dtype=np.intp)] * len(self.sides)
@@ -413,7 +418,10 @@ class FittedMultiway(Stored):
 
     def term_at(self, term: str) -> int:
         """Return the position of a term by its name, whatever the order of its sides."""
-        wanted = frozenset(term.split(":")) if isinstance(term, str) else frozenset()
+        if isinstance(term, str):
+            wanted = frozenset(term.split(":"))
+        else:
+            wanted = frozenset()
         for place, name in enumerate(self.term_names):
             if frozenset(name.split(":")) == wanted:
                 return place

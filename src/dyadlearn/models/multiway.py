@@ -424,7 +424,10 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     """Return the model of a training table, without its estimates and solution."""
     model._check_params()
     columns = read_columns(table)
-    fixed_names = (model.fixed,) if isinstance(model.fixed, str) else tuple(model.fixed)
+    if isinstance(model.fixed, str):
+        fixed_names = (model.fixed,)
+    else:
+        fixed_names = tuple(model.fixed)
     names, terms, alike = asked = _read_terms(model, columns, fixed_names)
     _check_names(model, tuple(columns))
     columns = chosen(columns, [*names, *fixed_names])

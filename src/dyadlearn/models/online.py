@@ -508,7 +508,9 @@ class OnlineTwoStepRidge(Predictor):
             reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
-            Psi = None if task_rows is None else copied(self._maps.mapped_tasks(task_rows))
+            Psi = None
+            if task_rows is not None:
+                Psi = copied(self._maps.mapped_tasks(task_rows))
             Phi = self._maps.mapped(rows)
             _check_labels(grid.values)
             # Frames and whole numbers are copied when they are read.
@@ -583,7 +585,10 @@ class OnlineTwoStepRidge(Predictor):
             others = np.delete(np.arange(batch.n_rows), places)
             batch = batch.take(others)
             Phi = take_rows(Phi, others)
-        self._learnt = learnt.with_rows(batch, Phi) if batch.n_rows else learnt
+        if batch.n_rows:
+            self._learnt = learnt.with_rows(batch, Phi)
+        else:
+            self._learnt = learnt
         return self
 
     def _check_replaceable(
@@ -721,7 +726,10 @@ class OnlineTwoStepRidge(Predictor):
         """
         learnt = self._current()
         n_tasks = learnt.model.statistics.n_tasks
-        wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
+        if isinstance(tasks, str | int | np.integer):
+            wanted = [tasks]
+        else:
+            wanted = list(tasks)
         where = reading.positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks contains a task more than once: give each task once.")
@@ -909,7 +917,9 @@ class OnlineTwoStepRidge(Predictor):
             warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
         labels = stacked([batch.all_labels for batch in stored.batches])
-        task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
+        task_rows = None
+        if known.tasks is not None:
+            task_rows = Table(known.tasks, learnt.task_ids)
         grid = Table(dense(labels), stored.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
         return model.fit(Table(self._maps.mapped(rows), stored.ids), grid, task_rows)
@@ -1181,7 +1191,9 @@ class FittedOnline(Predicting):
         model = learnt.model
         mapped = self.maps.mapped
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
-        width = model.n_coefficients if is_copied or self.maps.instances is not None else 0
+        width = 0
+        if is_copied or self.maps.instances is not None:
+            width = model.n_coefficients
         terms = self.terms
         if terms is None:
             return NewRows(rows, lambda part: model.rows(mapped(part)), width)

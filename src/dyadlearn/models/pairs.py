@@ -492,7 +492,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         >>> model.predict(pd.DataFrame({"target": ["MKVLA"], "drug": ["CCCCO"]})).round(1)
         array([1.7])
         """
-        options = {"kind": fingerprint} if isinstance(fingerprint, str) else dict(fingerprint)
+        if isinstance(fingerprint, str):
+            options = {"kind": fingerprint}
+        else:
+            options = dict(fingerprint)
         kinds = chosen_columns(smiles, sequence)
         names = (kinds[0][1], kinds[1][1])
         columns = named_columns(table, names)
@@ -639,9 +642,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         check_id_types(unique.instances, "The first column of pairs")
         check_id_types(unique.tasks, "The second column of pairs")
         instances = read_entities(self.instances, model, 0)
-        tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
+        tasks = None
+        if self.tasks is not None:
+            tasks = read_entities(self.tasks, model, 1)
         X = instances.looked_up(unique.instances, unique.instances)
-        T = None if tasks is None else tasks.looked_up(unique.tasks, unique.tasks)
+        T = None
+        if tasks is not None:
+            T = tasks.looked_up(unique.tasks, unique.tasks)
         values = unique.values
         if is_whole(y):
             # Averages of integers get the precision of the features.
@@ -651,7 +658,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             )
         shape = (len(unique.instances), len(unique.tasks))
         labels = Labels((unique.rows, unique.columns), values, shape)
-        weights = None if sample_weight is None else labels.to_sparse(unique.weights)
+        weights = None
+        if sample_weight is not None:
+            weights = labels.to_sparse(unique.weights)
         return unique, (instances, tasks), (X, labels, T, weights)
 
     @property

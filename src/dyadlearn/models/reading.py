@@ -915,7 +915,9 @@ def read_sides(
         Names of the features of the instances as scikit-learn knows them.
     """
     instances = read_table(sides[0], "X")
-    table = None if sides[1] is None else read_table(unwrap_tasks(sides[1]), "tasks")
+    table = None
+    if sides[1] is not None:
+        table = read_table(unwrap_tasks(sides[1]), "tasks")
     check_orientation(form, instances, table)
     instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
     form = replace(form, row_ids=instances.row_ids)

@@ -345,7 +345,10 @@ class Side(Stored):
 
     def uncentred(self, coefficients: Array) -> Array:
         """Return the coefficients (n or d, p) for rows that are not centred; the last row belongs to an entry of 1."""
-        means = self.feature_means if self.kernel_means is None else self.kernel_means
+        if self.kernel_means is None:
+            means = self.feature_means
+        else:
+            means = self.kernel_means
         if self.directions is not None:
             coefficients = self.spectrum.as_dual(coefficients)
         elif self.spectrum.last_entry != 1.0:

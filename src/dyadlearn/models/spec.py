@@ -333,7 +333,10 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
 
 def identity_shares(identity: Any) -> Shares:
     """Return the shares of a pair kernel with shares of the identity in its kernels, one number or two."""
-    pair = (identity, identity) if np.ndim(identity) == 0 else tuple(identity)
+    if np.ndim(identity) == 0:
+        pair = (identity, identity)
+    else:
+        pair = tuple(identity)
     if len(pair) != 2:
         raise ValueError(
             f"identity must be one number, or two for instances and tasks, found {identity!r}."

@@ -537,7 +537,9 @@ class _Step:
             (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
         )
         for model, at, columns in self.parts:
-            chosen = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
+            chosen = rows
+            if self.spec.is_precomputed:
+                chosen = take_rows(rows.T, at).T
             with _saying_which(self.name):
                 predictions[:, columns] = np.reshape(model.predict(chosen), (rows.shape[0], -1))
         return predictions

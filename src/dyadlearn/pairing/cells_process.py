@@ -353,7 +353,10 @@ class CellsProcess(GaussianProcess):
         inverse = self._inverse.matrix
         solved = misfit.labels
         # What the restricted likelihood subtracts from Q is the product of these.
-        along = self._fixed.along if integrated else zeros((self.n_labels, 0), inverse)
+        if integrated:
+            along = self._fixed.along
+        else:
+            along = zeros((self.n_labels, 0), inverse)
         of_labels = self._fixed.of_labels if integrated else along.T
         diagonal = (
             xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)

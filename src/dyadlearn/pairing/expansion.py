@@ -399,9 +399,15 @@ class Expansion:
         step = -(-n // -(-n // step))  # blocks of one width
         row_bytes = size * (step + max(left.width, *middle.shape) // 4)
         for panel in row_blocks(n, 1, max(step, most // step * step)):
-            after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
+            if by_rows:
+                after = right.at(panel)
+            else:
+                after = matmul(right.at(panel), middle.T)
             for here in row_blocks(rows.size, row_bytes, _YIELDED_BYTES):
-                half = matmul(left.at(here), middle) if by_rows else left.at(here)
+                if by_rows:
+                    half = matmul(left.at(here), middle)
+                else:
+                    half = left.at(here)
                 for start in range(panel.start, panel.stop, step):
                     there = slice(start, min(start + step, panel.stop))
                     columns = after[start - panel.start : there.stop - panel.start, :]
@@ -743,7 +749,10 @@ def weights_of_observed(
     observed = ~namespace(Y).isnan(Y)
     none = xp.zeros_like(completed_weights)
     tight = 100 * epsilon(Y)
-    weights_of_all = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
+    if weights is None:
+        weights_of_all = xp.ones_like(Y)
+    else:
+        weights_of_all = xp.where(observed, weights, 0.0)
     if suit_directions(
         operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(weights_of_all)
     ):

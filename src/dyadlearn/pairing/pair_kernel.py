@@ -425,7 +425,10 @@ class PairKernel(Coupled):
     def mean(self) -> GrandMean:
         """The unpenalised mean of labels."""
         rows, columns = self.ones
-        weights = 1.0 - self.shrinkage if self.mean_is_undetermined else self.phi
+        if self.mean_is_undetermined:
+            weights = 1.0 - self.shrinkage
+        else:
+            weights = self.phi
         weights *= rows[:, None]
         weights *= columns[None, :]
         total = float(rows @ (weights @ columns))
@@ -480,7 +483,10 @@ class PairKernel(Coupled):
         coefficients = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
         # With a free mean, dual coefficients sum to zero.
         mean = mean / self._corner
-        coefficients[-1, -1] = coefficients[-1, -1] + mean if product else mean
+        if product:
+            coefficients[-1, -1] = coefficients[-1, -1] + mean
+        else:
+            coefficients[-1, -1] = mean
         return coefficients
 
     @property

@@ -153,7 +153,9 @@ class TwoStepSweep(Sweep):
         grid = Y.shape[0] * Y.shape[1]
         small = min(Y.shape)
         # Operators of the closed form and their squares, of the smaller side.
-        operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
+        operators = 0.0
+        if closed:
+            operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid
         # Left products, predictions and intermediate arrays of scores, for one setting or for
         # several.
         n_formed = len(settings) - len(closed)
@@ -182,7 +184,10 @@ class TwoStepSweep(Sweep):
                 )
             return
         has_groups = self.members is not None or self.task_members is not None
-        predict = self._separate if has_groups or len(settings) <= 1 else self._derived
+        if has_groups or len(settings) <= 1:
+            predict = self._separate
+        else:
+            predict = self._derived
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
             for column, setting, stack in predict(self._rows[rows], settings):
@@ -427,7 +432,10 @@ class TwoStep(Coupled):
     def at(self, *alphas: Any) -> Self:
         """Return the same model with another regularisation of the instances, or of both sides."""
         rows = self.rows.at(alphas[0])
-        columns = self.columns.at(alphas[1]) if len(alphas) > 1 else self.columns
+        if len(alphas) > 1:
+            columns = self.columns.at(alphas[1])
+        else:
+            columns = self.columns
         return replace(self, rows=rows, columns=columns, shared=None)
 
     @property

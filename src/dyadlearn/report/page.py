@@ -653,7 +653,10 @@ def _warnings(cautions: Sequence[Caution]) -> str:
     if not cautions:
         return '<aside class="warnings none"><p>There are no warnings.</p></aside>'
     items = "".join(_warning(caution) for caution in cautions)
-    word = "Warning" if len(cautions) == 1 else f"{len(cautions)} warnings"
+    if len(cautions) == 1:
+        word = "Warning"
+    else:
+        word = f"{len(cautions)} warnings"
     return f'<aside class="warnings" aria-label="Warnings"><h2>{word}</h2><ul>{items}</ul></aside>'
 
 

@@ -381,7 +381,9 @@ class _Listed:
             (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
         )
         values = labels[rows, columns]
-        within = None if folds is None else np.asarray(folds)[:, rows, columns]
+        within = None
+        if folds is not None:
+            within = np.asarray(folds)[:, rows, columns]
         return cls(places, values, stack[:, rows, columns], judge.averaged(average), within)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -674,9 +676,9 @@ class Scores(dict[str, list[Any]]):
         if not self.has_actual:
             counts = {result.setting.value: result.actual_counts for result in self.results}
             said = in_one_line(counts)
-        notes = (
-            [] if said is None else [Message('{said} <by="setting"> scores them apart.', said=said)]
-        )
+        notes = []
+        if said is not None:
+            notes = [Message('{said} <by="setting"> scores them apart.', said=said)]
         return notes + list(
             dict.fromkeys(note for result in self.results for note in result.notes(self.sides))
         )
@@ -928,7 +930,10 @@ def drawn(
 ) -> Iterator[Permutation]:
     """Yield an endless sequence of random positions of one of `SIDES`, where `draw(n)` returns n random positions."""
     while True:
-        rows = np.arange(shape[0]) if sides == "tasks" else draw(shape[0])
+        if sides == "tasks":
+            rows = np.arange(shape[0])
+        else:
+            rows = draw(shape[0])
         if sides == "nodes":
             yield Permutation(rows, rows)
         else:
@@ -1172,7 +1177,11 @@ def evaluate(
     check_flag(nested, "nested")
     if by is not None:
         check_choice(by, "by", ("setting",))
-    metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
+    metrics: Sequence[Any]
+    if isinstance(scoring, list | tuple):
+        metrics = scoring
+    else:
+        metrics = [scoring]
     if error_score != "raise":
         error_score = float(error_score)
     fitted: Any = as_fitted(model)

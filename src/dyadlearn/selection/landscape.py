@@ -209,7 +209,10 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     >>> round(grids["alphas"][7], 2), round(float(X.var(axis=0).sum()), 2)
     (2.16, 2.16)
     """
-    problem = model if isinstance(model, Problem) else as_fitted(model).problem
+    if isinstance(model, Problem):
+        problem = model
+    else:
+        problem = as_fitted(model).problem
     pairing = problem.pairing
     # The weights of the problem are in its unit.
     if absorbs_weights(pairing):
@@ -218,7 +221,9 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
         weight = 1.0
     grids = {}
     for name, mean in mean_eigenvalues(pairing).items():
-        scale = min(max(mean * weight, _SCALES[0]), _SCALES[1]) if mean > 0 else 1.0
+        scale = 1.0
+        if mean > 0:
+            scale = min(max(mean * weight, _SCALES[0]), _SCALES[1])
         grids[f"{name}s"] = [multiple * scale for multiple in DEFAULT_ALPHAS]
     return grids
 

@@ -237,9 +237,10 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
     pairs = [f"{new!s} is {old!s}" for new, old in copies.items()]
     if copies:
         is_one = len(copies) == 1
-        what = (
-            f"1 new {words[0]} is a copy" if is_one else f"{len(copies)} new {words[1]} are copies"
-        )
+        if is_one:
+            what = f"1 new {words[0]} is a copy"
+        else:
+            what = f"{len(copies)} new {words[1]} are copies"
         sentences.append(f"{what} of one in training: {shown(pairs)}.")
     n_new = int(np.count_nonzero(similarities.is_new))
     if n_new:

@@ -205,7 +205,10 @@ class Choice(Stored):
     def fits(self, *, per_task: bool) -> bool:
         """Return whether the landscape has an axis for each grid; it is the first if each task has a regularisation."""
         grids = [values for values in (self.alphas, self.task_alphas) if values is not None]
-        axes = self.landscape.shape[:1] if per_task else self.landscape.shape[-len(grids) :]
+        if per_task:
+            axes = self.landscape.shape[:1]
+        else:
+            axes = self.landscape.shape[-len(grids) :]
         return self.landscape.dtype.kind == "f" and all(
             is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True)
         )

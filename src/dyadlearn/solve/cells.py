@@ -387,7 +387,9 @@ class CellSystem:
         if inverse is None:
             a, b, c = self.operator.shares
             size, *sizes = (_mean_diagonal(kernel) for kernel in self.operator.kernels)
-            others = a * size * sizes[0] + b * size + c * sizes[0] if sizes else size
+            others = size
+            if sizes:
+                others = a * size * sizes[0] + b * size + c * sizes[0]
             diagonal = self.over_weights(self.lam + namespace(train).zeros_like(train)) + others
 
         def solve(X: Array) -> Array:

@@ -202,7 +202,10 @@ class LeastSquares:
         moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(
             left, axis=0
         )
-        rows = self.features if asked is None else xp.concat([self.features, asked])
+        if asked is None:
+            rows = self.features
+        else:
+            rows = xp.concat([self.features, asked])
         reach = xp.max(xp.abs(rows @ solver), axis=0)
         warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
 

@@ -432,7 +432,10 @@ def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.n
     """
     flat = namespace(values).reshape(values, (-1,))
     size = int(flat.shape[0])
-    nearest = np.arange(size) if rank >= size else least_positions(flat, rank + 1)
+    if rank >= size:
+        nearest = np.arange(size)
+    else:
+        nearest = least_positions(flat, rank + 1)
     smallest = to_numpy(take_rows(flat, nearest))
     edge = outside if rank >= size else float(smallest.max())
     return nearest[smallest < edge], smallest[smallest < edge], edge
@@ -518,7 +521,9 @@ def _completed_by_cells(
     kernels = [side.matrix(side.values) for side in operators.grid_spectra]
     values = cells.take(Y[None, ...])
     constant = "grand" if operators.free_mean else None
-    ends = {} if start is None else {"model": cells.take(start[None, ...])}
+    ends = {}
+    if start is not None:
+        ends = {"model": cells.take(start[None, ...])}
     operator = CellOperator(kernels, operators.shares, cells)
     train = namespace(Y).ones_like(values)
     system = CellSystem(operator, operators.ridge, values[0, :], train, None, constant, ends)
@@ -582,7 +587,9 @@ class _ObservedCells:
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._fixed.coefficients(self.right - self.root * self._at(fitted))[0]
-        labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
+        labels = fitted
+        if self.is_weighted:
+            labels = fitted + self.operators.ridge * dual
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
     def _completed_by_directions(self) -> Completion:
@@ -591,7 +598,10 @@ class _ObservedCells:
         columns = self.cells.columns
         fit = CellsFit(self.operators, rows, columns, self.right / self.root, self.root)
         excess = fit.excess()
-        labels = fit.grid() + self._grid(excess) if self.is_weighted else fit.grid()
+        if self.is_weighted:
+            labels = fit.grid() + self._grid(excess)
+        else:
+            labels = fit.grid()
         values = self._grid(excess / (self.operators.ridge * self.root))
         return Completion(labels, "observed", Solution(values, 0, 0.0, True))
 
@@ -632,7 +642,9 @@ class _ObservedCells:
             rank = choose_rank(
                 operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit
             )
-        precondition = self._preconditioner(min(rank, limit)) if rank else None
+        precondition = None
+        if rank:
+            precondition = self._preconditioner(min(rank, limit))
         if precondition is None and operators.free_mean and self.is_weighted:
             # The projection mixes weights of all magnitudes, so that the unknowns are scaled first.
             mean_kernel = float(namespace(root).sum(operators.kernel_values)) / math.prod(shape)

@@ -503,7 +503,10 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
     if not suit_directions(operators, labels.size, labels.largest_weight):
         return None
     y = labels.values
-    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    if labels.weights is None:
+        root = namespace(y).ones_like(y)
+    else:
+        root = labels.weights**0.5
     shift = operators.shift_of(y, labels.weights)
     spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
@@ -529,7 +532,10 @@ def solve_pairs(
         return None
     shift = operators.shift_of(y, labels.weights)
     try:
-        solved = factor_of(operators, labels) if factor is None else factor()
+        if factor is None:
+            solved = factor_of(operators, labels)
+        else:
+            solved = factor()
     except np.linalg.LinAlgError:
         return None
     dual = solved.dual(y - shift)
@@ -547,7 +553,10 @@ def solve_pairs(
 def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
     """Return the factor of the system of the observed pairs of a list of labels."""
     y = labels.values
-    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    if labels.weights is None:
+        root = namespace(y).ones_like(y)
+    else:
+        root = labels.weights**0.5
     return CellsFactor.of(operators, labels.places, root)
 
 

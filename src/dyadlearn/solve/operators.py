@@ -473,7 +473,9 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
     is_whole = _whole(side)
-    constant = side.spectrum.constant if side.spectrum.has_free_constant else None
+    constant = None
+    if side.spectrum.has_free_constant:
+        constant = side.spectrum.constant
     # A free constant, the last direction, comes first: other unpenalised directions are made
     # orthogonal to it.
     whole = np.flatnonzero(is_whole)[::-1]
@@ -549,7 +551,10 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     if _loses_digits(side):
         return _least_penalty(side, rows, hidden, labels)
     vectors = side.spectrum.vectors
-    weights = -side.remainder if side.prefers_residual else side.shrinkage
+    if side.prefers_residual:
+        weights = -side.remainder
+    else:
+        weights = side.shrinkage
     right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
 
@@ -558,7 +563,10 @@ def _loses_digits(side: Smoother) -> bool:
     """Return whether systems of the residual operator may lose more than four digits."""
     remainders = to_numpy(side.remainder)
     positive = remainders[remainders > 0]
-    top = 1.0 if side.spectrum.is_truncated else positive.max(initial=0.0)
+    if side.spectrum.is_truncated:
+        top = 1.0
+    else:
+        top = positive.max(initial=0.0)
     return bool(positive.min(initial=top) < _LEAST_REMAINDER * top)
 
 
@@ -621,7 +629,10 @@ def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) 
 
 def _whole(side: Smoother) -> np.ndarray:
     """Return a mask (k,) of the directions that are unpenalised up to the precision."""
-    scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
+    if side.spectrum.is_truncated:
+        scale = 1.0
+    else:
+        scale = largest(side.remainder)
     if scale < np.finfo(np.float64).tiny:
         scale = 1.0  # all remainders have underflowed
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)

@@ -36,9 +36,18 @@ def compare_with_refits(
         if unit[setting] in done or len(done) == N_UNITS:
             continue
         done.add(unit[setting])
-        hidden = cells == cells[i, j] if setting == "A" else np.zeros((m, q), dtype=bool)
-        gone = rows == rows[i] if setting in "BD" else np.zeros(m, dtype=bool)
-        gone_columns = columns == columns[j] if setting in "CD" else np.zeros(q, dtype=bool)
+        if setting == "A":
+            hidden = cells == cells[i, j]
+        else:
+            hidden = np.zeros((m, q), dtype=bool)
+        if setting in "BD":
+            gone = rows == rows[i]
+        else:
+            gone = np.zeros(m, dtype=bool)
+        if setting in "CD":
+            gone_columns = columns == columns[j]
+        else:
+            gone_columns = np.zeros(q, dtype=bool)
         if trial.symmetry:
             hidden = hidden | hidden.T
             gone = gone_columns = gone | gone_columns
@@ -61,7 +70,10 @@ def _predicted(
     """Return the prediction of a cell by a model that was fitted on some of the rows and columns."""
     i, j = cell
     X = trial.data.X
-    tasks = trial.data.X if trial.data.tasks is None else trial.data.tasks
+    if trial.data.tasks is None:
+        tasks = trial.data.X
+    else:
+        tasks = trial.data.tasks
     row, column = int(np.searchsorted(kept[0], i)), int(np.searchsorted(kept[1], j))
     # None stands for the training rows, which some models treat differently from new rows.
     rows: list[Any] = [X.kept(kept[0]).known if trial.grows else None, None]

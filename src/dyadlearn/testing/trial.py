@@ -133,7 +133,9 @@ class Data:
         """Return the data without hidden labels, and with some of the rows and columns."""
         y = np.where(hidden, np.nan, self.y)[np.ix_(rows, columns)]
         tasks = None if self.tasks is None else self.tasks.kept(columns)
-        weights = None if self.weights is None else self.weights[np.ix_(rows, columns)]
+        weights = None
+        if self.weights is not None:
+            weights = self.weights[np.ix_(rows, columns)]
         return replace(self, X=self.X.kept(rows), tasks=tasks, y=y, weights=weights)
 
     def converted(self, convert: Callable[[np.ndarray], Any]) -> Data:
@@ -259,7 +261,9 @@ class Trial:
         if data is None:
             data = self.data
         X = data.X.new
-        tasks = data.tasks.new if self.knows_tasks and data.tasks is not None else None
+        tasks = None
+        if self.knows_tasks and data.tasks is not None:
+            tasks = data.tasks.new
         options = inspect.signature(model.predict).parameters
         answers = {"predictions": self.predict(model, data)}
         for setting in self.settings[:2]:
