@@ -74,18 +74,18 @@ def main() -> int:
             f"Grid of {shape[0]} × {shape[1]}, {np.mean(np.isnan(Y)):.0%} missing, setting D, 25 "
             f"folds, 196 points"
         )
-        found, wall, processor = search(K, G, Y)
+        fitted, wall, processor = search(K, G, Y)
         print(row("seconds, wall time", wall, f"target <= {TARGET_SECONDS:g} on two idle cores"))
         print(row("seconds, processor time", processor, ""))
-        print(row("points evaluated", float(found.n_evaluated_), ""))
+        print(row("points evaluated", float(fitted.n_evaluated_), ""))
         small = (shape[0] // 4, shape[1] // 3)
         print(f"Grid of {small[0]} × {small[1]}")
         for kind in ("rough", "rbf"):
             data = holed(kind, small, arguments.missing)
             full, _, all_of_it = search(*data, exhaustive=True)
-            found, _, processor = search(*data)
-            alpha_at = int(np.flatnonzero(found.alphas_ == found.alpha_)[0])
-            task_alpha_at = int(np.flatnonzero(found.task_alphas_ == found.task_alpha_)[0])
+            fitted, _, processor = search(*data)
+            alpha_at = int(np.flatnonzero(fitted.alphas_ == fitted.alpha_)[0])
+            task_alpha_at = int(np.flatnonzero(fitted.task_alphas_ == fitted.task_alpha_)[0])
             place = (alpha_at, task_alpha_at)
             loss = (full.best_score_ - full.landscape_[place]) / abs(full.best_score_)
             print(

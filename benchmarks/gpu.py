@@ -63,12 +63,12 @@ def clock(work: Callable[[], object], device: str, repeats: int = 3) -> float:
     return statistics.median(times[1:])
 
 
-def difference(found: object, expected: np.ndarray) -> float:
+def difference(actual: object, expected: np.ndarray) -> float:
     """Return the largest difference over the largest value."""
-    if isinstance(found, torch.Tensor):
-        array = found.cpu().numpy()
+    if isinstance(actual, torch.Tensor):
+        array = actual.cpu().numpy()
     else:
-        array = np.asarray(found)
+        array = np.asarray(actual)
     return float(np.max(np.abs(array - expected)) / np.max(np.abs(expected)))
 
 
@@ -136,14 +136,14 @@ def measure(m: int, q: int, device: str) -> None:
                     progress=False,
                 )
 
-            found = work(there)
+            answer = work(there)
             ours = clock(lambda work=work: work(there), device, repeats)
             line = f"  {settings + ' ' + scoring[:12]:<24} {'':9} {ours:17.3f} s {device}"
             line += f" {ours / (196 * product):8.2f} of 196 products"
             if m * q < 10**6:
                 expected = work(here)
                 numpy_time = clock(lambda work=work: work(here), "cpu", 1)
-                gap = max(difference(found[letter], expected[letter]) for letter in settings)
+                gap = max(difference(answer[letter], expected[letter]) for letter in settings)
                 line += f" {numpy_time / ours:8.1f} x numpy   difference {gap:.1e}"
             print(line, flush=True)
 
@@ -243,11 +243,11 @@ def kronecker_d(limits: Limits, folder: Path, scale: float) -> None:
     name = "e" if scale == 1 else "gpcr"
     K, G, Y = (on_device(np.asarray(part), limits.device) for part in load(name, folder)[:3])
     pairing = Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0)
-    found = clock(lambda: new_both(pairing, Y[None, ...], ALPHAS), limits.device)
+    taken = clock(lambda: new_both(pairing, Y[None, ...], ALPHAS), limits.device)
     few, many = sorted(Y.shape)
     anew = few * limits.eigh(few - 1)
     below = {"products": limits.products(14 * 2 * few, many, few, many)}
-    report("kronecker_d", found, below, f"; {few} decompositions anew would take {anew:.2f} s")
+    report("kronecker_d", taken, below, f"; {few} decompositions anew would take {anew:.2f} s")
 
 
 def _large(limits: Limits) -> TwoStepRidge:
@@ -261,7 +261,7 @@ def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
     """Measure landscapes of squared error in B, C and D together, 10,000 × 10,000, of a fitted model."""
     model = _large(limits)
     n = limits.size
-    found = seconds(
+    taken = seconds(
         lambda: landscape(
             model,
             alphas=ALPHAS,
@@ -276,7 +276,7 @@ def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
     # Five for each of 14 regularisations, and labels are rotated.
     report(
         "squared_errors",
-        found,
+        taken,
         {"products": limits.products(5 * 14 + 4, n, n, n)},
         f", for {3 * 196} points",
     )
@@ -286,7 +286,7 @@ def auc(limits: Limits, folder: Path, scale: float) -> None:
     """Measure the landscape of the area under the ROC curve in D, 10,000 × 10,000, of a fitted model."""
     model = _large(limits)
     n = limits.size
-    found = seconds(
+    taken = seconds(
         lambda: landscape(
             model,
             alphas=ALPHAS,
@@ -299,7 +299,7 @@ def auc(limits: Limits, folder: Path, scale: float) -> None:
         limits.device,
     )
     below = {"products": limits.products(196 + 2 * 14, n, n, n), "sorts": 196 * limits.sort(n * n)}
-    report("auc", found, below)
+    report("auc", taken, below)
 
 
 def holes(limits: Limits, folder: Path, scale: float) -> None:
@@ -317,7 +317,7 @@ def holes(limits: Limits, folder: Path, scale: float) -> None:
         model = KroneckerRidge(
             1.0, **kernels, task_kernel_params={"gamma": 0.01}, tol=1e-6, fit_intercept=intercept
         )
-        found = seconds(
+        taken = seconds(
             lambda model=model, labels=labels: model.fit(X, labels, tasks=T), limits.device
         )
         below = {
@@ -326,7 +326,7 @@ def holes(limits: Limits, folder: Path, scale: float) -> None:
         }
         report(
             "holes",
-            found,
+            taken,
             below,
             f"; {words}: {model.n_iter_} iterations, residual {model.residual_:.1e}",
         )
@@ -351,14 +351,14 @@ def few_labels(limits: Limits, folder: Path, scale: float) -> None:
     model.set_alpha(0.5)
     if limits.device != "cpu":
         torch.cuda.reset_peak_memory_stats()
-    found = seconds(lambda: [model.holdout(setting) for setting in "ABC"], limits.device)
+    taken = seconds(lambda: [model.holdout(setting) for setting in "ABC"], limits.device)
     if limits.device != "cpu":
         peak = torch.cuda.max_memory_allocated() / 1e9
     else:
         peak = float("nan")
     report(
         "few_labels",
-        found,
+        taken,
         {"inverse": limits.products(1, n, n, n)},
         f"; {n} labels, peak {peak:.0f} GB",
     )
@@ -387,21 +387,21 @@ def libraries(device: str) -> None:
     some = np.where(rng.random(Y.shape) < 0.5, np.nan, Y)
 
     def answers(put: Callable[[np.ndarray], Any]) -> list[np.ndarray]:
-        found = []
+        arrays = []
         for kind in (TwoStepRidge, KroneckerRidge):
             for labels in (Y, some):
                 model = kind(kernel="rbf", task_kernel="rbf").fit(put(X), put(labels), tasks=put(T))
-                found += [model.predict(put(X[:9])), model.completed_]
+                arrays += [model.predict(put(X[:9])), model.completed_]
                 if labels is Y:
-                    found += [model.holdout(setting) for setting in "ABCD"]
+                    arrays += [model.holdout(setting) for setting in "ABCD"]
                     scores = [
                         landscape(
                             model, alphas=ALPHAS, task_alphas=ALPHAS, setting="ABCD", scoring=name
                         )
                         for name in ("r2", "concordance_index")
                     ]
-                    found += [each for both in scores for each in both.values()]
-        return [to_numpy(each) for each in found]
+                    arrays += [array for both in scores for array in both.values()]
+        return [to_numpy(array) for array in arrays]
 
     expected = answers(lambda part: part)
     for name in ("torch", "cupy"):
@@ -411,8 +411,8 @@ def libraries(device: str) -> None:
         library = importlib.import_module(name)
         where = {"device": device} if name == "torch" else {}
         try:
-            found = answers(lambda part: library.asarray(part, **where))  # noqa: B023
-            gap = max(difference(each, twin) for each, twin in zip(found, expected, strict=True))
+            actual = answers(lambda part: library.asarray(part, **where))  # noqa: B023
+            gap = max(difference(one, twin) for one, twin in zip(actual, expected, strict=True))
             print(f"  {name} {library.__version__}: largest difference from numpy {gap:.1e}")
         except Exception as error:  # what is asked here is whether it works at all
             print(

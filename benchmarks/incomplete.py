@@ -55,13 +55,13 @@ def compare(make: Callable[[], Coupled], Y: np.ndarray) -> tuple[float, float, i
 
     def solve(rank: int | None) -> tuple[int, float, float]:
         operators = make()
-        found: list[object] = []
+        completions: list[object] = []
         time = seconds(
-            lambda: found.append(
+            lambda: completions.append(
                 complete(operators, Y, rank=rank, max_direct=0, tol=TOL, max_iter=20_000)
             )
         )
-        solution = found[0].solution  # type: ignore[attr-defined]
+        solution = completions[0].solution  # type: ignore[attr-defined]
         return solution.n_iter, time, solution.residual
 
     plain, plain_time, _ = solve(0)

@@ -30,7 +30,7 @@ def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, st
     """Return the ratio of times of each landscape."""
     K, G, Y, kind = load(name, folder)
     rows = {}
-    found = []
+    lines = []
     for constant in (None, "free"):
         sides = [
             Spectrum.from_gram(kernel, constant=constant).smoother(Tikhonov(), 1.0)
@@ -51,18 +51,18 @@ def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, st
                 def swept(
                     constant: str | None,
                     model: str = model,
-                    given: tuple[str, str] = (setting, scoring),
+                    asked_for: tuple[str, str] = (setting, scoring),
                 ) -> None:
-                    asked = {"setting": given[0], "scoring": given[1], "progress": False}
+                    asked = {"setting": asked_for[0], "scoring": asked_for[1], "progress": False}
                     landscape(rows[constant][model], alphas=ALPHAS, task_alphas=ALPHAS, **asked)
 
                 without, with_constant = in_turns(
                     lambda: swept(None), lambda: swept("free"), repeats=repeats
                 )
                 line = (f"{model} {setting}, {scoring}", with_constant / without, f"<= {TARGET}")
-                found.append(line)
+                lines.append(line)
                 print(row(line[0], line[1], "target " + line[2]))
-    return found
+    return lines
 
 
 def main() -> None:
@@ -75,10 +75,10 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     with threadpool_limits(THREADS):
-        found = measured(options.data, "ic" if options.quick else "e", 3 if options.quick else 5)
+        lines = measured(options.data, "ic" if options.quick else "e", 3 if options.quick else 5)
     if options.markdown:
         print("\n| landscape | with / without | target |\n|---|---|---|")
-        print("\n".join(f"| {name} | {ratio:.2f} | {target} |" for name, ratio, target in found))
+        print("\n".join(f"| {name} | {ratio:.2f} | {target} |" for name, ratio, target in lines))
     print(versions())
 
 

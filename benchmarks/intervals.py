@@ -42,20 +42,20 @@ def measured(folder: Path, name: str) -> list[tuple[str, float]]:
         f"{kind})"
     )
     asked = {"A": (None, None), "B": (X, None), "C": (None, T), "D": (X, T)}
-    found = []
+    ratios = []
     for word, model in MODELS.items():
 
         def fitted(model: Any = model) -> Any:
             return clone(model).fit(K[:m, :m], labels, tasks=G[:q, :q])
 
-        for setting, given in asked.items():
+        for setting, arguments in asked.items():
             base, both = in_turns(
-                lambda given=given: fitted().predict(*given),
-                lambda given=given: fitted().predict_interval(*given),
+                lambda arguments=arguments: fitted().predict(*arguments),
+                lambda arguments=arguments: fitted().predict_interval(*arguments),
                 repeats=3,
             )
-            found.append((f"{word} {setting}: fit and interval / fit and prediction", both / base))
-            print(row(*found[-1], ""))
+            ratios.append((f"{word} {setting}: fit and interval / fit and prediction", both / base))
+            print(row(*ratios[-1], ""))
 
         def by_hand(model: Any = model) -> None:
             for i in range(m):
@@ -64,9 +64,9 @@ def measured(folder: Path, name: str) -> list[tuple[str, float]]:
                 again.predict(K[m:, kept])
 
         quick, slow = in_turns(lambda: fitted().predict_interval(X), by_hand, repeats=1)
-        found.append((f"{word} B: a model without each row, fitted / intervals", slow / quick))
-        print(row(*found[-1], ""))
-    return found
+        ratios.append((f"{word} B: a model without each row, fitted / intervals", slow / quick))
+        print(row(*ratios[-1], ""))
+    return ratios
 
 
 def main() -> None:
@@ -79,10 +79,10 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     with threadpool_limits(THREADS):
-        found = measured(options.data, "ic" if options.quick else "e")
+        ratios = measured(options.data, "ic" if options.quick else "e")
     if options.markdown:
         print("\n| | ratio |\n|---|--:|")
-        print("\n".join(f"| {name} | {ratio:.1f} |" for name, ratio in found))
+        print("\n".join(f"| {name} | {ratio:.1f} |" for name, ratio in ratios))
     print(versions())
 
 

@@ -69,12 +69,12 @@ def nystroem_error(
     X: np.ndarray, kernel: str, params: dict[str, float], r: int, seed: int
 ) -> float:
     """Return the relative trace error of scikit-learn's features."""
-    own = gram_diagonal(X, kernel=kernel, kernel_params=params)
+    diagonal = gram_diagonal(X, kernel=kernel, kernel_params=params)
     if kernel not in KERNEL_PARAMS:
         return float("nan")  # one that scikit-learn does not have
     made = Nystroem(kernel=kernel, gamma=params.get("gamma"), n_components=r, random_state=seed)
     features = made.fit_transform(X)
-    return float((own - np.sum(features**2, axis=1)).sum() / own.sum())
+    return float((diagonal - np.sum(features**2, axis=1)).sum() / diagonal.sum())
 
 
 def main() -> int:

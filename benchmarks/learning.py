@@ -113,12 +113,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     with threadpool_limits(THREADS):
-        for found in (
+        for figures in (
             exact("A", options.repeats),
             exact("B", options.repeats),
             folds(options.repeats),
         ):
-            for name, value, target in found:
+            for name, value, target in figures:
                 print(row(name, value, "target " + target), flush=True)
     print(versions())
 

@@ -56,9 +56,9 @@ def told(work: Work) -> float:
             try:
                 work()
             except NotEnoughMemoryError as error:
-                found = re.search(r"about ([\d.]+) (\w+)", str(error))
-                assert found is not None
-                need = max(float(found[1]), need / UNITS[found[2]] + 0.05) * UNITS[found[2]]
+                match = re.search(r"about ([\d.]+) (\w+)", str(error))
+                assert match is not None
+                need = max(float(match[1]), need / UNITS[match[2]] + 0.05) * UNITS[match[2]]
             else:
                 return need
 
@@ -74,9 +74,9 @@ def taken(work: Work) -> float:
 
 
 def _status(field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def warm_up() -> None:
@@ -316,21 +316,21 @@ def main() -> None:
     parser.add_argument(
         "--places", action="store_true", help="one piece of work for each kind of place alone"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in SETTING.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTING})
     warnings.simplefilter("ignore")
     warm_up()
-    draw = Problems(given.size)
+    draw = Problems(options.size)
     print(f"  {'':<52} {'told':>8} {'taken':>8}  MiB   ratio")
-    for kind in (places,) if given.places else (fits, holdouts, others):
+    for kind in (places,) if options.places else (fits, holdouts, others):
         for name, work in kind(draw):
-            if given.only in name:
+            if options.only in name:
                 estimate = told(work)
-                found = taken(work)
+                measured = taken(work)
                 print(
-                    f"  {name:<52} {estimate / 2**20:8.1f} {found / 2**20:8.1f}       "
-                    f"{estimate / found:5.2f}",
+                    f"  {name:<52} {estimate / 2**20:8.1f} {measured / 2**20:8.1f}       "
+                    f"{estimate / measured:5.2f}",
                     flush=True,
                 )
     print(versions())

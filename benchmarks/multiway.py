@@ -48,15 +48,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 4800])
     parser.add_argument("--device", default=None)
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(versions())
-    for n in given.sizes:
+    for n in options.sizes:
         table, y, kernels = simulated(n)
         model = MultiwayRidge(
             TERMS,
             entities=kernels,
             kernels=dict.fromkeys(kernels, "precomputed"),
-            device=given.device,
+            device=options.device,
         )
         taken = seconds(partial(model.fit, table, y))
         print(row(f"{n:,} labels: six variances by likelihood", taken, TARGETS.get(n, "")))
@@ -64,7 +64,7 @@ def main() -> None:
             taken = seconds(partial(model.holdout, new))
             words = " + ".join(new) or "each cell"
             print(row(f"{n:,} labels: hold-out of {words}", taken, ""))
-        print(f"  { ({name: round(each, 2) for name, each in model.variances_.items()}) }")
+        print(f"  { ({name: round(variance, 2) for name, variance in model.variances_.items()}) }")
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def main() -> None:
         f"{arguments.device}"
     )
     print(
-        f"  fit {', '.join(f'{found:.2f}' for found in times)} s, {model.n_iter_} iterations, "
+        f"  fit {', '.join(f'{seconds:.2f}' for seconds in times)} s, {model.n_iter_} iterations, "
         f"residual",
         end=" ",
     )

@@ -74,19 +74,19 @@ def means(folder: Path, name: str, settings: str, repeats: int) -> list[tuple[st
     problems = [
         Problem.of(PairKernel(*spectra, 1.0, free_mean=free_mean), Y) for free_mean in (False, True)
     ]
-    found = []
+    lines = []
     for setting, scoring in product(settings, ("neg_mean_squared_error", "r2")):
         works = [
-            lambda problem=problem, given=(setting, scoring): landscape(
-                problem, given[0], alphas=FEW, scoring=given[1], progress=False
+            lambda problem=problem, asked=(setting, scoring): landscape(
+                problem, asked[0], alphas=FEW, scoring=asked[1], progress=False
             )
             for problem in problems
         ]
         without, with_mean = in_turns(*works, repeats=repeats)
         title = f"a free mean on {name}, {setting}, {scoring}"
-        found.append((title, with_mean / without, f"<= {MEAN_TARGETS[setting]}"))
-        print(row(title, found[-1][1], "target " + found[-1][2]))
-    return found
+        lines.append((title, with_mean / without, f"<= {MEAN_TARGETS[setting]}"))
+        print(row(title, lines[-1][1], "target " + lines[-1][2]))
+    return lines
 
 
 def main() -> None:
@@ -100,16 +100,16 @@ def main() -> None:
     options = parser.parse_args()
     name, n_shares = ("ic", 10) if options.quick else ("e", 50)
     with threadpool_limits(THREADS):
-        found = [
+        lines = [
             line
             for free in (False, True)
             for line in family(options.data, name, n_shares, free_mean=free)
         ]
-        found += means(options.data, name, "ABC", 3)
-        found += means(options.data, "gpcr" if options.quick else "ic", "D", 3)
+        lines += means(options.data, name, "ABC", 3)
+        lines += means(options.data, "gpcr" if options.quick else "ic", "D", 3)
     if options.markdown:
         print("\n| landscape | ratio | target |\n|---|---|---|")
-        print("\n".join(f"| {title} | {ratio:.2f} | {target} |" for title, ratio, target in found))
+        print("\n".join(f"| {title} | {ratio:.2f} | {target} |" for title, ratio, target in lines))
     print(versions())
 
 

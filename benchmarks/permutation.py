@@ -34,7 +34,7 @@ def measured(folder: Path, repeats: int, quick: bool) -> list[tuple[str, float, 
         f"1,000 permutations on ic ({Y.shape[0]} × {Y.shape[1]}, {kind}) over a landscape of 196 "
         f"points, by roc_auc"
     )
-    found = []
+    lines = []
     models: list[tuple[str, Any, tuple[Any, Any]]] = [
         (
             "two-step",
@@ -84,9 +84,9 @@ def measured(folder: Path, repeats: int, quick: bool) -> list[tuple[str, float, 
 
             points, tests = in_turns(swept, permuted, repeats=1 if is_slow else repeats)
             ratio = (tests / n_permutations) / (points / len(few)) * N_PERMUTATIONS / len(grids[0])
-            found.append((f"{name} {setting}", ratio, TARGET))
-            print(row(*found[-1][:2], "target " + TARGET), flush=True)
-    return found
+            lines.append((f"{name} {setting}", ratio, TARGET))
+            print(row(*lines[-1][:2], "target " + TARGET), flush=True)
+    return lines
 
 
 def main() -> None:
@@ -104,11 +104,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     with threadpool_limits(THREADS):
-        found = measured(options.data, options.repeats, options.quick)
+        lines = measured(options.data, options.repeats, options.quick)
     print(versions())
     if options.markdown:
         print("\n| what | measured | asked for |\n|---|---|---|")
-        for name, value, target in found:
+        for name, value, target in lines:
             print(f"| {name} | {value:.1f} | {target.replace('<=', '≤')} |")
 
 

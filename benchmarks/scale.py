@@ -160,8 +160,10 @@ def measure_predictions(model: OnlineTwoStepRidge, paths: Sequence[Path]) -> tup
         begin = time.perf_counter()
         F = model.predict(X)
         passed += time.perf_counter() - begin
-        own = F[np.arange(len(F)), Y.indices][:, None]
-        better += float(((own > F).sum() + ((own == F).sum() - len(F)) / 2) / (F.shape[1] - 1))
+        of_label = F[np.arange(len(F)), Y.indices][:, None]
+        better += float(
+            ((of_label > F).sum() + ((of_label == F).sum() - len(F)) / 2) / (F.shape[1] - 1)
+        )
         n += len(F)
     return passed, better / n
 
@@ -196,8 +198,8 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     )
     tell("projection: one pass over the documents", time.perf_counter() - begin, options.documents)
     begin = time.perf_counter()
-    found = len(projection.singular_values_)
-    tell(f"projection: {found} components", time.perf_counter() - begin)
+    n_components = len(projection.singular_values_)
+    tell(f"projection: {n_components} components", time.perf_counter() - begin)
 
     begin = time.perf_counter()
     tasks = hierarchy.features(options.components, rng)
@@ -217,7 +219,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
         if n_new:
             tell(f"{name}: updates by {options.batch}", time.perf_counter() - begin, n_new)
         begin = time.perf_counter()
-        assert model.coef_.shape[0] == found
+        assert model.coef_.shape[0] == n_components
         tell(f"{name}: coefficients", time.perf_counter() - begin)
         seconds, auc = measure_predictions(model, test)
         tell(f"{name}: predictions", seconds, options.test, f", instance-wise AUC {auc:.3f}")

@@ -85,7 +85,9 @@ def load_pairs(data_home: str | Path | None = None) -> pd.DataFrame:
 def describe(smiles: list[str]) -> tuple[Descriptions, pd.DataFrame]:
     """Return the kernels of molecules and an identity, and the features for other learners."""
     features = drug_features(smiles)
-    kernels = {name: whole(each.gram()) for name, each in drug_descriptions(features).items()}
+    kernels = {
+        name: whole(description.gram()) for name, description in drug_descriptions(features).items()
+    }
     kernels["identity"] = np.eye(len(smiles))
     frames = {name: pd.DataFrame(kernel, smiles, smiles) for name, kernel in kernels.items()}
     plain = np.hstack([tame(features["descriptors"]), features["maccs"]])
@@ -208,17 +210,19 @@ def predictions(
     for train, test in splits(pairs, setting, folds):
         tested.append(test)
         for name, learner in LEARNERS.items():
-            found = learner(
+            predicted = learner(
                 data, setting, pairs.iloc[train], pairs[LABEL].to_numpy()[train], pairs.iloc[test]
             )
-            parts.setdefault(name, []).append(found)
+            parts.setdefault(name, []).append(predicted)
             offset = pairs[known].to_numpy()
             some = train[np.isfinite(offset[train])]
             rest = (pairs[LABEL].to_numpy() - offset)[some]
-            found = learner(data, setting, pairs.iloc[some], rest, pairs.iloc[test]) + offset[test]
-            parts.setdefault(f"{KNOWN[known]} + {name}", []).append(found)
+            predicted = (
+                learner(data, setting, pairs.iloc[some], rest, pairs.iloc[test]) + offset[test]
+            )
+            parts.setdefault(f"{KNOWN[known]} + {name}", []).append(predicted)
     positions = np.concatenate(tested)
-    joined = {name: _joined(found) for name, found in parts.items()}
+    joined = {name: _joined(predicted) for name, predicted in parts.items()}
     published = {**KNOWN, **({NETWORKS[0]: NETWORKS[1]} if setting == "A" else {})}
     return positions, {
         **{
@@ -233,8 +237,8 @@ def predictions(
 
 def _joined(parts: list[Predicted]) -> Predicted:
     bounds = (
-        None if any(bound is None for bound in each) else np.concatenate(each)
-        for each in ([part.lower for part in parts], [part.upper for part in parts])
+        None if any(bound is None for bound in ends) else np.concatenate(ends)
+        for ends in ([part.lower for part in parts], [part.upper for part in parts])
     )
     return Predicted(
         np.concatenate([part.values for part in parts]),
@@ -287,10 +291,10 @@ def coverage(y: np.ndarray, predicted: Predicted) -> dict[str, float]:
 def measured(data: Data, settings: str, known: str, folds: int) -> Iterator[dict[str, Any]]:
     """Yield a row of scores for each setting and model: of all its pairs, and of those with a known value."""
     for setting in settings:
-        positions, found = predictions(data, setting, known, folds)
+        positions, by_name = predictions(data, setting, known, folds)
         y = data.pairs[LABEL].to_numpy()[positions]
         has_value = np.isfinite(data.pairs[known].to_numpy()[positions])
-        for name, predicted in found.items():
+        for name, predicted in by_name.items():
             shared = errors(y[has_value], predicted.values[has_value])
             yield {
                 "setting": setting,
@@ -320,7 +324,8 @@ def table(rows: list[dict[str, Any]], known: str) -> str:
         if covered and covered["finite"] < 1:
             intervals += f" ({covered['finite']:.0%} finite)".replace("%", " %")
         scores = " | ".join(
-            f"{each['pairs']} | {each['MAE']:.3f} | {each['RMSE']:.3f}" for each in (row, shared)
+            f"{figures['pairs']} | {figures['MAE']:.3f} | {figures['RMSE']:.3f}"
+            for figures in (row, shared)
         )
         lines.append(
             f"| {row['setting']}, {SETTINGS[row['setting']]} | {row['model']} | {scores} | "
@@ -371,7 +376,7 @@ def main() -> None:
             )
     print(table(rows, options.known))
     print(
-        f"\n{about['date']}, {', '.join(' '.join(each) for each in versions.items())}, Python "
+        f"\n{about['date']}, {', '.join(' '.join(named) for named in versions.items())}, Python "
         f"{about['python']}."
     )
 

@@ -97,17 +97,17 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def search(model: str, setting: str, grid: np.ndarray | None) -> Any:
     """Return the search for a model by its word, with the same grid on both sides."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "setting": setting,
         "kernel": "precomputed",
         "progress": False,
         "alphas": grid,
     }
     if model != "independent":
-        given["task_kernel"] = "precomputed"
+        options["task_kernel"] = "precomputed"
     if model == "two-step":
-        given["task_alphas"] = grid
-    return MODELS[model](**given)
+        options["task_alphas"] = grid
+    return MODELS[model](**options)
 
 
 def score(
@@ -117,19 +117,19 @@ def score(
     K, G, Y = data
     tasks = None if model == "independent" else G
     chooser = search(model, setting, grid)
-    found: list[Any]
+    results: list[Any]
     if setting == "A" or np.isnan(Y).any():
         fitted = chooser.fit(K, Y, tasks=tasks)
         folds = [SettingKFold(setting, splits, random_state=seed) for seed in seeds]
-        found = [
-            evaluate(fitted, setting, scoring="neg_mean_squared_error", cv=each).results[0]
-            for each in folds
+        results = [
+            evaluate(fitted, setting, scoring="neg_mean_squared_error", cv=one).results[0]
+            for one in folds
         ]
     else:
-        found = [
+        results = [
             nested_score(chooser, K, Y, tasks=tasks, cv=splits, random_state=seed) for seed in seeds
         ]
-    return float(np.mean([1 - each.score / each.baselines["grand_mean"] for each in found]))
+    return float(np.mean([1 - one.score / one.baselines["grand_mean"] for one in results]))
 
 
 def chosen(model: str, setting: str, data: Data) -> str:
@@ -137,13 +137,13 @@ def chosen(model: str, setting: str, data: Data) -> str:
     K, G, Y = data
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = search(model, setting, None).fit(K, Y, tasks=None if model == "independent" else G)
-    multiples = [found.alpha_ / found.alphas_[7]]
-    if found.task_alpha_ is not None:
-        multiples.append(found.task_alpha_ / found.task_alphas_[7])
-    words = ", ".join(f"{round(np.log10(each))}" for each in multiples)
+        fitted = search(model, setting, None).fit(K, Y, tasks=None if model == "independent" else G)
+    multiples = [fitted.alpha_ / fitted.alphas_[7]]
+    if fitted.task_alpha_ is not None:
+        multiples.append(fitted.task_alpha_ / fitted.task_alphas_[7])
+    words = ", ".join(f"{round(np.log10(one))}" for one in multiples)
     return words + (
-        " (edge)" if any(issubclass(each.category, GridEdgeWarning) for each in caught) else ""
+        " (edge)" if any(issubclass(one.category, GridEdgeWarning) for one in caught) else ""
     )
 
 

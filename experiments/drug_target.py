@@ -134,14 +134,14 @@ class Cell:
         return None if self.paper[0] is None else self.auc - self.paper[0]
 
 
-def find_data(given: str | None = None) -> str | None:
+def find_data(path: str | None = None) -> str | None:
     """Return the folder of the data: the one given, that of DYADLEARN_DATA, the one beside the checkout, else None."""
     if (
-        given is not None
+        path is not None
         or os.environ.get("DYADLEARN_DATA")
         or not (DATA / "yamanishi2008").is_dir()
     ):
-        return given
+        return path
     return str(DATA)
 
 
@@ -237,8 +237,8 @@ def table(cells: Iterable[Cell]) -> Table:
     ):
         result.add_column(title, justify="right", no_wrap=True)
     order = [(name, method, setting) for name in SETS for setting in SETTINGS for method in METHODS]
-    found = sorted(cells, key=lambda cell: order.index((cell.name, cell.method, cell.setting)))
-    for index, cell in enumerate(found):
+    ordered = sorted(cells, key=lambda cell: order.index((cell.name, cell.method, cell.setting)))
+    for index, cell in enumerate(ordered):
         auc, duration = cell.paper
         result.add_row(
             cell.name,
@@ -249,7 +249,7 @@ def table(cells: Iterable[Cell]) -> Table:
             *([f"{ALPHAS[index]:.0e}" for index in cell.best] + [""])[:2],
             duration,
             f"{cell.seconds:.2f}s",
-            end_section=index + 1 < len(found) and found[index + 1].name != cell.name,
+            end_section=index + 1 < len(ordered) and ordered[index + 1].name != cell.name,
         )
     return result
 
@@ -282,8 +282,8 @@ def summary(cells: Iterable[Cell]) -> dict[str, Any]:
 
 def markdown(cells: Iterable[Cell]) -> str:
     """Return the AUCs in the form of the paper's table, ours after the paper's and bold where they are not equal."""
-    found = {(cell.name, cell.method, cell.setting): cell for cell in cells}
-    names = [name for name in SETS if any(key[0] == name for key in found)]
+    by_key = {(cell.name, cell.method, cell.setting): cell for cell in cells}
+    names = [name for name in SETS if any(key[0] == name for key in by_key)]
     lines = [
         "| setting | method | " + " | ".join(f"{name}: paper | ours" for name in names) + " |",
         "|---|---|" + "--:|--:|" * len(names),
@@ -292,7 +292,7 @@ def markdown(cells: Iterable[Cell]) -> str:
         for method in METHODS:
             line = [setting, METHODS[method]]
             for name in names:
-                cell = found.get((name, method, setting))
+                cell = by_key.get((name, method, setting))
                 auc = PAPER[name, method, setting][0]
                 ours = "–" if cell is None else f"{cell.auc:.4f}"
                 is_far = (
@@ -301,7 +301,7 @@ def markdown(cells: Iterable[Cell]) -> str:
                     and abs(cell.difference) > EQUAL
                 )
                 line += ["–" if auc is None else f"{auc:.4f}", f"**{ours}**" if is_far else ours]
-            if any(key[1:] == (method, setting) for key in found):
+            if any(key[1:] == (method, setting) for key in by_key):
                 lines.append(f"| {' | '.join(line)} |")
     return "\n".join(lines)
 
@@ -347,8 +347,8 @@ def draw_curves(cells: Iterable[Cell], path: Path) -> None:
     """Draw the AUC of Kronecker ridge regression over λ, one panel for each data set."""
     from matplotlib.figure import Figure
 
-    found = [cell for cell in cells if cell.method == "kronecker"]
-    names = [name for name in SETS if any(cell.name == name for cell in found)]
+    drawn = [cell for cell in cells if cell.method == "kronecker"]
+    names = [name for name in SETS if any(cell.name == name for cell in drawn)]
     looks = dict(
         zip(
             SETTINGS,
@@ -359,7 +359,7 @@ def draw_curves(cells: Iterable[Cell], path: Path) -> None:
     figure = Figure(figsize=(1.2 + 2.7 * len(names), 3.3), layout="constrained")
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for panel, name in zip(panels, names, strict=True):
-        for cell in (cell for cell in found if cell.name == name):
+        for cell in (cell for cell in drawn if cell.name == name):
             colour, marker = looks[cell.setting]
             label = f"{cell.setting}: {SETTINGS[cell.setting]}"
             panel.plot(
@@ -393,8 +393,8 @@ def draw_maps(cells: Iterable[Cell], path: Path) -> None:
     from matplotlib.colors import BoundaryNorm
     from matplotlib.figure import Figure
 
-    found = {(cell.setting, cell.name): cell for cell in cells if cell.method == "two_step"}
-    names = [name for name in SETS if any(key[1] == name for key in found)]
+    by_setting = {(cell.setting, cell.name): cell for cell in cells if cell.method == "two_step"}
+    names = [name for name in SETS if any(key[1] == name for key in by_setting)]
     powers = np.log10(ALPHAS)
     # Steps that grow: near the best a few thousandths matter, far from it nothing does.
     levels = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
@@ -402,7 +402,7 @@ def draw_maps(cells: Iterable[Cell], path: Path) -> None:
     panels = figure.subplots(len(SETTINGS), len(names), sharex=True, sharey=True, squeeze=False)
     norm = BoundaryNorm(levels, 256)
     filled = None
-    for (setting, name), cell in found.items():
+    for (setting, name), cell in by_setting.items():
         row = list(SETTINGS).index(setting)
         column = names.index(name)
         panel = panels[row, column]
@@ -472,12 +472,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="draw kronecker.png and two_step.png here"
     )
-    found = parser.parse_args(arguments)
-    if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
+    options = parser.parse_args(arguments)
+    if options.figures is not None and importlib.util.find_spec("matplotlib") is None:
         parser.error(
             "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
         )
-    return found
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

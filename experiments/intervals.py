@@ -177,7 +177,7 @@ def missing_table(models: list[str], seeds: range, coverage: float) -> str:
     for mechanism, title in MECHANISMS.items():
         for model in models:
             shares = [incomplete(mechanism, model, seed, coverage) for seed in seeds]
-            means = {key: 100 * np.mean([each[key] for each in shares]) for key in shares[0]}
+            means = {key: 100 * np.mean([share[key] for share in shares]) for key in shares[0]}
             cells = [
                 f"{means[setting, True]:.1f} / {means[setting, False]:.1f} %" for setting in "ABCD"
             ]
@@ -198,10 +198,10 @@ def table(rows: list[dict[str, Any]]) -> str:
                 for row in rows
                 if (row["set"], row["model"], row["setting"]) == (name, model, setting)
             ]
-            found = np.array([row["coverage"] for row in here])
+            coverages = np.array([row["coverage"] for row in here])
             width = np.median([row["width"] for row in here])
             shown = f", {width:.2f}" if np.isfinite(width) else ""
-            cells.append(f"{100 * found.mean():.1f} ± {100 * found.std():.1f} %{shown}")
+            cells.append(f"{100 * coverages.mean():.1f} ± {100 * coverages.std():.1f} %{shown}")
             seeds = len(here)
         lines.append(f"| {SETS[name]} | {model} | " + " | ".join(cells) + f" | {seeds} |")
     return "\n".join(lines)

@@ -59,15 +59,15 @@ def run(
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", KernelRepairWarning)
-                found = search(model, setting, folds).fit(arrays[0], arrays[1], tasks=arrays[2])
+                fitted = search(model, setting, folds).fit(arrays[0], arrays[1], tasks=arrays[2])
             if device is None:
-                held_out = found.holdout_
+                held_out = fitted.holdout_
             else:
-                held_out = found.holdout_.cpu().numpy()
+                held_out = fitted.holdout_.cpu().numpy()
             if model == "Kronecker":
-                chosen = [found.alpha_]
+                chosen = [fitted.alpha_]
             else:
-                chosen = [found.alpha_, found.task_alpha_]
+                chosen = [fitted.alpha_, fitted.task_alpha_]
             rows.append(
                 {
                     "setting": setting,
@@ -78,9 +78,9 @@ def run(
                     "concordance_in_setting": float(
                         concordance_index(Y, held_out, setting=setting)
                     ),
-                    "method": found.holdout_method_,
-                    "iterations": found.n_iter_,
-                    "residual": found.residual_,
+                    "method": fitted.holdout_method_,
+                    "iterations": fitted.n_iter_,
+                    "residual": fitted.residual_,
                     "seconds": time.perf_counter() - start,
                 }
             )

@@ -87,12 +87,17 @@ def domain_residues(names: Sequence[str], sequences: Sequence[str]) -> np.ndarra
         raise ValueError(
             "The sequence of EGFR has another numbering: its pocket is not where KLIFS has it."
         )
-    coded = [encoded(each) for each in mutated(names, sequences)]
+    coded = [encoded(coded_one) for coded_one in mutated(names, sequences)]
     profile = extended(substitutions()[egfr])
     for _ in range(2):
-        profile = profile_of(np.array([at(each, align(profile, each)[1]) for each in coded]))
+        profile = profile_of(
+            np.array([at(coded_one, align(profile, coded_one)[1]) for coded_one in coded])
+        )
     return np.array(
-        [at(each, domain(profile, each, name)) for each, name in zip(coded, names, strict=True)]
+        [
+            at(coded_one, domain(profile, coded_one, name))
+            for coded_one, name in zip(coded, names, strict=True)
+        ]
     )
 
 
@@ -125,7 +130,7 @@ def mutated(names: Sequence[str], sequences: Sequence[str]) -> list[str]:
             pattern = r"([A-Z])(\d+)([A-Z])(\d+)del"
         else:
             pattern = r"([A-Z])(\d+)([A-Z])()"
-        variants[sequence] += [(place, *found) for found in re.findall(pattern, inside)]
+        variants[sequence] += [(place, *change) for change in re.findall(pattern, inside)]
     for sequence, edits in variants.items():
         needed = {(old, int(first)) for _, old, first, _, _ in edits}
         needed |= {(new, int(last)) for _, _, _, new, last in edits if last}
@@ -240,7 +245,7 @@ def substitutions() -> np.ndarray:
     """Return BLOSUM62 as a matrix (20, 20)."""
     lower = np.zeros((UNKNOWN, UNKNOWN))
     for row, line in zip(lower, BLOSUM62.strip().splitlines(), strict=True):
-        numbers = [float(each) for each in line.split()]
+        numbers = [float(part) for part in line.split()]
         row[: len(numbers)] = numbers
     return lower + np.tril(lower, -1).T
 

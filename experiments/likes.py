@@ -23,10 +23,10 @@ def simulated(seed: int, m: int, q: int) -> tuple[np.ndarray, np.ndarray, np.nda
     X = rng.uniform(-1, 1, size=(m, 2))
     T = rng.normal(size=(q, 3))
     described = 0.15 * X @ rng.normal(size=(2, 3)) @ T.T
-    own = np.hstack(
+    factors = np.hstack(
         [T[:, :1], rng.normal(size=(q, 3))]
     )  # only one property of an item is among its features
-    score = 1.2 * rng.normal(size=q) + 0.7 * rng.normal(size=(m, 4)) @ own.T + described - 3.0
+    score = 1.2 * rng.normal(size=q) + 0.7 * rng.normal(size=(m, 4)) @ factors.T + described - 3.0
     likes = rng.random((m, q)) < 1 / (1 + np.exp(-score))
     hidden = likes & (rng.random((m, q)) < 0.25)
     return X, T, likes & ~hidden, hidden
@@ -38,7 +38,7 @@ def ndcg(predictions: np.ndarray, known: np.ndarray, hidden: np.ndarray, n: int 
     order = np.argsort(-np.where(known, -np.inf, predictions), axis=1, kind="stable")[:, :n]
     gains = np.take_along_axis(hidden, order, axis=1) @ discounts
     users = hidden.any(axis=1)
-    best = np.array([discounts[: min(n, each)].sum() for each in hidden[users].sum(axis=1)])
+    best = np.array([discounts[: min(n, n_hidden)].sum() for n_hidden in hidden[users].sum(axis=1)])
     return float((gains[users] / best).mean())
 
 
@@ -57,7 +57,9 @@ def scores(seed: int, m: int, q: int) -> dict[str, float]:
         X, labels, tasks=T
     )
     predictions["LearnedKernelRidge, setting A, one stage"] = learned.holdout("A")
-    return {name: ndcg(np.asarray(each), known, hidden) for name, each in predictions.items()}
+    return {
+        name: ndcg(np.asarray(predicted), known, hidden) for name, predicted in predictions.items()
+    }
 
 
 def main() -> None:
@@ -67,10 +69,10 @@ def main() -> None:
     )
     for option, default in (("--seeds", 5), ("--users", 150), ("--items", 80)):
         parser.add_argument(option, type=int, default=default)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = [scores(seed, given.users, given.items) for seed in range(given.seeds)]
+        rows = [scores(seed, options.users, options.items) for seed in range(options.seeds)]
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
         print(f"{name}: {values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}")

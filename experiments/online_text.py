@@ -180,8 +180,8 @@ def repeat(data: Data, curve: Curves, seed: int) -> None:
                 for metric in METRICS:
                     scores[approach, choice, metric][place] = auc(truth, F, metric)
                 chosen[choice][place] = (model.alpha, model.task_alpha)
-        for key, found in scores.items():
-            curve.scores[key].append(found)
+        for key, score in scores.items():
+            curve.scores[key].append(score)
         for choice, pairs in chosen.items():
             curve.chosen[approach, choice].append(pairs)
     curve.seconds.append(time.perf_counter() - begin)
@@ -289,7 +289,7 @@ def markdown(curve: Curves) -> str:
     )
 
 
-def as_json(found: Iterable[Curves], options: dict[str, Any]) -> str:
+def as_json(curves: Iterable[Curves], options: dict[str, Any]) -> str:
     """Return everything: all repetitions of all curves, what was chosen, and what holds."""
     sets = [
         {
@@ -302,19 +302,19 @@ def as_json(found: Iterable[Curves], options: dict[str, Any]) -> str:
             "chosen": {" ".join(key): pairs for key, pairs in curve.chosen.items()},
             "statements": [vars(statement) for statement in statements(curve)],
         }
-        for curve in found
+        for curve in curves
     ]
     return json.dumps({"versions": versions(), "options": options, "sets": sets}, indent=1)
 
 
-def draw(found: Sequence[Curves], path: Path) -> None:
+def draw(curves: Sequence[Curves], path: Path) -> None:
     """Draw four panels for each data set: two settings, two metrics."""
     from matplotlib.figure import Figure
 
     colours = {"independent": "black", "two_step": "#D55E00", "zero_shot": "#0072B2"}
-    figure = Figure(figsize=(13.0, 0.7 + 2.9 * len(found)), layout="constrained")
-    panels = figure.subplots(len(found), 4, squeeze=False)
-    for row, curve in zip(panels, found, strict=True):
+    figure = Figure(figsize=(13.0, 0.7 + 2.9 * len(curves)), layout="constrained")
+    panels = figure.subplots(len(curves), 4, squeeze=False)
+    for row, curve in zip(panels, curves, strict=True):
         columns = product((("B", ("independent", "two_step")), ("D", ("zero_shot",))), METRICS)
         for panel, ((setting, approaches), metric) in zip(row, columns, strict=True):
             for approach, choice in product(approaches, CHOICES):
@@ -346,7 +346,7 @@ def draw(found: Sequence[Curves], path: Path) -> None:
             panel.spines[["top", "right"]].set_visible(False)
     lines = [panel.get_legend_handles_labels() for panel in panels[0, 1:3]]
     handles, labels = (
-        [entry for own in parts for entry in own] for parts in zip(*lines, strict=True)
+        [entry for entries in parts for entry in entries] for parts in zip(*lines, strict=True)
     )
     figure.legend(
         handles,
@@ -385,17 +385,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--json", type=Path, metavar="FILE", help="write everything here, all repetitions too"
     )
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw online_text.png here")
-    found = parser.parse_args(arguments)
-    if min(found.repeats, found.components) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.repeats, options.components) < 1:
         parser.error("--repeats and --components must be at least 1")
-    if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
+    if options.figures is not None and importlib.util.find_spec("matplotlib") is None:
         parser.error(
             "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
         )
-    if found.quick:
-        found.repeats = 1
-        found.components = 200
-    return found
+    if options.quick:
+        options.repeats = 1
+        options.components = 200
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -405,7 +405,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
     console = Console() if sys.stdout.isatty() else Console(width=130)
-    found: list[Curves] = []
+    curves: list[Curves] = []
     for name in SETS if options.data == "both" else [options.data]:
         try:
             data = load_data(
@@ -426,7 +426,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             flush=True,
         )
         curve = run(data, options.repeats, options.seed)
-        found.append(curve)
+        curves.append(curve)
         console.print(table(curve))
         for statement in statements(curve):
             if statement.holds:
@@ -448,9 +448,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for key, value in vars(options).items()
             if not isinstance(value, Path) and key != "data_home"
         }
-        options.json.write_text(as_json(found, chosen) + "\n", encoding="utf-8")
-    if options.figures is not None and found:
-        draw(found, options.figures / "online_text.png")
+        options.json.write_text(as_json(curves, chosen) + "\n", encoding="utf-8")
+    if options.figures is not None and curves:
+        draw(curves, options.figures / "online_text.png")
 
 
 if __name__ == "__main__":

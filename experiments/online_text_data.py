@@ -172,7 +172,7 @@ def read_packages(folder: Path) -> tuple[Any, sparse.csr_array, list[tuple[str, 
     with lzma.open(folder / "debtags_one_per_source.tsv.xz", "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines][1:]
     tags = [row[3].split(",") for row in rows]
-    names = sorted({tag for own in tags for tag in own})
+    names = sorted({tag for of_package in tags for tag in of_package})
     counts = CountVectorizer(token_pattern=WORD, min_df=2).fit_transform(row[4] for row in rows)
     lines = (folder / "edges.tsv").read_text(encoding="utf-8").splitlines()[1:]
     return counts, indicator(tags, names), [tuple(line.split("\t")) for line in lines], names
@@ -181,7 +181,7 @@ def read_packages(folder: Path) -> tuple[Any, sparse.csr_array, list[tuple[str, 
 def indicator(tags: Iterable[Sequence[str]], names: Sequence[str]) -> sparse.csr_array:
     """Return a matrix (m, q) with 1 where a row has a tag."""
     place = {name: column for column, name in enumerate(names)}
-    cells = [(row, place[tag]) for row, own in enumerate(tags) for tag in set(own)]
+    cells = [(row, place[tag]) for row, of_row in enumerate(tags) for tag in set(of_row)]
     rows, columns = np.array(cells).T
     return sparse.csr_array(
         (np.ones(len(cells)), (rows, columns)), shape=(rows.max() + 1, len(names))

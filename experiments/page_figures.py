@@ -84,7 +84,9 @@ def fingerprints() -> Iterator[str]:
         smiles = [data.smiles[str(data.instance_names[i])] for i in known]
         above = np.triu_indices(len(known), 1)
         published = data.K[np.ix_(known, known)][above]
-        bits, counts = (morgan(smiles, counts=each)[0].toarray() for each in (False, True))
+        bits, counts = (
+            morgan(smiles, counts=has_counts)[0].toarray() for has_counts in (False, True)
+        )
         kernels = {"tanimoto": tanimoto(bits), "minmax": minmax(counts)}
         scores = [
             f"{key} {np.corrcoef(kernel[above], published)[0, 1]:.2f}"
@@ -144,7 +146,7 @@ def missing(n_sets: int = 20) -> Iterator[str]:
                 fitted({"a": train["a"]}).predict({"a": new["a"]}),
                 model.predict(zero),
             )
-            errors.append([np.mean((each - truth[120:]) ** 2) for each in predictions])
+            errors.append([np.mean((values - truth[120:]) ** 2) for values in predictions])
         both, predicted, again, nothing = np.mean(errors, axis=0)
         yield (
             f"correlation {correlation}: both {both:.3f}, predicted {predicted:.3f}, fitted again "

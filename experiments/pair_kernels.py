@@ -62,18 +62,18 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, s
 
 def search(model: str, setting: str, scoring: str) -> Any:
     """Return the search for a model by its word."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "setting": setting,
         "scoring": scoring,
         "kernel": "precomputed",
         "progress": False,
     }
     if model == "independent":
-        return IndependentTaskRidgeCV(ALPHAS, **given)
-    given["task_kernel"] = "precomputed"
+        return IndependentTaskRidgeCV(ALPHAS, **options)
+    options["task_kernel"] = "precomputed"
     if model == "two-step":
-        return TwoStepRidgeCV(ALPHAS, ALPHAS, **given)
-    return PairKernelRidgeCV(ALPHAS, shares=SHARES[model], **given)
+        return TwoStepRidgeCV(ALPHAS, ALPHAS, **options)
+    return PairKernelRidgeCV(ALPHAS, shares=SHARES[model], **options)
 
 
 def measured(
@@ -90,7 +90,7 @@ def measured(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", GridEdgeWarning)
                     tasks = None if model == "independent" else G
-                    found = nested_score(
+                    nested = nested_score(
                         search(model, setting, scoring),
                         K,
                         Y,
@@ -98,12 +98,12 @@ def measured(
                         cv=splits,
                         random_state=0,
                     )
-                score = found.score
-                means = found.baselines
+                score = nested.score
+                means = nested.baselines
                 if scoring != "roc_auc":  # the share of the grand mean's error that is gone
                     error = means["grand_mean"]
                     score = 1 - score / error
-                    means = {each: 1 - value / error for each, value in means.items()}
+                    means = {mean: 1 - value / error for mean, value in means.items()}
                 yield {
                     "set": name,
                     "setting": setting,

@@ -58,7 +58,7 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
     two_step = TwoStepRidge(2 * ALPHA, 2 * TASK_ALPHA, **BOTH_GIVEN).fit(on.K, on.Y, tasks=on.G)
     two_step.set_alpha(ALPHA, TASK_ALPHA)
     holes: dict[str, Any] = {"tol": 1e-12}
-    given = KroneckerRidge(ALPHA, **BOTH_GIVEN, **holes).fit(on.K, on.holes, tasks=on.G)
+    two_kernels = KroneckerRidge(ALPHA, **BOTH_GIVEN, **holes).fit(on.K, on.holes, tasks=on.G)
     features = KroneckerRidge(ALPHA, **plain, **holes).fit(on.X, on.holes, tasks=on.tasks)
     shares = dict(zip(("product", "per_task", "per_instance"), on.shares, strict=True))
     summed = PairKernelRidge(ALPHA, **shares, **BOTH_GIVEN, **holes).fit(on.K, on.holes, tasks=on.G)
@@ -66,7 +66,7 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
     new_features = (on.X_new, on.tasks_new)
     folds = {"groups": on.fold}
     task_folds = {"task_groups": on.task_fold}
-    for name, theirs, ours, own in (
+    for name, theirs, ours, actual in (
         (
             "RLS.predict",
             "`RLS`, `solve`",
@@ -159,7 +159,7 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
             "CGKronRLS.predict",
             "`CGKronRLS(K1, K2)`, half of the pairs",
             "`KroneckerRidge`, NaN",
-            given.predict(*new),
+            two_kernels.predict(*new),
         ),
         (
             "CGKronRLS.linear",
@@ -174,7 +174,7 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
             summed.predict(*new),
         ),
     ):
-        yield compare(theirs, ours, answers[name], own)
+        yield compare(theirs, ours, answers[name], actual)
     yield from _networks(on, answers)
 
 
@@ -194,8 +194,8 @@ def _networks(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
         model = TwoStepRidge(ALPHA, ALPHA, **GIVEN, symmetry=kind).fit(on.K, getattr(on, kind))
         theirs = f"{kind}, `{name}()`" + (" of loops" if cells is loops else "")
         answer = answers[f"{kind}.{name}"][cells]
-        own = model.holdout(setting)[cells]
-        yield compare(theirs, f'`holdout("{setting}")`', answer, own, 1e-10 if equal else None)
+        actual = model.holdout(setting)[cells]
+        yield compare(theirs, f'`holdout("{setting}")`', answer, actual, 1e-10 if equal else None)
     for kind in ("symmetric", "antisymmetric"):
         model = TwoStepRidge(ALPHA, ALPHA, **GIVEN, symmetry=kind).fit(on.K, getattr(on, kind))
         off = max(verify_holdout(model, setting, n=100) for setting in "ABCD")
@@ -255,19 +255,19 @@ def main(arguments: list[str] | None = None) -> int:
     for name in chosen:
         if name == "rlscore" and python is not None:
             answers = ask_rlscore(on, python)
-            found = list(rlscore(on, answers))
+            compared = list(rlscore(on, answers))
             told.append(str(answers["versions"]))
         elif name in PEERS and find_spec(name) is not None:
             package, work = PEERS[name]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # those of the peers are theirs
-                found = list(work(on))
+                compared = list(work(on))
             told.append(f"{package} {version(package)}")
         else:
             absent.append(name)
             continue
-        say(told[-1], found, args.markdown)
-        wrong += sum(row.verdict == "NOT EQUAL" for row in found)
+        say(told[-1], compared, args.markdown)
+        wrong += sum(row.verdict == "NOT EQUAL" for row in compared)
     print(
         f"\n{date.today()}, Python {platform.python_version()}, numpy {np.__version__}; "
         f"{', '.join(told)}"

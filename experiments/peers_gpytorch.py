@@ -31,9 +31,9 @@ def processes(on: Problem) -> Iterator[Row]:
         ZeroMean(batch_shape=batch),
         _rbf(batch_shape=batch),
     )
-    found = model.answers(_tensor(on.X_new))[0]
+    theirs = model.answers(_tensor(on.X_new))[0]
     yield compare(
-        "a batch of independent processes", "`IndependentTaskRidge`", found, ours.predict(on.X_new)
+        "a batch of independent processes", "`IndependentTaskRidge`", theirs, ours.predict(on.X_new)
     )
 
 
@@ -49,20 +49,20 @@ class Process(gp.models.ExactGP):
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Return the distribution before any label."""
-        found = MultivariateNormal(self.mean(inputs[0]), self.kernel(*inputs))
-        if found.batch_shape:
-            return MultitaskMultivariateNormal.from_batch_mvn(found)
-        return found
+        prior = MultivariateNormal(self.mean(inputs[0]), self.kernel(*inputs))
+        if prior.batch_shape:
+            return MultitaskMultivariateNormal.from_batch_mvn(prior)
+        return prior
 
     def answers(self, *new: torch.Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return means, variances of the latent function and variances of labels."""
         self.eval()
         with torch.no_grad():
-            found = self(*new)
+            posterior = self(*new)
             return (
-                found.mean.numpy(),
-                found.variance.numpy(),
-                self.likelihood(found, *new).variance.numpy(),
+                posterior.mean.numpy(),
+                posterior.variance.numpy(),
+                self.likelihood(posterior, *new).variance.numpy(),
             )
 
 
@@ -137,10 +137,10 @@ def _multitask(on: Problem) -> Iterator[Row]:
         on.X, on.Y, tasks=B
     )
     mean, latent, label = model.answers(X_new)
-    own, deviation = ours.predict(on.X_new, return_std=True)
+    actual, deviation = ours.predict(on.X_new, return_std=True)
     variance = (deviation / ours.scale_) ** 2
     yield compare(
-        "`MultitaskKernel`: `model(x).mean`", "`KroneckerRidge(noise).predict(x)`", mean, own
+        "`MultitaskKernel`: `model(x).mean`", "`KroneckerRidge(noise).predict(x)`", mean, actual
     )
     yield compare("`model(x).variance`", "`(deviation / scale_)**2`", latent, variance)
     yield compare(
@@ -180,7 +180,7 @@ def _multitask(on: Problem) -> Iterator[Row]:
         "`ScaleKernel`: `model(x).mean`",
         "`KroneckerRidge(noise / outputscale)`",
         model.answers(X_new)[0],
-        own,
+        actual,
     )
     likely = ours.log_marginal_likelihood(scale=2.0)
     yield compare(
@@ -196,11 +196,11 @@ def _multitask(on: Problem) -> Iterator[Row]:
     mean = ConstantMean().double()
     mean.initialize(constant=_tensor(ours.intercept_))
     model = KroneckerProcess(X, Y, _noise(q), MultitaskMean(mean, num_tasks=q), kernel)
-    found = model.answers(X_new)[0]
+    theirs = model.answers(X_new)[0]
     yield compare(
         "1 added to both kernels, the most likely `ConstantMean`",
         "the default",
-        found,
+        theirs,
         ours.predict(on.X_new),
     )
     likely = ours.log_marginal_likelihood(method="profile", scale=1.0)
@@ -218,9 +218,9 @@ def _multitask(on: Problem) -> Iterator[Row]:
     ours.fit(
         on.X, on.Y, tasks=B, sample_weight=np.tile(ALPHA / (ALPHA + own_noise), (len(on.X), 1))
     )
-    found = model.answers(X_new)[0]
+    theirs = model.answers(X_new)[0]
     yield compare(
-        "`task_noises`", "`sample_weight=alpha / (alpha + noises)`", found, ours.predict(on.X_new)
+        "`task_noises`", "`sample_weight=alpha / (alpha + noises)`", theirs, ours.predict(on.X_new)
     )
 
 
@@ -235,13 +235,16 @@ def _pairs(on: Problem) -> Iterator[Row]:
     index = gp.kernels.IndexKernel(num_tasks=q, rank=2).double()
     B = _factors(index, q)
     model = Process((X[row], column[:, None]), labels, noise, ZeroMean(), Hadamard(_rbf(), index))
-    found = model.answers(
+    theirs = model.answers(
         X_new.repeat_interleave(q, dim=0), torch.arange(q).repeat(len(X_new))[:, None]
     )[0]
     ours = KroneckerRidge(ALPHA, **RBF, task_kernel="precomputed", fit_intercept=False, tol=1e-12)
-    own = ours.fit(on.X, on.holes, tasks=B).predict(on.X_new)
+    actual = ours.fit(on.X, on.holes, tasks=B).predict(on.X_new)
     yield compare(
-        "`IndexKernel` on the pairs that are observed", "NaN in `y`", found.reshape(own.shape), own
+        "`IndexKernel` on the pairs that are observed",
+        "NaN in `y`",
+        theirs.reshape(actual.shape),
+        actual,
     )
 
     d = on.X.shape[1]
@@ -250,8 +253,8 @@ def _pairs(on: Problem) -> Iterator[Row]:
     model = Process(torch.hstack([X[row], T[column]]), labels, noise, ZeroMean(), kernel)
     asked = torch.hstack([X_new.repeat_interleave(len(T_new), dim=0), T_new.repeat(len(X_new), 1)])
     ours = KroneckerRidge(ALPHA, **RBF, **TASK_RBF, fit_intercept=False, tol=1e-12)
-    own = ours.fit(on.X, on.holes, tasks=on.tasks).predict(on.X_new, tasks=on.tasks_new)
-    found = model.answers(asked)[0].reshape(own.shape)
+    actual = ours.fit(on.X, on.holes, tasks=on.tasks).predict(on.X_new, tasks=on.tasks_new)
+    theirs = model.answers(asked)[0].reshape(actual.shape)
     yield compare(
-        "a product of kernels by `active_dims`, new tasks", "`predict(X, tasks)`", found, own
+        "a product of kernels by `active_dims`, new tasks", "`predict(X, tasks)`", theirs, actual
     )

@@ -36,13 +36,13 @@ class Row:
         return "equal" if self.difference <= self.limit else "NOT EQUAL"
 
 
-def compare(theirs: str, ours: str, answer: Any, own: Any, limit: float | None = 1e-10) -> Row:
+def compare(theirs: str, ours: str, answer: Any, actual: Any, limit: float | None = 1e-10) -> Row:
     """Return a row with the largest difference of two answers over the largest number of ours."""
     answer = np.asarray(answer, dtype=float)
-    own = np.asarray(own, dtype=float)
-    if answer.shape != own.shape:
-        raise ValueError(f"{theirs} has the shape {answer.shape}, and {ours} has {own.shape}.")
-    return Row(theirs, ours, float(np.abs(answer - own).max() / np.abs(own).max()), limit)
+    actual = np.asarray(actual, dtype=float)
+    if answer.shape != actual.shape:
+        raise ValueError(f"{theirs} has the shape {answer.shape}, and {ours} has {actual.shape}.")
+    return Row(theirs, ours, float(np.abs(answer - actual).max() / np.abs(actual).max()), limit)
 
 
 class Problem:

@@ -80,9 +80,9 @@ def scikit_learn(on: Problem) -> Iterator[Row]:
     )
     columns = [
         KernelRidge(alpha=ALPHA, kernel="precomputed")
-        .fit(on.K[np.ix_(own, own)], on.Y[own, j])
-        .predict(on.K_new[:, own])
-        for j, own in enumerate(on.observed.T)
+        .fit(on.K[np.ix_(actual, actual)], on.Y[actual, j])
+        .predict(on.K_new[:, actual])
+        for j, actual in enumerate(on.observed.T)
     ]
     ours = IndependentTaskRidge(ALPHA, **GIVEN).fit(on.K, on.holes)
     yield compare(
@@ -105,12 +105,14 @@ def scikit_learn(on: Problem) -> Iterator[Row]:
         search.cv_results_["mean_test_score"],
         ours.landscape_,
     )
-    each = RidgeCV(ALPHAS, alpha_per_target=True).fit(on.X, on.Y)
+    per_target = RidgeCV(ALPHAS, alpha_per_target=True).fit(on.X, on.Y)
     ours = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(on.X, on.Y)
-    yield compare("`RidgeCV(alpha_per_target=True).alpha_`", BEST, each.alpha_, ours.alpha_)
-    yield compare("its predictions", "the same", each.predict(on.X_new), ours.predict(on.X_new))
-    ours = IndependentTaskRidge(each.alpha_, **GIVEN).fit(on.K, on.Y)
-    theirs = KernelRidge(alpha=each.alpha_, kernel="precomputed").fit(on.K, on.Y)
+    yield compare("`RidgeCV(alpha_per_target=True).alpha_`", BEST, per_target.alpha_, ours.alpha_)
+    yield compare(
+        "its predictions", "the same", per_target.predict(on.X_new), ours.predict(on.X_new)
+    )
+    ours = IndependentTaskRidge(per_target.alpha_, **GIVEN).fit(on.K, on.Y)
+    theirs = KernelRidge(alpha=per_target.alpha_, kernel="precomputed").fit(on.K, on.Y)
     yield compare(
         "`KernelRidge(alpha=array)`",
         "`alpha`, an array",
@@ -151,9 +153,12 @@ def scikit_learn(on: Problem) -> Iterator[Row]:
         ALPHA, **RBF, task_kernel="rbf", task_kernel_params={"gamma": GAMMA}, fit_intercept=False
     ).fit(on.X, on.Y, tasks=on.tasks)
     mean, deviation = process.predict(all_pairs(on.X_new, on.tasks_new), return_std=True)
-    own, own_deviation = ours.predict(on.X_new, on.tasks_new, return_std=True)
+    actual, own_deviation = ours.predict(on.X_new, on.tasks_new, return_std=True)
     yield compare(
-        "`GaussianProcessRegressor` on features of all pairs", "`KroneckerRidge`", mean, own.ravel()
+        "`GaussianProcessRegressor` on features of all pairs",
+        "`KroneckerRidge`",
+        mean,
+        actual.ravel(),
     )
     yield compare(
         "its `return_std=True`",
@@ -180,13 +185,15 @@ def himalaya(on: Problem) -> Iterator[Row]:
     from himalaya.ridge import Ridge
     from sklearn.model_selection import KFold, PredefinedSplit
 
-    def each(alphas: np.ndarray, kernels: list[np.ndarray], new: list[np.ndarray]) -> np.ndarray:
+    def target_by_target(
+        alphas: np.ndarray, kernels: list[np.ndarray], new: list[np.ndarray]
+    ) -> np.ndarray:
         """Return our predictions for each target with its own regularisation and its own kernel."""
-        found = [
+        columns = [
             IndependentTaskRidge(alpha, **GIVEN).fit(kernel, on.Y[:, j]).predict(rows)
             for j, (alpha, kernel, rows) in enumerate(zip(alphas, kernels, new, strict=True))
         ]
-        return np.stack(found, axis=1)
+        return np.stack(columns, axis=1)
 
     q = on.Y.shape[1]
     theirs = KernelRidge(alpha=ALPHA, kernel="rbf", kernel_params={"gamma": GAMMA}).fit(on.X, on.Y)
@@ -254,13 +261,13 @@ def himalaya(on: Problem) -> Iterator[Row]:
         kernels, on.Y
     )
     shares = np.exp(theirs.deltas_)
-    own = each(
+    actual = target_by_target(
         np.ones(q),
         [np.tensordot(w, kernels, 1) for w in shares.T],
         [np.tensordot(w, new, 1) for w in shares.T],
     )
     words = "`MultipleKernelRidgeCV`, with the weights that it chose"
-    yield compare(words, "a model for each target with these weights", theirs.predict(new), own)
+    yield compare(words, "a model for each target with these weights", theirs.predict(new), actual)
 
 
 def implicit(on: Problem) -> Iterator[Row]:

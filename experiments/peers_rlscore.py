@@ -31,40 +31,41 @@ def answers_to(problem):
     task_fold = problem["task_fold"]
     new = (len(X_new), len(tasks_new))
     vector = Y.flatten(order="F")
-    found = {}
+    answers = {}
 
     single = RLS(K, Y, regparam=2 * alpha, kernel="PrecomputedKernel")
     single.solve(alpha)
-    found["RLS.predict"] = single.predict(K_new)
-    found["RLS.leave_one_out"] = single.leave_one_out()
-    found["RLS.holdout"] = single.holdout(np.flatnonzero(fold == 1).tolist())
-    found["RLS.bias"] = RLS(X, Y, regparam=alpha, bias=1.0).predict(X_new)
-    found["RLS.gaussian"] = RLS(X, Y, regparam=alpha, kernel="GaussianKernel", gamma=0.1).predict(
+    answers["RLS.predict"] = single.predict(K_new)
+    answers["RLS.leave_one_out"] = single.leave_one_out()
+    answers["RLS.holdout"] = single.holdout(np.flatnonzero(fold == 1).tolist())
+    answers["RLS.bias"] = RLS(X, Y, regparam=alpha, bias=1.0).predict(X_new)
+    answers["RLS.gaussian"] = RLS(X, Y, regparam=alpha, kernel="GaussianKernel", gamma=0.1).predict(
         X_new
     )
 
     kronecker = KronRLS(K1=K, K2=G, Y=vector, regparam=2 * alpha)
     kronecker.solve(alpha)
-    found["KronRLS.predict"] = grid_of(kronecker.predict(K_new, G_new), new)
-    found["KronRLS.in_sample_loo"] = grid_of(kronecker.in_sample_loo(), Y.shape)
+    answers["KronRLS.predict"] = grid_of(kronecker.predict(K_new, G_new), new)
+    answers["KronRLS.in_sample_loo"] = grid_of(kronecker.in_sample_loo(), Y.shape)
     linear = KronRLS(X1=X, X2=tasks, Y=vector, regparam=alpha)
-    found["KronRLS.linear"] = grid_of(linear.predict(X_new, tasks_new), new)
+    answers["KronRLS.linear"] = grid_of(linear.predict(X_new, tasks_new), new)
 
     two_step = TwoStepRLS(K1=K, K2=G, Y=vector, regparam1=2 * alpha, regparam2=2 * task_alpha)
     two_step.solve(alpha, task_alpha)
-    found["TwoStepRLS.predict"] = grid_of(two_step.predict(K_new, G_new), new)
+    answers["TwoStepRLS.predict"] = grid_of(two_step.predict(K_new, G_new), new)
     for name in ("in_sample_loo", "leave_x1_out", "leave_x2_out", "out_of_sample_loo"):
-        found["TwoStepRLS." + name] = grid_of(getattr(two_step, name)(), Y.shape)
+        answers["TwoStepRLS." + name] = grid_of(getattr(two_step, name)(), Y.shape)
     rows, columns = (
-        [np.flatnonzero(own == one).tolist() for one in np.unique(own)] for own in (fold, task_fold)
+        [np.flatnonzero(installed == one).tolist() for one in np.unique(installed)]
+        for installed in (fold, task_fold)
     )
-    found["TwoStepRLS.x1_kfold_cv"] = grid_of(two_step.x1_kfold_cv(rows), Y.shape)
-    found["TwoStepRLS.x2_kfold_cv"] = grid_of(two_step.x2_kfold_cv(columns), Y.shape)
-    found["TwoStepRLS.out_of_sample_kfold_cv"] = grid_of(
+    answers["TwoStepRLS.x1_kfold_cv"] = grid_of(two_step.x1_kfold_cv(rows), Y.shape)
+    answers["TwoStepRLS.x2_kfold_cv"] = grid_of(two_step.x2_kfold_cv(columns), Y.shape)
+    answers["TwoStepRLS.out_of_sample_kfold_cv"] = grid_of(
         two_step.out_of_sample_kfold_cv(rows, columns), Y.shape
     )
     linear = TwoStepRLS(X1=X, X2=tasks, Y=vector, regparam1=alpha, regparam2=task_alpha)
-    found["TwoStepRLS.linear"] = grid_of(linear.predict(X_new, tasks_new), new)
+    answers["TwoStepRLS.linear"] = grid_of(linear.predict(X_new, tasks_new), new)
 
     for word in ("symmetric", "antisymmetric"):
         edges = problem[word]
@@ -72,15 +73,15 @@ def answers_to(problem):
             K1=K, K2=K, Y=edges.flatten(order="F"), regparam1=alpha, regparam2=alpha
         )
         for name in ("in_sample_loo_symmetric", "out_of_sample_loo_symmetric", "leave_vertex_out"):
-            found[word + "." + name] = grid_of(getattr(network, name)(), edges.shape)
+            answers[word + "." + name] = grid_of(getattr(network, name)(), edges.shape)
 
     row, column = np.nonzero(problem["observed"])
     few = {"Y": Y[row, column], "regparam": alpha, "label_row_inds": row, "label_col_inds": column}
     asked = np.repeat(np.arange(new[0]), new[1]), np.tile(np.arange(new[1]), new[0])
-    found["CGKronRLS.predict"] = (
+    answers["CGKronRLS.predict"] = (
         CGKronRLS(K1=K, K2=G, **few).predict(K_new, G_new, *asked).reshape(new)
     )
-    found["CGKronRLS.linear"] = (
+    answers["CGKronRLS.linear"] = (
         CGKronRLS(X1=X, X2=tasks, **few).predict(X_new, tasks_new, *asked).reshape(new)
     )
     # A sum of three Kronecker products: of the kernels, and of each with the identity of the other
@@ -93,8 +94,8 @@ def answers_to(problem):
     summed = CGKronRLS(pko=operator, Y=Y[row, column], regparam=alpha)
     kernels = [K_new, K_new, 0 * K_new], [G_new, 0 * G_new, G_new]
     operator = PairwiseKernelOperator(*kernels, [asked[0]] * 3, [asked[1]] * 3, *train, weights)
-    found["CGKronRLS.sum"] = summed.predict(pko=operator).reshape(new)
-    return found
+    answers["CGKronRLS.sum"] = summed.predict(pko=operator).reshape(new)
+    return answers
 
 
 if __name__ == "__main__":
@@ -105,8 +106,10 @@ if __name__ == "__main__":
     except ImportError:  # Python 3.6 and 3.7
         from pkg_resources import get_distribution
 
-        own = get_distribution("rlscore").version
+        installed = get_distribution("rlscore").version
     else:
-        own = version("rlscore")
-    versions = f"rlscore {own} on Python {platform.python_version()} and numpy {np.__version__}"
+        installed = version("rlscore")
+    versions = (
+        f"rlscore {installed} on Python {platform.python_version()} and numpy {np.__version__}"
+    )
     np.savez(sys.argv[2], versions=versions, **answers)

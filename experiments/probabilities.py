@@ -62,10 +62,10 @@ def measured(names: list[str], settings: str, folder: Path | None) -> Iterator[d
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GridEdgeWarning)
                 search.fit(K, data.Y, tasks=G)
-            found = {
+            calibrated = {
                 method: calibrate(search, setting, method=method)[setting] for method in METHODS
             }
-            one = found["sigmoid"]
+            one = calibrated["sigmoid"]
             yield {
                 "set": name,
                 "setting": setting,
@@ -73,8 +73,14 @@ def measured(names: list[str], settings: str, folder: Path | None) -> Iterator[d
                 "base rate": one.baseline_brier,
                 "means": min(one.baselines.values()),
                 **as_they_are(one.scores, data.Y),
-                **{f"{method} brier": each.brier for method, each in found.items()},
-                **{f"{method} error": each.calibration_error for method, each in found.items()},
+                **{
+                    f"{method} brier": calibration.brier
+                    for method, calibration in calibrated.items()
+                },
+                **{
+                    f"{method} error": calibration.calibration_error
+                    for method, calibration in calibrated.items()
+                },
                 "seconds": time.perf_counter() - start,
             }
 
@@ -99,9 +105,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     lines = ["| set | setting | " + " | ".join(heads) + " |", "|---|---|" + "--:|" * len(heads)]
     wanted = ["base rate", "means"]
-    wanted += [f"{each} {figure}" for figure in ("brier", "error") for each in ("score", *METHODS)]
+    wanted += [
+        f"{column} {figure}" for figure in ("brier", "error") for column in ("score", *METHODS)
+    ]
     for row in rows:
-        cells = [f"{row[each]:.4f}" for each in wanted]
+        cells = [f"{row[column]:.4f}" for column in wanted]
         lines.append(f"| {SETS[row['set']]} | {row['setting']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -79,7 +79,7 @@ def run(
     Y = np.full(data.Y.shape, np.nan)
     Y[tuple(train.T)] = labels
     # A side that is new in the setting has only rows with labels; a known side has all of them.
-    rows, columns = (np.unique(each) for each in train.T)
+    rows, columns = (np.unique(places) for places in train.T)
     start = time.perf_counter()
     if model == "forest":
         X = _features(data_home, cache_folder)
@@ -96,7 +96,7 @@ def run(
             tuple(test.T)
         ]
     scores = (mean_squared_error(truth, predicted), concordance_index(truth, predicted))
-    found = {
+    row = {
         "model": model,
         "setting": setting,
         "fold": fold,
@@ -108,7 +108,7 @@ def run(
         "dyadlearn": dyadlearn.__version__,
         "numpy": np.__version__,
     }
-    return {**found, "seconds": round(time.perf_counter() - start, 1), **versions}
+    return {**row, "seconds": round(time.perf_counter() - start, 1), **versions}
 
 
 def _ridge(
@@ -179,7 +179,7 @@ def _means(Y: np.ndarray, test: np.ndarray) -> np.ndarray:
 def _pockets(data_home: str | None, cache_folder: str | None) -> dict[str, np.ndarray]:
     """Return kernels of the pockets of kinases, which are kept."""
     folds = sources(data_home, cache_folder)[1]
-    names, sequences = ([str(each) for each in folds[key]] for key in ("protein_ids", "sequences"))
+    names, sequences = ([str(text) for text in folds[key]] for key in ("protein_ids", "sequences"))
     key = digest("pockets", *names, *sequences)
     return kept("davis-pockets", key, cache_folder, lambda: pocket_kernels(names, sequences))
 
@@ -187,14 +187,14 @@ def _pockets(data_home: str | None, cache_folder: str | None) -> dict[str, np.nd
 @cache
 def _features(data_home: str | None, cache_folder: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of neighbourhoods of the drugs and of words of the proteins, without columns of one value."""
-    found = fetch_davis(data_home=find_data(data_home), instances="drugs")
-    smiles = in_order(found.smiles, found.instance_names, "structures (SMILES)", "davis")
+    downloaded = fetch_davis(data_home=find_data(data_home), instances="drugs")
+    smiles = in_order(downloaded.smiles, downloaded.instance_names, "structures (SMILES)", "davis")
     drugs = drug_descriptions(kept_features("davis", smiles, cache_folder))["morgan2"].features
     words = target_descriptions(list(sources(data_home, cache_folder)[1]["sequences"]))[
         "words2"
     ].features
-    dense = (np.asarray(each.toarray(), dtype=np.float32) for each in (drugs, words))
-    first, second = (each[:, each.std(axis=0) > 0] for each in dense)
+    dense = (np.asarray(side.toarray(), dtype=np.float32) for side in (drugs, words))
+    first, second = (side[:, side.std(axis=0) > 0] for side in dense)
     return first, second
 
 
@@ -207,10 +207,10 @@ def table(lines: list[dict[str, Any]]) -> str:
     for model in MODELS:
         cells = []
         for setting in SETTINGS:
-            found = np.array(scores.get((model, setting), [(np.nan, np.nan)]))
-            mse, ci = found.mean(axis=0)
-            spread, _ = found.std(axis=0)
-            short = "" if len(found) == 5 else f" ({len(found)} folds)"
+            of_folds = np.array(scores.get((model, setting), [(np.nan, np.nan)]))
+            mse, ci = of_folds.mean(axis=0)
+            spread, _ = of_folds.std(axis=0)
+            short = "" if len(of_folds) == 5 else f" ({len(of_folds)} folds)"
             cells.append("–" if np.isnan(mse) else f"{mse:.3f} ± {spread:.3f} / {ci:.3f}{short}")
         rows.append(f"| {model} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
@@ -227,24 +227,24 @@ def main() -> None:
     reader.add_argument("--data-home")
     reader.add_argument("--cache")
     reader.add_argument("--table", type=Path)
-    given = reader.parse_args()
-    if given.table:
-        print(table([json.loads(line) for line in given.table.read_text().splitlines()]))
+    options = reader.parse_args()
+    if options.table:
+        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
         return
     units = [
-        (model, setting, int(fold), given.data_home, given.cache)
-        for model in given.models.split(",")[::-1]
-        for setting in given.settings.split(",")[::-1]
-        for fold in given.folds.split(",")
+        (model, setting, int(fold), options.data_home, options.cache)
+        for model in options.models.split(",")[::-1]
+        for setting in options.settings.split(",")[::-1]
+        for fold in options.folds.split(",")
     ]
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(given.jobs) as pool:
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(options.jobs) as pool:
         for done in as_completed([pool.submit(run, *unit) for unit in units]):
             line = json.dumps(done.result())
             print(line, flush=True)
-            with given.out.open("a") as file:
+            with options.out.open("a") as file:
                 file.write(line + "\n")
-    print(table([json.loads(line) for line in given.out.read_text().splitlines()]))
+    print(table([json.loads(line) for line in options.out.read_text().splitlines()]))
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def main() -> None:
                 options.json.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
     print(table(rows))
     print(
-        f"\n{about['date']}, {', '.join(' '.join(each) for each in versions.items())}, Python "
+        f"\n{about['date']}, {', '.join(' '.join(named) for named in versions.items())}, Python "
         f"{about['python']}."
     )
 

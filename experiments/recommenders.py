@@ -79,17 +79,17 @@ class Ratings:
     def positive(self) -> csr_matrix:
         """What was learnt from as those see it who know of likes only: ratings above the mean."""
         values = self.rating[self.learnt]
-        found = self.matrix((values > values.mean()).astype(np.float32))
-        found.eliminate_zeros()
-        return found
+        liked = self.matrix((values > values.mean()).astype(np.float32))
+        liked.eliminate_zeros()
+        return liked
 
     def errors(self, predicted: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> str:
         """Return the root mean squared errors of predictions for held-out ratings."""
-        found = [
+        errors = [
             np.sqrt(np.mean((self.rating[part] - predicted(self.user[part], self.item[part])) ** 2))
             for part in self.asked.values()
         ]
-        return "  ".join(f"{each:12.3f}" for each in found)
+        return "  ".join(f"{error:12.3f}" for error in errors)
 
     def precision(self, lists: np.ndarray, new: bool) -> float:
         """Return how many of the recommended items are liked, for known users or for new ones."""
@@ -105,7 +105,7 @@ class Ratings:
 def say(name: str, errors: str, precisions: list[float], seconds: float) -> None:
     """Print one line of the table."""
     print(
-        f"  {name:<34} {errors or ' ' * 26}  {'  '.join(f'{each:9.0%}' for each in precisions)} "
+        f"  {name:<34} {errors or ' ' * 26}  {'  '.join(f'{precision:9.0%}' for precision in precisions)} "
         f"{seconds:8.1f} s"
     )
 
@@ -138,8 +138,8 @@ def ours(data: Ratings) -> None:
     seconds = time.perf_counter() - start
     precisions = []
     for new in (False, True):
-        found = recommend(model, X=users[data.is_new == new], known=pairs[data.learnt], n=K)
-        precisions.append(data.precision(np.array(found.ids), new))
+        recommended = recommend(model, X=users[data.is_new == new], known=pairs[data.learnt], n=K)
+        precisions.append(data.precision(np.array(recommended.ids), new))
     errors = data.errors(lambda user, item: model.predict(np.stack([user, item], axis=1)))
     say("dyadlearn, KroneckerRidge(10)", errors, precisions, seconds)
 
@@ -172,7 +172,10 @@ def surprise_of(data: Ratings) -> None:
 
         def predicted(user: np.ndarray, item: np.ndarray, model=model) -> np.ndarray:
             return np.array(
-                [model.predict(own, other).est for own, other in zip(user, item, strict=True)]
+                [
+                    model.predict(user_id, other).est
+                    for user_id, other in zip(user, item, strict=True)
+                ]
             )
 
         n_users, n_items = data.truth.shape
@@ -191,7 +194,7 @@ def implicit_of(data: Ratings) -> None:
     users = np.flatnonzero(~data.is_new)
     liked = data.positive
     rated = data.matrix()
-    found = []
+    tried = []
     for alpha, regularization in itertools.product((1.0, 10.0, 40.0), (0.01, 1.0, 10.0, 100.0)):
         model = AlternatingLeastSquares(
             FACTORS, regularization, alpha, random_state=0, num_threads=1
@@ -200,8 +203,8 @@ def implicit_of(data: Ratings) -> None:
         model.fit(liked, show_progress=False)
         seconds = time.perf_counter() - start
         lists, _ = model.recommend(users, rated[users], N=K)
-        found.append((data.precision(lists, False), seconds))
-    precision, seconds = max(found)
+        tried.append((data.precision(lists, False), seconds))
+    precision, seconds = max(tried)
     say("implicit, AlternatingLeastSquares", "", [precision], seconds)
 
 
@@ -211,10 +214,10 @@ def lightfm_of(data: Ratings) -> None:
 
     n_users, n_items = data.truth.shape
     pairs = (np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users))
-    found = []
-    for own, epochs in itertools.product((False, True), (5, 20, 60)):
+    tried = []
+    for has_identity, epochs in itertools.product((False, True), (5, 20, 60)):
         sides = [csr_matrix(side, dtype=np.float32) for side in (data.users, data.items)]
-        if own:
+        if has_identity:
             sides = [
                 csr_matrix(hstack([eye(side.shape[0]), side]), dtype=np.float32) for side in sides
             ]
@@ -224,10 +227,10 @@ def lightfm_of(data: Ratings) -> None:
         model.fit(data.positive.tocoo(), **features, epochs=epochs)
         seconds = time.perf_counter() - start
         scores = model.predict(*pairs, **features).reshape(n_users, n_items)
-        found.append(
+        tried.append(
             ([data.precision(data.best(scores, new), new) for new in (False, True)], seconds)
         )
-    precisions, seconds = max(found)
+    precisions, seconds = max(tried)
     say("LightFM, warp", "", precisions, seconds)
 
 

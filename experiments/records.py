@@ -231,12 +231,12 @@ def cut(data: Data, unit: Unit, n_folds: int) -> Split:
     rng = np.random.default_rng(DEALING)
     fold = [dealt(size, n_folds, rng) for size in data.Y.shape]
     trained = [
-        np.flatnonzero(each != number) if new else np.arange(len(each))
-        for each, new in zip(fold, is_new, strict=True)
+        np.flatnonzero(codes != number) if new else np.arange(len(codes))
+        for codes, new in zip(fold, is_new, strict=True)
     ]
     asked = [
-        np.flatnonzero(each == number) if new else None
-        for each, new in zip(fold, is_new, strict=True)
+        np.flatnonzero(codes == number) if new else None
+        for codes, new in zip(fold, is_new, strict=True)
     ]
     tested = [here if new is None else new for here, new in zip(trained, asked, strict=True)]
     return Split(*trained, data.Y[np.ix_(*trained)], *asked, data.Y[np.ix_(*tested)])
@@ -288,13 +288,13 @@ class Machine:
 
     def peaks(self) -> dict[str, float]:
         """Return the most memory that was taken, in MiB, when all work is done."""
-        found = {"memory": _peak()}
+        peaks = {"memory": _peak()}
         if self._is_cuda:
             import torch
 
             torch.cuda.synchronize()
-            found["device_memory"] = torch.cuda.max_memory_allocated() / 2**20
-        return found
+            peaks["device_memory"] = torch.cuda.max_memory_allocated() / 2**20
+        return peaks
 
     def describe(self) -> dict[str, Any]:
         """Return what the machine is and which versions are at work."""
@@ -392,7 +392,7 @@ def run(
         "alpha": model.alpha_,
         "n_train": int(np.isfinite(split.Y).sum()),
         "n_test": int(np.isfinite(split.truth).sum()),
-        "warnings": sorted({str(each.message) for each in caught}),
+        "warnings": sorted({str(warning.message) for warning in caught}),
         **machine.describe(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -412,9 +412,9 @@ def scores(
 def plain(value: Any) -> Any:
     """Return what JSON has: None in the place of numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -465,81 +465,81 @@ def run_all(
 
 def numbers(text: str) -> list[int]:
     """Return numbers from 0 on, given with commas."""
-    found = [int(part) for part in text.split(",")]
-    if min(found) < 0:
+    numbers_of_folds = [int(part) for part in text.split(",")]
+    if min(numbers_of_folds) < 0:
         raise ValueError(text)
-    return found
+    return numbers_of_folds
 
 
 def choices(known: Sequence[str]) -> Callable[[str], list[str]]:
     """Return a reader of some of `known`, given with commas."""
 
     def read(text: str) -> list[str]:
-        found = text.split(",")
-        wrong = [each for each in found if each not in known]
+        names = text.split(",")
+        wrong = [name for name in names if name not in known]
         if wrong:
             raise argparse.ArgumentTypeError(
                 f"there is no {', '.join(wrong)}: choose among {', '.join(known)}"
             )
-        return found
+        return names
 
     return read
 
 
 def parser() -> argparse.ArgumentParser:
     """Return what reads the command line."""
-    found = argparse.ArgumentParser(
+    reader = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     sets = list(BENCHMARKS)
     settings = list("ABCD")
-    found.add_argument(
+    reader.add_argument(
         "--data", type=choices(sets), default=sets, help=f"some of {','.join(sets)} (default: all)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--setting", type=choices(settings), default=settings, help="some of A,B,C,D (default: all)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--seeds", type=numbers, default=list(SEEDS), help="of the random splits (default: 0,1,2)"
     )
-    found.add_argument("--folds", type=numbers, help="numbers of the folds, from 0 (default: all)")
-    found.add_argument(
+    reader.add_argument("--folds", type=numbers, help="numbers of the folds, from 0 (default: all)")
+    reader.add_argument(
         "--steps", type=int, default=STEPS, help=f"of the descent in each stage (default: {STEPS})"
     )
-    found.add_argument(
+    reader.add_argument(
         "--out",
         type=Path,
         default=OUT,
         help="the results, JSON lines (default: build/records.jsonl)",
     )
-    found.add_argument(
+    reader.add_argument(
         "--cache", help="folder where kernels are kept (default: in that of data sets)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--data-home", help="folder of data sets (default: as in dyadlearn.datasets)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--device", default="cpu", help="cuda: with torch on the card (default: cpu, with numpy)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--threads", type=int, help="threads of linear algebra (default: as the environment has it)"
     )
-    found.add_argument(
+    reader.add_argument(
         "--list", action="store_true", help="name the units in their order, and run none"
     )
-    found.add_argument(
+    reader.add_argument(
         "--table",
         type=Path,
         nargs="+",
         metavar="FILE",
         help="print the table of results, and run none",
     )
-    found.add_argument(
+    reader.add_argument(
         "--page", type=Path, help="with --table: the page whose marked block the table fills"
     )
-    return found
+    return reader
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -581,12 +581,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{unit}: failed", file=sys.stderr)
                 traceback.print_exception(row)
             elif row is not None:
-                found = (
+                figures = (
                     f"{name} {np.nan if score is None else score:.4f}"
                     for name, score in row["scores"].items()
                 )
                 print(
-                    f"{unit}: {', '.join(found)}, {row['seconds']:.0f} s, {row['memory']} MiB",
+                    f"{unit}: {', '.join(figures)}, {row['seconds']:.0f} s, {row['memory']} MiB",
                     flush=True,
                 )
             else:

@@ -96,14 +96,14 @@ class Described:
 
 def davis(data_home: str | None = None, cache: str | os.PathLike[str] | None = None) -> Data:
     """Return pKd of 68 drugs × 442 kinases, all of them measured, ten kernels of drugs and five of kinases."""
-    found = fetch_davis(data_home=find_data(data_home), instances="drugs")
-    return _binding("davis", found, cache)
+    downloaded = fetch_davis(data_home=find_data(data_home), instances="drugs")
+    return _binding("davis", downloaded, cache)
 
 
 def kiba(data_home: str | None = None, cache: str | os.PathLike[str] | None = None) -> Data:
     """Return the KIBA scores of 2,111 drugs × 229 kinases, a quarter of them observed, and the same kernels."""
-    found = fetch_kiba(data_home=find_data(data_home), instances="drugs")
-    return _binding("kiba", found, cache)
+    downloaded = fetch_kiba(data_home=find_data(data_home), instances="drugs")
+    return _binding("kiba", downloaded, cache)
 
 
 def yamanishi(name: str, data_home: str | None = None) -> Data:
@@ -118,14 +118,14 @@ def yamanishi(name: str, data_home: str | None = None) -> Data:
     data_home : str or None
         The folder of data sets.
     """
-    found = fetch_yamanishi(name, data_home=find_data(data_home), instances="drugs")
+    downloaded = fetch_yamanishi(name, data_home=find_data(data_home), instances="drugs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelRepairWarning)
         K, G = (
             normalize(repair(similarity, symmetrize="mean", psd="clip"))
-            for similarity in (found.K, found.G)
+            for similarity in (downloaded.K, downloaded.G)
         )
-    return Data(name, found.Y, {"similarity": whole(K)}, {"similarity": whole(G)})
+    return Data(name, downloaded.Y, {"similarity": whole(K)}, {"similarity": whole(G)})
 
 
 def ratings(
@@ -150,7 +150,7 @@ def ratings(
         soon the same everywhere: the users of Flixster have 20 friends each, and at β = 8 all are
         alike.
     """
-    found = load_ratings(name, data_home=find_data(data_home))
+    loaded = load_ratings(name, data_home=find_data(data_home))
 
     def compute(edges: np.ndarray, n: int) -> Kernels:
         key = digest("heat", normalized, n, *edges.ravel().tolist())
@@ -160,18 +160,18 @@ def ratings(
 
     K, G = (
         {} if edges is None else compute(edges, n)
-        for edges, n in zip((found.instance_edges, found.task_edges), found.Y.shape, strict=True)
+        for edges, n in zip((loaded.instance_edges, loaded.task_edges), loaded.Y.shape, strict=True)
     )
-    return Data(name, found.Y, K, G, found.Y_test)
+    return Data(name, loaded.Y, K, G, loaded.Y_test)
 
 
-def _binding(name: str, found: Any, cache: str | os.PathLike[str] | None) -> Data:
+def _binding(name: str, downloaded: Any, cache: str | os.PathLike[str] | None) -> Data:
     """Return the labels of drugs × targets with kernels of structures and sequences."""
     smiles, sequences = (
         in_order(texts, names, what, name)
         for texts, names, what in (
-            (found.smiles, found.instance_names, "structures (SMILES)"),
-            (found.sequences, found.task_names, "sequences"),
+            (downloaded.smiles, downloaded.instance_names, "structures (SMILES)"),
+            (downloaded.sequences, downloaded.task_names, "sequences"),
         )
     )
     features = kept_features(name, smiles, cache)
@@ -183,7 +183,7 @@ def _binding(name: str, found: Any, cache: str | os.PathLike[str] | None) -> Dat
         cache,
         lambda: _grams(target_descriptions(sequences)),
     )
-    return Data(name, found.Y, K, {"smith_waterman": whole(found.G), **G})
+    return Data(name, downloaded.Y, K, {"smith_waterman": whole(downloaded.G), **G})
 
 
 def _grams(descriptions: Mapping[str, Described]) -> Kernels:
@@ -192,7 +192,7 @@ def _grams(descriptions: Mapping[str, Described]) -> Kernels:
         return dict(
             zip(
                 descriptions,
-                pool.map(lambda each: whole(each.gram()), descriptions.values()),
+                pool.map(lambda description: whole(description.gram()), descriptions.values()),
                 strict=True,
             )
         )
@@ -200,14 +200,14 @@ def _grams(descriptions: Mapping[str, Described]) -> Kernels:
 
 def in_order(texts: Mapping[str, str], names: Sequence[Any], what: str, name: str) -> list[str]:
     """Return the texts of all entities in the order of `names`, or say whose are not there."""
-    missing = [str(each) for each in names if str(each) not in texts]
+    missing = [str(entity) for entity in names if str(entity) not in texts]
     if missing:
         raise FileNotFoundError(
             f"{name} has no {what} of {len(missing)} of its {len(names)} entities "
             f"({', '.join(missing[:3])}, …): put "
             "the file that has them beside the others."
         )
-    return [texts[str(each)] for each in names]
+    return [texts[str(entity)] for entity in names]
 
 
 # --- Descriptions ---------------------------------------------------------------------------------
@@ -244,14 +244,14 @@ def drug_features(smiles: Sequence[str]) -> dict[str, np.ndarray]:
         generators["atom_pairs"] = GetAtomPairGenerator(fpSize=WIDTH)
         generators["torsions"] = GetTopologicalTorsionGenerator(fpSize=WIDTH)
         generators["paths"] = GetRDKitFPGenerator(fpSize=WIDTH, maxPath=6)
-        found = {
+        features = {
             name: count_columns(generator, molecules) for name, generator in generators.items()
         }
-        found["maccs"] = np.array(
+        features["maccs"] = np.array(
             [list(MACCSkeys.GenMACCSKeys(molecule)) for molecule in molecules], dtype=np.uint8
         )
-        found["descriptors"] = molecule_numbers(molecules)
-    return found
+        features["descriptors"] = molecule_numbers(molecules)
+    return features
 
 
 def drug_descriptions(features: Mapping[str, np.ndarray]) -> dict[str, Described]:
@@ -263,11 +263,11 @@ def drug_descriptions(features: Mapping[str, np.ndarray]) -> dict[str, Described
     compared by an RBF.
     """
     counts = {
-        name: sparse.csr_array(each).astype(np.float64)
-        for name, each in features.items()
+        name: sparse.csr_array(matrix).astype(np.float64)
+        for name, matrix in features.items()
         if name not in ("maccs", "descriptors")
     }
-    described = {name: Described(each, "minmax") for name, each in counts.items()}
+    described = {name: Described(matrix, "minmax") for name, matrix in counts.items()}
     described["morgan2_bits"] = Described((counts["morgan2"] > 0).astype(np.float64), "tanimoto")
     described["maccs"] = Described(features["maccs"].astype(np.float64), "tanimoto")
     scaled = tame(features["descriptors"])
@@ -367,10 +367,10 @@ def whole(K: np.ndarray) -> np.ndarray:
 
 def digest(*parts: Any) -> str:
     """Return a short text that is another one for other parts, and another version of this file."""
-    found = hashlib.blake2b(VERSION.encode(), digest_size=8)
+    sum_of_all = hashlib.blake2b(VERSION.encode(), digest_size=8)
     for part in parts:
-        found.update(b"\n" + (part if isinstance(part, bytes) else str(part).encode()))
-    return found.hexdigest()
+        sum_of_all.update(b"\n" + (part if isinstance(part, bytes) else str(part).encode()))
+    return sum_of_all.hexdigest()
 
 
 def kept_features(
@@ -409,7 +409,7 @@ def kept(
     path = folder / f"{name}-{key}.npz"
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {each: stored[each] for each in stored.files}
+            return {name_of_array: stored[name_of_array] for name_of_array in stored.files}
     except FileNotFoundError:
         pass
     except (OSError, ValueError, EOFError, BadZipFile):

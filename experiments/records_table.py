@@ -132,19 +132,19 @@ FAMILIES = (
 
 def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """Return the lines of results, the last of each unit; a line that was cut off is warned of and left out."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-                found[tuple(row[name] for name in KEY)] = row
+                rows[tuple(row[name] for name in KEY)] = row
             except (ValueError, KeyError, TypeError):
                 warnings.warn(
                     f"{path}, line {number}: no result, left out.", UserWarning, stacklevel=2
                 )
-    return list(found.values())
+    return list(rows.values())
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -170,7 +170,7 @@ def _family(family: Family, rows: Sequence[Row]) -> str:
             lines.append(_line(family, name, title, setting, steps, units))
     if not lines:
         return ""
-    n_published = max(len(each.scores) for known in family.published.values() for each in known)
+    n_published = max(len(result.scores) for known in family.published.values() for result in known)
     published = f"published {' / '.join(family.measures[:n_published])}"
     heads = ["data", "setting", "splits", *family.measures, published, "learned in"]
     rule = ["---", "---", "---", *["--:" for _ in family.measures], "---", "---"]
@@ -215,7 +215,7 @@ def mean_and_deviation(scores: Sequence[float | None]) -> str:
 
 def _cost(units: Sequence[Row]) -> str:
     """Return the mean time and the largest memory on each machine."""
-    found = []
+    costs = []
     for machine in dict.fromkeys(row["machine"] for row in units):
         here = [row for row in units if row["machine"] == machine]
         seconds = float(np.mean([row["seconds"] for row in here]))
@@ -226,8 +226,8 @@ def _cost(units: Sequence[Row]) -> str:
             for row in here
             if (memory := row.get("device_memory", row.get("memory"))) is not None
         ]
-        found.append(f"{shown}{f', {max(known):,} MiB' if known else ''} ({machine})")
-    return "; ".join(found)
+        costs.append(f"{shown}{f', {max(known):,} MiB' if known else ''} ({machine})")
+    return "; ".join(costs)
 
 
 def fill(page: str, text: str) -> str:

@@ -120,7 +120,7 @@ def plan(only: Sequence[str], home: Path | None) -> list[Step]:
         if name not in only:
             steps.append(Step(name, experiment, "not asked for", False))
             continue
-        lost = [DATA[each] for each in experiment.data if not (folder / each).is_dir()]
+        lost = [DATA[needed] for needed in experiment.data if not (folder / needed).is_dir()]
         words = "all data here"
         if lost:
             words = f"no {', '.join(lost)} in {folder}: {experiment.partial or 'nothing to run on'}"
@@ -139,12 +139,12 @@ def shown(steps: Sequence[Step], quick: bool) -> Table:
         title_justify="left",
     )
     for step in steps:
-        each = step.experiment
+        experiment = step.experiment
         if step.runs:
-            minutes = f"{each.quick_minutes if quick else each.minutes:g}"
+            minutes = f"{experiment.quick_minutes if quick else experiment.minutes:g}"
         else:
             minutes = "left out"
-        table.add_row(step.name, each.title, step.words, minutes)
+        table.add_row(step.name, experiment.title, step.words, minutes)
     return table
 
 
@@ -174,8 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Say what runs, run it, say how it ended."""
     options = parse(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=110)
-    found = find_data(options.data_home)
-    steps = plan(options.only, None if found is None else Path(found))
+    home = find_data(options.data_home)
+    steps = plan(options.only, None if home is None else Path(home))
     console.print(shown(steps, options.quick))
     console.print("Left out, as they are not the paper's; each is run by python experiments/NAME:")
     for script, words in OTHERS.items():
@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for step in (step for step in steps if step.runs):
         console.rule(f"{step.name}: {step.experiment.title}")
         start = time.perf_counter()
-        code = subprocess.run(command(step, options, found), check=False).returncode
+        code = subprocess.run(command(step, options, home), check=False).returncode
         ended.append((step.name, code, (time.perf_counter() - start) / 60))
     for name, code, minutes in ended:
         console.print(

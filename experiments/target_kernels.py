@@ -36,7 +36,7 @@ N_FOLDS = 5
 
 def candidates(sequences: Sequence[str], residues: np.ndarray) -> dict[str, list[np.ndarray]]:
     """Return the kernels of each candidate by its name, of sequences and of aligned domains (n, 280)."""
-    within = ["".join(LETTERS[each] for each in row if each < UNKNOWN) for row in residues]
+    within = ["".join(LETTERS[code] for code in row if code < UNKNOWN) for row in residues]
     pairs = [(0, last) for last in range(1, 9)]
     triples = [(0, middle, last) for last in range(2, 5) for middle in range(1, last)]
     shares = (residues[:, :, None] == np.arange(UNKNOWN)).mean(axis=0)
@@ -69,10 +69,10 @@ def words(sequences: Sequence[str], patterns: Sequence[tuple[int, ...]]) -> np.n
         for row, sequence in zip(counts, sequences, strict=True):
             letters = encoded(sequence)
             n = max(len(letters) - pattern[-1], 0)
-            found = np.stack([letters[place : place + n] for place in pattern])
-            found = found[:, (found < UNKNOWN).all(axis=0)]
+            places = np.stack([letters[place : place + n] for place in pattern])
+            places = places[:, (places < UNKNOWN).all(axis=0)]
             row += np.bincount(
-                np.ravel_multi_index(tuple(found), (UNKNOWN,) * len(pattern)), minlength=size
+                np.ravel_multi_index(tuple(places), (UNKNOWN,) * len(pattern)), minlength=size
             )
         blocks.append(np.sqrt(counts))
     return np.hstack(blocks)
@@ -124,9 +124,12 @@ def smoothers(
 
 def parts(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and held-out rows of each fold; groups stay together."""
-    found = np.unique(groups, return_inverse=True)[1]
-    fold = np.random.default_rng(seed).permutation(found.max() + 1)[found] % N_FOLDS
-    return [(np.flatnonzero(fold != each), np.flatnonzero(fold == each)) for each in range(N_FOLDS)]
+    codes = np.unique(groups, return_inverse=True)[1]
+    fold = np.random.default_rng(seed).permutation(codes.max() + 1)[codes] % N_FOLDS
+    return [
+        (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
+        for number in range(N_FOLDS)
+    ]
 
 
 def error_of_new_proteins(
@@ -169,15 +172,15 @@ def main() -> None:
     reader.add_argument("--folds", default="0,1,2")
     reader.add_argument("--data-home")
     reader.add_argument("--cache")
-    given = reader.parse_args()
-    data, folds = sources(given.data_home, given.cache)
+    options = reader.parse_args()
+    data, folds = sources(options.data_home, options.cache)
     first = data.G["smith_waterman"]
     K = np.mean([*data.K.values()], axis=0)
-    names, sequences = ([str(each) for each in folds[key]] for key in ("protein_ids", "sequences"))
+    names, sequences = ([str(one) for one in folds[key]] for key in ("protein_ids", "sequences"))
     codes = np.unique(sequences, return_inverse=True)[1]
     key = digest("domains", *names, *sequences)
     aligned = kept(
-        "davis-domains", key, given.cache, lambda: {"residues": domain_residues(names, sequences)}
+        "davis-domains", key, options.cache, lambda: {"residues": domain_residues(names, sequences)}
     )
     joined = {"words of 2, 3, 4 and 5": [data.G[f"words{k}"] for k in (2, 3, 4, 5)]}
     joined |= candidates(sequences, aligned["residues"])
@@ -190,24 +193,24 @@ def main() -> None:
         cells = []
         for setting in ("novel-prot", "novel-pair"):
             errors = []
-            for fold in map(int, given.folds.split(",")):
+            for fold in map(int, options.folds.split(",")):
                 train, labels = (
                     folds[f"{setting}_{fold}_train_{part}"] for part in ("pairs", "labels")
                 )
-                rows, columns = (np.unique(each) for each in train.T)
+                rows, columns = (np.unique(one) for one in train.T)
                 Y = np.full(data.Y.shape, np.nan)
                 Y[tuple(train.T)] = labels
                 Y = Y[np.ix_(rows, columns)]
                 D = K[np.ix_(rows, rows)]
                 same = codes[columns]
-                parts_of = [each[np.ix_(columns, columns)] for each in kernels]
+                parts_of = [one[np.ix_(columns, columns)] for one in kernels]
                 if setting == "novel-prot":
                     whole = completed(Y, D, first[np.ix_(columns, columns)])
                     errors.append([error_of_new_proteins(Y, G, same, whole) for G in parts_of])
                 else:
                     errors.append([error_of_new_pairs(Y, D, G, same) for G in parts_of])
-            found = np.array(errors)
-            best = found[:, found.mean(axis=0).argmin()]
+            table = np.array(errors)
+            best = table[:, table.mean(axis=0).argmin()]
             difference = best - start.setdefault(setting, best)
             spread = difference.std(ddof=1) / np.sqrt(len(best))
             cells.append(f"{best.mean():.3f} ({difference.mean():+.4f} ± {spread:.4f})")

@@ -166,14 +166,16 @@ def repeat(data: Data, tasks: Tasks, curve: Curves, seed: int, alphas: Sequence[
     processor_start = time.process_time()
     train, test = data.split(seed, len(curve.seconds))
     metric = data.metric(test)
-    found = {name: (np.empty(len(data.sizes)), np.empty(len(data.sizes))) for name in APPROACHES}
+    scores_of = {
+        name: (np.empty(len(data.sizes)), np.empty(len(data.sizes))) for name in APPROACHES
+    }
     for name, index, F in curves(data.K, data.Y, tasks, train, test, data.sizes, alphas):
         labels = data.Y[train[: data.sizes[index]]]
         varied = (labels != labels[0]).any(axis=0)[metric.rows]
-        each = metric.each(F)
-        found[name][0][index] = each.mean()
-        found[name][1][index] = each[varied].mean() if varied.any() else np.nan
-    for name, (scores, informed) in found.items():
+        per_task = metric.each(F)
+        scores_of[name][0][index] = per_task.mean()
+        scores_of[name][1][index] = per_task[varied].mean() if varied.any() else np.nan
+    for name, (scores, informed) in scores_of.items():
         curve.scores[name].append(scores.tolist())
         curve.informed[name].append(informed.tolist())
     curve.seconds.append(time.perf_counter() - start)
@@ -324,7 +326,7 @@ def check(
             name = method.lower().replace("-", "_")
             exact[:, target] = choice_without(name, training, tasks, int(target))
         same = int((ours == exact).all(axis=0)[targets].sum())
-        found = {
+        row = {
             "data": data.name,
             "size": len(rows),
             "method": method,
@@ -332,7 +334,7 @@ def check(
             "same": same,
         }
         scores = (metric.each(predict(choice))[places].mean() for choice in (ours, exact))
-        yield found | dict(zip(("score", "exact"), map(float, scores), strict=True))
+        yield row | dict(zip(("score", "exact"), map(float, scores), strict=True))
 
 
 CHECKED = (
@@ -381,7 +383,7 @@ def full_name(approach: str) -> str:
     return " ".join(filter(None, (words.get(word, word) for word in approach.split("_"))))
 
 
-def as_json(found: Iterable[Curves], options: dict[str, Any]) -> str:
+def as_json(several: Iterable[Curves], options: dict[str, Any]) -> str:
     """Return everything: all repetitions of all curves, and what holds."""
     sets = [
         {
@@ -395,12 +397,12 @@ def as_json(found: Iterable[Curves], options: dict[str, Any]) -> str:
             "informed": curve.informed,
             "statements": [vars(statement) for statement in statements(curve)],
         }
-        for curve in found
+        for curve in several
     ]
     return json.dumps({"versions": versions(), "options": options, "sets": sets}, indent=1)
 
 
-def draw(found: Sequence[Curves], path: Path) -> None:
+def draw(several: Sequence[Curves], path: Path) -> None:
     """Draw three panels for each data set."""
     from matplotlib.figure import Figure
 
@@ -414,9 +416,9 @@ def draw(found: Sequence[Curves], path: Path) -> None:
         "zero_two_step_D": ("#AA3377", "-"),
         "almost": ("#009E73", "-"),
     }
-    figure = Figure(figsize=(1.0 + 4.6 * len(found), 10.0), layout="constrained")
-    panels = figure.subplots(len(PANELS), len(found), squeeze=False)
-    for column, curve in zip(panels.T, found, strict=True):
+    figure = Figure(figsize=(1.0 + 4.6 * len(several), 10.0), layout="constrained")
+    panels = figure.subplots(len(PANELS), len(several), squeeze=False)
+    for column, curve in zip(panels.T, several, strict=True):
         score = "AUC" if curve.name == "e" else "concordance index"
         for row, (panel, (title, approaches)) in enumerate(
             zip(column, PANELS.items(), strict=True)
@@ -494,17 +496,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--json", type=Path, metavar="FILE", help="write everything here, all repetitions too"
     )
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw transfer.png here")
-    found = parser.parse_args(arguments)
-    if min(found.repeats, found.every, found.grid_step) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.repeats, options.every, options.grid_step) < 1:
         parser.error("--repeats, --every and --grid-step must be at least 1")
-    if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
+    if options.figures is not None and importlib.util.find_spec("matplotlib") is None:
         parser.error(
             "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
         )
-    if found.quick:
-        found.repeats = 2
-        found.every = 5
-    return found
+    if options.quick:
+        options.repeats = 2
+        options.every = 5
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -515,7 +517,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
     console = Console() if sys.stdout.isatty() else Console(width=110)
     alphas = ALPHAS[:: options.grid_step]
-    found = []
+    several = []
     for name in SETS if options.data == "both" else [options.data]:
         try:
             home = find_data(options.data_home)
@@ -524,7 +526,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(str(error))
         data.sizes[:] = data.sizes[:: -options.every][::-1]
         curve = run(data, options.repeats, options.seed, alphas)
-        found.append(curve)
+        several.append(curve)
         console.print(table(curve))
         for statement in statements(curve):
             if statement.holds:
@@ -554,9 +556,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for key, value in vars(options).items()
             if not isinstance(value, Path) and key != "data_home"
         }
-        options.json.write_text(as_json(found, chosen) + "\n", encoding="utf-8")
+        options.json.write_text(as_json(several, chosen) + "\n", encoding="utf-8")
     if options.figures is not None:
-        draw(found, options.figures / "transfer.png")
+        draw(several, options.figures / "transfer.png")
 
 
 if __name__ == "__main__":

@@ -195,15 +195,15 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
         R = side.residual()
         labels = Y.T @ R
         for start in range(0, q, step):
-            own = slice(start, min(start + step, q))
-            delta = changes[own]
+            here = slice(start, min(start + step, q))
+            delta = changes[here]
             shrunk = (delta.reshape(-1, n) @ R).reshape(delta.shape)
-            numerator = rest[own] + (tasks.hats[own].reshape(-1, q) @ labels).reshape(-1, t, n)
-            h = tasks.leverage.T[own, :, None]
-            e = tasks.slack.T[own, :, None]
+            numerator = rest[here] + (tasks.hats[here].reshape(-1, q) @ labels).reshape(-1, t, n)
+            h = tasks.leverage.T[here, :, None]
+            e = tasks.slack.T[here, :, None]
             weights = 1.0 / (side.slack + side.leverage * e) ** 2
             weighted = weights * numerator
-            found = np.sum(weighted * numerator, axis=-1, keepdims=True)
+            errors_here = np.sum(weighted * numerator, axis=-1, keepdims=True)
             for factor, left, right in (
                 (2 * h, weighted, shrunk),
                 (2 * e, weighted, delta),
@@ -211,8 +211,8 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
                 (2 * h * e, weights, shrunk * delta),
                 (e**2, weights, delta**2),
             ):
-                found = found + factor * (left @ right.transpose(0, 2, 1))
-            errors[a, :, own] = found.transpose(1, 0, 2)
+                errors_here = errors_here + factor * (left @ right.transpose(0, 2, 1))
+            errors[a, :, here] = errors_here.transpose(1, 0, 2)
     return errors
 
 
@@ -243,7 +243,7 @@ def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
     t = len(tasks.alphas)
     alpha, beta, mixed = tasks.without_two
     rest = (Y @ beta.reshape(q, -1)).reshape(n, t, q)
-    own = [Y - side.leave_one_out(Y, training.rotated) for side in training.sides]
+    residuals = [Y - side.leave_one_out(Y, training.rotated) for side in training.sides]
     norms, crosses, errors = (np.empty((len(training.alphas), t, q)) for _ in range(3))
     left_out = (side.off_diagonal() / side.slack[:, None] for side in training.sides)
     for a, block, product in _products(
@@ -253,9 +253,9 @@ def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
         turned = product[..., q:]
         turned += rest[:, block]
         norms[a, block] = _squares(E)
-        crosses[a, block] = np.einsum("ij,ibj->bj", own[a], E)
+        crosses[a, block] = np.einsum("ij,ibj->bj", residuals[a], E)
         errors[a, block] = -2 * np.einsum("ibj,ibj->bj", E, turned)
-    totals = np.stack([_squares(grid) for grid in own])
+    totals = np.stack([_squares(grid) for grid in residuals])
     errors += (totals.sum(axis=1, keepdims=True) - totals)[:, None, :] + np.sum(
         beta**2, axis=0
     ) * norms
@@ -325,8 +325,8 @@ def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) ->
         weights, direct = column_weights(
             tasks.spectrum, values, np.array([[training.alphas[index]]])
         )
-        given = (weights, direct, rows, tasks.spectrum.rotate(rows))
-        left_out = leave_out_columns(tasks.spectrum, *given, None, 0.0)[0]
+        weighted = (weights, direct, rows, tasks.spectrum.rotate(rows))
+        left_out = leave_out_columns(tasks.spectrum, *weighted, None, 0.0)[0]
         targets = choice == index
         predictions[:, targets] = training.reach @ (left_out[targets] * inverse).T
     return predictions

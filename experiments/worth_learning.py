@@ -63,16 +63,16 @@ def load(name: str, data_home: str | None, cache: str | None) -> Data:
     if name == "hummingbirds":
         return hummingbirds(Path(str(home)))
     data = yamanishi(name, home)
-    found = fetch_yamanishi(name, data_home=home, instances="drugs")
+    downloaded = fetch_yamanishi(name, data_home=home, instances="drugs")
     K = dict(data.K)
     G = dict(data.G)
-    known = np.array([str(each) in found.smiles for each in found.instance_names])
-    smiles = [found.smiles[str(each)] for each in np.array(found.instance_names)[known]]
+    known = np.array([str(drug) in downloaded.smiles for drug in downloaded.instance_names])
+    smiles = [downloaded.smiles[str(drug)] for drug in np.array(downloaded.instance_names)[known]]
     described = {
-        each: whole(one.gram())
-        for each, one in drug_descriptions(kept_features(name, smiles, cache)).items()
+        drug: whole(one.gram())
+        for drug, one in drug_descriptions(kept_features(name, smiles, cache)).items()
     }
-    K = {each: kernel[np.ix_(known, known)] for each, kernel in K.items()} | described
+    K = {drug: kernel[np.ix_(known, known)] for drug, kernel in K.items()} | described
     # Nothing but similarities is published of the targets: their powers are kernels of other
     # widths.
     similarity = G["similarity"]
@@ -91,14 +91,14 @@ def hummingbirds(home: Path) -> Data:
     visits, met = np.zeros((2, *map(len, names)))
     for site in ("forest", "shrubs", "cattle"):
         ids = [
-            [side.index(each) for each in stored[f"net_{site}_{who}"]]
+            [side.index(name_of) for name_of in stored[f"net_{site}_{who}"]]
             for side, who in zip(names, ("plants", "birds"), strict=True)
         ]
         visits[np.ix_(*ids)] += stored[f"net_{site}_counts"]
         met[np.ix_(*ids)] = 1
     kernels = []
     for side, tips in zip(("plant", "humm"), names, strict=True):
-        order = [list(stored[f"{side}_trait_ids"]).index(each) for each in tips]
+        order = [list(stored[f"{side}_trait_ids"]).index(name_of) for name_of in tips]
         trait = np.log(stored[f"{side}_trait"][order])[:, None]
         widths = {
             f"trait{width}": np.exp(-width * bandwidth(trait) * (trait - trait.T) ** 2)
@@ -129,7 +129,7 @@ def error(
     test: np.ndarray,
     setting: str,
     machine: Machine,
-    **given: Any,
+    **options: Any,
 ) -> tuple[float, float]:
     """Return the hold-out error of learning, and the error on the test part."""
     rows = np.flatnonzero(~test.all(axis=1)) if setting == "B" else np.arange(len(Y))
@@ -144,10 +144,10 @@ def error(
         setting=setting,
         stages=1,
         progress=False,
-        **given,
+        **options,
     )
     sides = [
-        {each: machine.array(kernel[np.ix_(part, part)]) for each, kernel in side.items()}
+        {name: machine.array(kernel[np.ix_(part, part)]) for name, kernel in side.items()}
         for side, part in ((K, rows), (G, columns))
     ]
     model.fit(
@@ -157,7 +157,7 @@ def error(
         *(
             None
             if is_known
-            else {each: machine.array(kernel[np.ix_(fresh, part)]) for each, kernel in side.items()}
+            else {name: machine.array(kernel[np.ix_(fresh, part)]) for name, kernel in side.items()}
             for side, part, fresh, is_known in (
                 (K, rows, new[0], setting != "B"),
                 (G, columns, new[1], setting != "C"),
@@ -174,15 +174,15 @@ def single(data: Data, test: np.ndarray, setting: str, machine: Machine) -> floa
     """Return the test error of the best kernel of each side, chosen by hold-out error, drugs before targets."""
 
     def least(pairs: list[tuple[str, str]]) -> tuple[float, float, tuple[str, str]]:
-        found = [
+        errors = [
             (*error({a: data.K[a]}, {b: data.G[b]}, data.Y, test, setting, machine), (a, b))
             for a, b in pairs
         ]
-        return min(found)
+        return min(errors)
 
     first = next(iter(data.G))
-    _, _, (drugs, _) = least([(each, first) for each in data.K])
-    return least([(drugs, each) for each in data.G])[1]
+    _, _, (drugs, _) = least([(kernel, first) for kernel in data.K])
+    return least([(drugs, kernel) for kernel in data.G])[1]
 
 
 def main() -> None:
@@ -196,18 +196,18 @@ def main() -> None:
     reader.add_argument("--cache")
     reader.add_argument("--out", type=Path, default=ROOT / "build" / "worth_learning.jsonl")
     reader.add_argument("--table", type=Path, help="print the table of such a file instead")
-    given = reader.parse_args()
-    if given.table:
-        print(table([json.loads(line) for line in given.table.read_text().splitlines()]))
+    options = reader.parse_args()
+    if options.table:
+        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
         return
     warnings.simplefilter("ignore")
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    machine = Machine(given.device)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    machine = Machine(options.device)
     lines = []
-    for name in given.data.split(","):
-        data = load(name, given.data_home, given.cache)
-        for setting in given.settings.split(","):
-            for seed in map(int, given.seeds.split(",")):
+    for name in options.data.split(","):
+        data = load(name, options.data_home, options.cache)
+        for setting in options.settings.split(","):
+            for seed in map(int, options.seeds.split(",")):
                 test = test_part(data.Y, setting, seed)
                 start = time.perf_counter()
                 errors = {
@@ -227,7 +227,7 @@ def main() -> None:
                 lines.append(
                     about | errors | {"seconds": seconds, "dyadlearn": dyadlearn.__version__}
                 )
-                with given.out.open("a") as file:
+                with options.out.open("a") as file:
                     file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))
 

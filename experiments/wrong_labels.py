@@ -75,8 +75,8 @@ def screened(
         warnings.simplefilter("ignore", GridEdgeWarning)
         search.fit(K, Y, tasks=G)
     n_wrong = int(wrong.sum())
-    found = screen(search, setting, n=n_wrong)
-    hits = sum(bool(wrong[cell]) for cell in zip(found.instances, found.tasks, strict=True))
+    screening = screen(search, setting, n=n_wrong)
+    hits = sum(bool(wrong[cell]) for cell in zip(screening.instances, screening.tasks, strict=True))
     return {"recovered": hits / n_wrong, "times": hits / (n_wrong * share)}
 
 

@@ -29,9 +29,9 @@ def main() -> None:
 
     import dyadlearn
 
-    found = Path(dyadlearn.__file__).resolve()
-    if home not in found.parents:
-        raise SystemExit(f"dyadlearn was imported from {found}, not from {home}.")
+    imported = Path(dyadlearn.__file__).resolve()
+    if home not in imported.parents:
+        raise SystemExit(f"dyadlearn was imported from {imported}, not from {home}.")
     lib = cases.Library(changes.RENAMED if version == "new" else {})
     while True:
         try:

@@ -198,8 +198,8 @@ class Drawing:
         """Note what a function returns, or attributes of that."""
 
         def called() -> Any:
-            found = self.lib.call(function, **arguments)
-            return self.lib.fields(found, take) if take else found
+            result = self.lib.call(function, **arguments)
+            return self.lib.fields(result, take) if take else result
 
         return self.note(quantity, called, how)
 
@@ -225,9 +225,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value if value.dtype.kind in "fiub" else value.tolist()
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     raise TypeError(f"{type(value).__name__} cannot be compared: note some numbers of it.")
 
 

@@ -58,10 +58,10 @@ class Ran:
 
 def command(name: str, *arguments: object) -> Ran:
     """Run a command within this process and check how it behaves, whatever it says."""
-    found = RUNNER.invoke(app, [name, *map(str, arguments)])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    ran = Ran(int(found.exit_code), found.stdout, found.stderr)
+    invoked = RUNNER.invoke(app, [name, *map(str, arguments)])
+    if invoked.exception is not None and not isinstance(invoked.exception, SystemExit):
+        raise invoked.exception
+    ran = Ran(int(invoked.exit_code), invoked.stdout, invoked.stderr)
     if ran.code not in CODES[name]:
         raise WrongAnswerError(f"{name} ended with {ran.code}: {(ran.err or ran.out)[-200:]!r}")
     if "Traceback" in ran.err:
@@ -328,7 +328,7 @@ def _read_long(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | N
         if not NUMBER.fullmatch(cell.strip()) or np.isinf(float(cell)):
             return f"the cell {cell[:20]!r}"
         cells.setdefault(pair, []).append(float(cell))
-    values = [float(np.mean(found)) for found in cells.values()]
+    values = [float(np.mean(repeated)) for repeated in cells.values()]
     return sorted({i for i, _ in cells}), sorted({t for _, t in cells}), values
 
 
@@ -343,10 +343,10 @@ def _check_labels(
             f"{read} in the labels was taken: {told['instances']} × {told['tasks']} labels"
         )
     ids, tasks, values = read
-    found = (told["instances"], told["tasks"], told["observed"])
-    if found != (len(ids), len(tasks), len(values)):
+    counted = (told["instances"], told["tasks"], told["observed"])
+    if counted != (len(ids), len(tasks), len(values)):
         raise WrongAnswerError(
-            f"{found} instances, tasks and labels, expected {(len(ids), len(tasks), len(values))}"
+            f"{counted} instances, tasks and labels, expected {(len(ids), len(tasks), len(values))}"
         )
     mean = float(np.mean(values))
     if not abs(told["mean_label"] - mean) <= 1e-9 * max(1.0, float(np.abs(values).max())):

@@ -133,7 +133,7 @@ class Worker:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            found: tuple[str, dict[str, Answer]] = pickle.load(self._process.stdout)
+            answer: tuple[str, dict[str, Answer]] = pickle.load(self._process.stdout)
         except (EOFError, pickle.UnpicklingError):
             process = self._process
             self.close()
@@ -142,7 +142,7 @@ class Worker:
                     Refusal("Died", f"the process ended with exit status {process.returncode}")
                 )
             }
-        return found
+        return answer
 
     def close(self) -> None:
         """End the process."""
@@ -184,7 +184,7 @@ class Difference:
 
 def differences(old: dict[str, Answer], new: dict[str, Answer]) -> list[Difference]:
     """Return the quantities whose answers differ."""
-    found = []
+    unequal = []
     for quantity, answer in old.items():
         other = new.get(quantity)
         if other is None or (
@@ -193,11 +193,11 @@ def differences(old: dict[str, Answer], new: dict[str, Answer]) -> list[Differen
             continue
         worst = max(_compared(answer.value, other.value, answer, ""), default=None)
         if worst is not None and worst[0] > 1:
-            found.append(Difference(quantity, *worst))
+            unequal.append(Difference(quantity, *worst))
     absent = [name for name in old if name not in new] + [name for name in new if name not in old]
-    if absent and not found:
-        found.append(Difference(absent[0], np.inf, "answered by one version only"))
-    return found
+    if absent and not unequal:
+        unequal.append(Difference(absent[0], np.inf, "answered by one version only"))
+    return unequal
 
 
 def _looked_elsewhere(old: dict[str, Answer], new: dict[str, Answer], quantity: str) -> bool:
@@ -235,7 +235,7 @@ def _compared(old: Any, new: Any, answer: Answer, path: str) -> Iterator[tuple[f
 
 def _is_numeric(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(isinstance(each, int | float) for each in value)
+        return bool(value) and all(isinstance(part, int | float) for part in value)
     return isinstance(value, np.ndarray | int | float)
 
 
@@ -313,23 +313,23 @@ class Tally:
                 self.errors[
                     kind, quantity, f"{answer.value.error}: {answer.value.message[:100]}"
                 ] += 1
-        found = differences(old, new)
+        unequal = differences(old, new)
         case = old.get("case")
-        if case is not None and isinstance(case.value, Refusal) and not found:
-            found = [
+        if case is not None and isinstance(case.value, Refusal) and not unequal:
+            unequal = [
                 Difference(
                     "case", np.inf, f"the case itself fails in both versions: {_shown(case.value)}"
                 )
             ]
-        for each in found:
-            names = (each.quantity, f"{each.quantity}, {each.note}")
+        for difference in unequal:
+            names = (difference.quantity, f"{difference.quantity}, {difference.note}")
             for of_kind, quantity, words, reason in EXPECTED:
                 is_meant = any(fnmatch(name, quantity) for name in names)
                 if fnmatch(kind, of_kind) and is_meant and fnmatch(what, words):
                     self.expected[reason] += 1
                     break
             else:
-                self.failed.append((number, kind, what, each))
+                self.failed.append((number, kind, what, difference))
 
 
 def campaign(
@@ -375,9 +375,9 @@ def campaign(
             with lock:
                 n_before = len(tally.failed)
                 tally.count(number, kind, what, before, after)
-                for _, _, _, each in tally.failed[n_before:]:
+                for _, _, _, difference in tally.failed[n_before:]:
                     print(
-                        f"{kind} case {number}: {each.quantity}, {each.note}",
+                        f"{kind} case {number}: {difference.quantity}, {difference.note}",
                         file=sys.stderr,
                         flush=True,
                     )
@@ -405,13 +405,13 @@ def campaign(
 def show(tally: Tally, console: Console, *, verbose: bool, seconds: float) -> None:
     """Print what differs, how to run it again, and counts."""
     failed = tally.failed if verbose else tally.failed[:SHOWN]
-    for number, kind, what, each in failed:
+    for number, kind, what, difference in failed:
         console.print(
-            f"[bold red]{kind}[/] case {number}: {escape(each.quantity)}, {escape(each.note)}",
+            f"[bold red]{kind}[/] case {number}: {escape(difference.quantity)}, {escape(difference.note)}",
             soft_wrap=True,
         )
-        if np.isfinite(each.ratio):
-            console.print(f"    {each.ratio:.3g} times what is allowed", soft_wrap=True)
+        if np.isfinite(difference.ratio):
+            console.print(f"    {difference.ratio:.3g} times what is allowed", soft_wrap=True)
         console.print(f"    {escape(what)}", soft_wrap=True)
         console.print(f"    python fuzz/compare.py --only {kind} --case {number}", soft_wrap=True)
     if len(tally.failed) > len(failed):
@@ -425,8 +425,8 @@ def show(tally: Tally, console: Console, *, verbose: bool, seconds: float) -> No
                 f"{kind:<12} {quantity:<28} {count:>6} answers, {refused:>5} refused",
                 highlight=False,
             )
-            for (*own, error), times in tally.errors.most_common():
-                if own == [kind, quantity]:
+            for (*where, error), times in tally.errors.most_common():
+                if where == [kind, quantity]:
                     console.print(
                         f"{'':<16}{times} x {escape(error)}", highlight=False, soft_wrap=True
                     )
@@ -436,10 +436,11 @@ def show(tally: Tally, console: Console, *, verbose: bool, seconds: float) -> No
     rows = []
     for kind, cases in sorted(tally.cases.items()):
         answers, refused = (
-            sum(times for (own, _), times in counts.items() if own == kind)
+            sum(times for (of_kind, _), times in counts.items() if of_kind == kind)
             for counts in (tally.quantities, tally.refused)
         )
-        rows.append((cases, answers, refused, sum(own == kind for _, own, _, _ in tally.failed)))
+        n_failed = sum(of_kind == kind for _, of_kind, _, _ in tally.failed)
+        rows.append((cases, answers, refused, n_failed))
         table.add_row(kind, *map(str, rows[-1]))
     table.add_section()
     table.add_row("all", *(str(sum(column)) for column in zip(*rows, strict=True)))

@@ -69,8 +69,8 @@ def inverse(A: np.ndarray) -> np.ndarray:
     """
     lower = cholesky(A)
     if lower is None:
-        found = solve(A, np.eye(len(A), dtype=LONG))
-        return (found + found.T) / 2
+        solved = solve(A, np.eye(len(A), dtype=LONG))
+        return (solved + solved.T) / 2
     root = solve(lower, np.eye(len(A), dtype=LONG))
     return root.T @ root
 
@@ -149,13 +149,13 @@ def complement(c: np.ndarray) -> np.ndarray:
     With sᵢ = c₀² + … + cᵢ², column i is proportional to (c₀cᵢ₊₁, …, cᵢcᵢ₊₁, −sᵢ, 0, …).
     """
     n = len(c)
-    found = np.zeros((n, max(n - 1, 0)), dtype=LONG)
+    basis = np.zeros((n, max(n - 1, 0)), dtype=LONG)
     squares = np.cumsum(c.astype(LONG) ** 2)
     for i in range(n - 1):
-        found[: i + 1, i] = c[: i + 1] * c[i + 1]
-        found[i + 1, i] = -squares[i]
-        found[:, i] /= np.sqrt(squares[i] * squares[i + 1])
-    return found
+        basis[: i + 1, i] = c[: i + 1] * c[i + 1]
+        basis[i + 1, i] = -squares[i]
+        basis[:, i] /= np.sqrt(squares[i] * squares[i + 1])
+    return basis
 
 
 def power(B: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -330,10 +330,10 @@ class Side:
     @cached_property
     def limit(self) -> np.ndarray:
         """What R is proportional to where it vanishes."""
-        found = power(
+        limit = power(
             least_squares(self.seen, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2
         )[0]
-        return self._rounded(self._basis @ found @ self._basis.T)
+        return self._rounded(self._basis @ limit @ self._basis.T)
 
     @property
     def definite(self) -> bool:

@@ -99,25 +99,25 @@ def draw_side(
     if kind == "sparse":
         features = features * (rng.random(features.shape) < 0.6)
     features = features.astype(dtype)
-    own = features[:n]
+    known = features[:n]
     new = features[n:]
     what = f"{kind}/{style}{'' if kind in ('precomputed', 'rbf') else f' d={d}'}"
     if kind == "precomputed":
-        K = np.asarray(own @ own.T)
+        K = np.asarray(known @ known.T)
         K = (K + K.T) / 2
         if case.chance(0.3):
             K = K + np.asarray(np.eye(n) * float(case.pick(0.5, 1.0, 3.0)), dtype=dtype)
-        K_new = np.asarray(new @ own.T)
+        K_new = np.asarray(new @ known.T)
         return DrawnSide(
             what, "precomputed", None, K, K_new, K.astype(LONG), K_new.astype(LONG), None
         )
-    exact = own.astype(LONG)
+    exact = known.astype(LONG)
     exact_new = new.astype(LONG)
     if kind == "rbf":
         gamma = float(case.pick(0.05, 0.3, 1.0))
         K = np.exp(-LONG(gamma) * ((exact[:, None] - exact[None]) ** 2).sum(axis=2))
         K_new = np.exp(-LONG(gamma) * ((exact_new[:, None] - exact[None]) ** 2).sum(axis=2))
-        return DrawnSide(what, "rbf", {"gamma": gamma}, own, new, K, K_new, None)
+        return DrawnSide(what, "rbf", {"gamma": gamma}, known, new, K, K_new, None)
     K = exact @ exact.T
     K_new = exact_new @ exact.T
     if kind == "sparse":
@@ -125,13 +125,13 @@ def draw_side(
             what,
             "linear",
             None,
-            scipy.sparse.csr_array(own),
+            scipy.sparse.csr_array(known),
             scipy.sparse.csr_array(new),
             K,
             K_new,
-            own,
+            known,
         )
-    return DrawnSide(what, "linear", None, own, new, K, K_new, own)
+    return DrawnSide(what, "linear", None, known, new, K, K_new, known)
 
 
 def draw_alpha(case: Case, K: np.ndarray) -> float:
@@ -233,17 +233,17 @@ def draw_weights(case: Case, Y: np.ndarray) -> tuple[Any, np.ndarray | None, str
     if draw < 0.75:
         return None, None, ""
     if draw < 0.85:
-        given: np.ndarray = rng.uniform(0.2, 4.0, size=shape[0])
-        cells = np.broadcast_to(given[:, None], shape)
+        weights: np.ndarray = rng.uniform(0.2, 4.0, size=shape[0])
+        cells = np.broadcast_to(weights[:, None], shape)
     else:
-        given = cells = (
+        weights = cells = (
             rng.integers(0, 4, size=shape).astype(float)
             if draw < 0.93
             else 10.0 ** rng.uniform(-2, 2, shape)
         )
     if not (cells[~np.isnan(Y)] > 0).any():
         return None, None, ""
-    return given, cells, f"weights {given.shape}"
+    return weights, cells, f"weights {weights.shape}"
 
 
 def draw_folds(case: Case, n: int) -> np.ndarray:

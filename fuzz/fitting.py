@@ -139,7 +139,7 @@ class Drawn:
 def agree(
     case: Case,
     drawn: Drawn,
-    found: np.ndarray,
+    actual: np.ndarray,
     refer: Callable[[Model], np.ndarray],
     words: str,
     where: np.ndarray | None = None,
@@ -150,7 +150,7 @@ def agree(
     ----------
     case : Case
     drawn : Drawn
-    found : array
+    actual : array
         Of the library.
     refer : callable
         Takes a model of the reference to an array of that shape.
@@ -160,7 +160,7 @@ def agree(
         The cells that are compared; the others give the scale.
     """
     model = drawn.model
-    where = np.ones(found.shape, dtype=bool) if where is None else where
+    where = np.ones(actual.shape, dtype=bool) if where is None else where
     size = float(np.finfo(drawn.dtype).eps)
     with np.errstate(all="ignore"):
         try:
@@ -173,14 +173,14 @@ def agree(
         unknown = np.isnan(expected)
     else:
         unknown = np.zeros(expected.shape, dtype=bool)
-    wrong = ~np.where(unknown, np.isnan(found), np.isfinite(found)) & where
+    wrong = ~np.where(unknown, np.isnan(actual), np.isfinite(actual)) & where
     if wrong.any():
         raise WrongAnswerError(
-            f"{words}: {np.count_nonzero(wrong)} of {found.size} values are not finite, or should "
+            f"{words}: {np.count_nonzero(wrong)} of {actual.size} values are not finite, or should "
             f"not be"
         )
-    found, expected, *others = (
-        np.where(unknown | np.isnan(found), 0.0, part) for part in (found, expected, *others)
+    actual, expected, *others = (
+        np.where(unknown | np.isnan(actual), 0.0, part) for part in (actual, expected, *others)
     )
     noise = max(float(np.abs(other - expected)[where].max(initial=0.0)) for other in others)
     scale = float(np.abs(expected).max(initial=0.0))
@@ -189,7 +189,7 @@ def agree(
     tolerance = max(
         (DIGITS[drawn.dtype] + 10 * drawn.rounding) * scale, ROUNDING * noise, floor, 1e-290
     )
-    errors = np.where(where, np.abs(found - expected), 0.0)
+    errors = np.where(where, np.abs(actual - expected), 0.0)
     error = float(errors.max(initial=0.0))
     if not np.isfinite(expected).all() or not np.isfinite(noise):
         raise RefusedError("the reference overflows")
@@ -199,11 +199,11 @@ def agree(
         return False
     worst = np.unravel_index(int(np.argmax(errors)), expected.shape)
     raise WrongAnswerError(
-        f"{words}: {found[worst]:.12g}, expected {float(expected[worst]):.12g} (relative error "
+        f"{words}: {actual[worst]:.12g}, expected {float(expected[worst]):.12g} (relative error "
         f"{error / scale:.1e}, "
         f"tolerance {tolerance / scale:.1e})"
         if scale
-        else f"{words}: {found[worst]:.3g}, expected 0 (labels of size {labels:.1g})"
+        else f"{words}: {actual[worst]:.3g}, expected 0 (labels of size {labels:.1g})"
     )
 
 
@@ -228,9 +228,9 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         if np.isnan(Y).all():
             Y[0, 0] = float(sign > 0)
     if is_network:
-        given, weights, weights_word = (None, None, "")
+        sample_weight, weights, weights_word = (None, None, "")
     else:
-        given, weights, weights_word = draw_weights(case, Y)
+        sample_weight, weights, weights_word = draw_weights(case, Y)
     Y = Y.astype(dtype)
     constant = case.chance(0.5)
     filter, side = draw_filter(case, rows.K, 0.0 if kind == "kronecker" else filters)
@@ -294,20 +294,20 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
     drawn = Drawn(estimator, model, rows, columns, dtype)
     with refusing(lambda error: _why_not_fit(drawn, error)):
         tasks = None if columns is None else columns.rows
-        extra = {} if given is None else {"sample_weight": given}
+        extra = {} if sample_weight is None else {"sample_weight": sample_weight}
         estimator.fit(rows.rows, Y, tasks=tasks, **extra)
     return drawn
 
 
 def _about_its_mean(case: Case, side: Side) -> Side:
     """Return the side with a constant; cut-offs and steps of gradient descent belong to the kernel without it."""
-    found = replace(side, constant=True)
+    centred = replace(side, constant=True)
     if side.filter in ("cutoff", "landweber") and len(side.K) > 1:
-        _, drawn = draw_filter(case, found.seen, 1.0)
+        _, drawn = draw_filter(case, centred.seen, 1.0)
         while drawn.filter != side.filter or (drawn.n_iter is None) != (side.n_iter is None):
-            _, drawn = draw_filter(case, found.seen, 1.0)
-        found = replace(found, alpha=drawn.alpha, n_iter=side.n_iter)
-    return found
+            _, drawn = draw_filter(case, centred.seen, 1.0)
+        centred = replace(centred, alpha=drawn.alpha, n_iter=side.n_iter)
+    return centred
 
 
 def _without_tasks(case: Case, alpha: float, filter: Any, sides: dict[str, Any]) -> Any:
@@ -353,15 +353,13 @@ def left_out_sets(
     """List all that is left out in turn, as the documentation of `holdout` has it."""
     m, q = shape
     nothing = np.zeros(0, dtype=int)
-    found = []
+    sets = []
     if setting == "A":
         folds = np.arange(m * q).reshape(shape) if cells is None else np.asarray(cells)
         for fold in np.unique(folds):
             hidden = folds == fold
-            found.append(
-                LeftOut(nothing, nothing, hidden | hidden.T if network else hidden, hidden)
-            )
-        return found
+            sets.append(LeftOut(nothing, nothing, hidden | hidden.T if network else hidden, hidden))
+        return sets
     row_folds = np.arange(m) if groups is None else np.asarray(groups)
     column_folds = np.arange(q) if task_groups is None else np.asarray(task_groups)
     for i in np.unique(row_folds) if setting in "BD" else [None]:
@@ -375,8 +373,8 @@ def left_out_sets(
                     columns if j is not None else np.arange(q),
                 )
             ] = True
-            found.append(LeftOut(rows, columns, np.zeros(shape, dtype=bool), wanted))
-    return found
+            sets.append(LeftOut(rows, columns, np.zeros(shape, dtype=bool), wanted))
+    return sets
 
 
 def _check_holdout(case: Case, drawn: Drawn) -> None:
@@ -400,12 +398,12 @@ def _check_holdout(case: Case, drawn: Drawn) -> None:
         model.kind == "network",
     )
     with refusing(lambda error: _why_not_held_out(drawn, setting, sets, error)):
-        found = np.asarray(drawn.estimator.holdout(setting, **arguments), dtype=np.float64).reshape(
-            model.Y.shape
-        )
-    if not (np.isfinite(found).all() or drawn.may_lack_a_constant):
+        actual = np.asarray(
+            drawn.estimator.holdout(setting, **arguments), dtype=np.float64
+        ).reshape(model.Y.shape)
+    if not (np.isfinite(actual).all() or drawn.may_lack_a_constant):
         raise WrongAnswerError(
-            f"holdout {setting}: {np.count_nonzero(~np.isfinite(found))} values are not finite"
+            f"holdout {setting}: {np.count_nonzero(~np.isfinite(actual))} values are not finite"
         )
     chosen = rng.choice(len(sets), min(N_SETS, len(sets)), replace=False)
     digits = 0
@@ -418,7 +416,7 @@ def _check_holdout(case: Case, drawn: Drawn) -> None:
 
         words = f"holdout {setting} of set {number}"
         try:
-            digits += agree(case, drawn, found, refer, words, left.wanted)
+            digits += agree(case, drawn, actual, refer, words, left.wanted)
         except UndefinedError:
             undefined += 1
             if (
@@ -464,16 +462,16 @@ def _why_not_held_out(
 
 
 def _side_slack(model: Model, setting: str, left: LeftOut) -> float:
-    found = [model.slack(setting, left.rows, left.columns, left.cells)]
+    slacks = [model.slack(setting, left.rows, left.columns, left.cells)]
     if setting != "A":
         if model.kind == "network":
             rows = np.union1d(left.rows, left.columns)
         else:
             rows = left.rows
-        found.append(model.rows.slack(rows))
+        slacks.append(model.rows.slack(rows))
         if model.columns is not None:
-            found.append(model.columns.slack(rows if model.kind == "network" else left.columns))
-    return min(found)
+            slacks.append(model.columns.slack(rows if model.kind == "network" else left.columns))
+    return min(slacks)
 
 
 def _anything_left(model: Model, setting: str, left: LeftOut) -> bool:
@@ -499,14 +497,14 @@ def _check_predict(case: Case, drawn: Drawn) -> None:
         ("training", drawn.rows.rows, model.rows.K),
         ("new", drawn.rows.new, drawn.rows.K_new),
     ):
-        found = np.asarray(drawn.estimator.predict(X), dtype=np.float64)
+        actual = np.asarray(drawn.estimator.predict(X), dtype=np.float64)
         digits += agree(
-            case, drawn, found, _predictor(K, words, None), f"predict {words} instances"
+            case, drawn, actual, _predictor(K, words, None), f"predict {words} instances"
         )
         if columns is not None and case.chance(0.5):
-            found = np.asarray(drawn.estimator.predict(X, tasks=columns.new), dtype=np.float64)
+            actual = np.asarray(drawn.estimator.predict(X, tasks=columns.new), dtype=np.float64)
             refer = _predictor(K, words, columns.K_new)
-            digits += agree(case, drawn, found, refer, f"predict {words} instances, new tasks")
+            digits += agree(case, drawn, actual, refer, f"predict {words} instances, new tasks")
     if not digits:
         raise RefusedError("ill-conditioned: no digits to compare")
 

@@ -85,9 +85,9 @@ def online(case: Case) -> None:
     lost = top_value(X @ X.T) / max(top_value(K), 1e-300) * max(1.0, top_value(K) / alpha)
     if lost > 1e6:
         raise RefusedError("ill-conditioned: no digits to compare")
-    found = np.asarray(model.predict(X))
+    actual = np.asarray(model.predict(X))
     if not agree(
-        case, drawn, found, lambda model: model.predict(K_new), "predict after the last step"
+        case, drawn, actual, lambda model: model.predict(K_new), "predict after the last step"
     ):
         raise RefusedError("ill-conditioned: no digits to compare")
 
@@ -110,8 +110,8 @@ def _compare_with_constant(
     wanted = _weights(X, rows, model.alpha, X) @ Y[np.ix_(rows, columns)].astype(LONG)
     if T is not None:
         wanted = wanted @ _weights(T, columns, model.task_alpha, T[columns]).T
-    found = np.asarray(model.predict(X))
-    gap = float(np.abs(found - wanted).max())
+    actual = np.asarray(model.predict(X))
+    gap = float(np.abs(actual - wanted).max())
     if gap > 1e-13 * max(lost) * max(1.0, float(np.abs(Y).max())) * 10:
         raise WrongAnswerError(f"predictions with a constant are {gap:.3g} off")
 
@@ -221,7 +221,7 @@ def scales(case: Case) -> None:
             alpha, task_alpha = (float(10.0 ** rng.uniform(-6, 6)) for _ in range(2))
             model.set_alpha(alpha, task_alpha)
             case.what += f", set_alpha {alpha:.3g} {task_alpha:.3g}"
-        found = np.asarray(model.predict(X))
+        actual = np.asarray(model.predict(X))
     for warning in told:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     exact = _two_steps(X, Y, T, rows, model, _truth)
@@ -230,16 +230,16 @@ def scales(case: Case) -> None:
         others += [_two_steps(X, Y, T, rows, model, _after_forgetting(rng, X, Y)) for _ in range(3)]
     ours, *gaps = (
         float(np.nanmax(np.abs((other - exact).astype(np.float64)), initial=0.0))
-        for other in (found, *others)
+        for other in (actual, *others)
     )
     gap = max(
         gaps
     )  # whose rounding was lucky in one order of rows and features is not so in another
     spread = float(np.nanstd(Y[rows].astype(np.float64)))
-    floor = 1e-9 * spread + (2e-7 if found.dtype == np.float32 else 1e-13) * float(
+    floor = 1e-9 * spread + (2e-7 if actual.dtype == np.float32 else 1e-13) * float(
         np.nanmax(np.abs(exact), initial=0.0)
     )
-    if np.isnan(found).any() != np.isnan(exact.astype(np.float64)).any():
+    if np.isnan(actual).any() != np.isnan(exact.astype(np.float64)).any():
         raise WrongAnswerError("NaN for what has a prediction, or none for what has not")
     if ours > max(10 * gap, floor):
         if model.alpha == 0 and np.isfinite(Y[rows]).sum(axis=0).min() <= d:
@@ -251,7 +251,7 @@ def scales(case: Case) -> None:
             f"{ours:.3g} off, Ridge {gap:.3g}, with labels that spread by {spread:.3g}"
         )
     if ours > max(1e-3 * spread, floor) and not any(
-        issubclass(each.category, PrecisionWarning) for each in told
+        issubclass(raised.category, PrecisionWarning) for raised in told
     ):
         raise WrongAnswerError(f"{ours:.3g} off as Ridge is ({gap:.3g}), without a warning")
 
@@ -324,8 +324,8 @@ def _two_steps(
     columns = []
     constant = model.fit_intercept
     for j in range(Y.shape[1]):
-        own = [row for row in rows if not np.isnan(Y[row, j])]
-        columns.append(fit(X[own], Y[own, j : j + 1], X, model.alpha, constant)[:, 0])
+        labelled = [row for row in rows if not np.isnan(Y[row, j])]
+        columns.append(fit(X[labelled], Y[labelled, j : j + 1], X, model.alpha, constant)[:, 0])
     half = np.stack(columns, axis=1)
     return half if T is None else fit(T, half.T, T, model.task_alpha, constant).T
 
@@ -346,8 +346,8 @@ def _ridge(
         return _ridge(X, Y, new - mean, alpha, False) + level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = Ridge(alpha, fit_intercept=constant, solver="cholesky").fit(X, Y).predict(new)
-    return np.asarray(found).reshape(len(new), -1)
+        predicted = Ridge(alpha, fit_intercept=constant, solver="cholesky").fit(X, Y).predict(new)
+    return np.asarray(predicted).reshape(len(new), -1)
 
 
 def _after_forgetting(rng: np.random.Generator, learnt: np.ndarray, labels: np.ndarray) -> Any:
@@ -414,5 +414,5 @@ def _truth(
             C = C - mpmath.ones(len(new), 1) * mean
         inner = A.T * A + (mpmath.mpf(alpha) or mpmath.mpf(10) ** -45) * mpmath.eye(A.cols)
         # About the mean the labels' own mean has no part in the product.
-        found = C * mpmath.inverse(inner) * (A.T * B) + mpmath.ones(len(new), 1) * level
-        return np.array([[LONG(mpmath.nstr(v, 25)) for v in row] for row in found.tolist()])
+        predicted = C * mpmath.inverse(inner) * (A.T * B) + mpmath.ones(len(new), 1) * level
+        return np.array([[LONG(mpmath.nstr(v, 25)) for v in row] for row in predicted.tolist()])

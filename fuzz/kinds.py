@@ -254,21 +254,21 @@ def note_search(case: Drawing, problem: Problem) -> None:
     def search() -> Any:
         return lib.call(problem.name + "CV", **params)
 
-    found = case.make("search", lambda: lib.do(search(), "fit", **problem.data, **groups))
-    if found is None:
+    fitted = case.make("search", lambda: lib.do(search(), "fit", **problem.data, **groups))
+    if fitted is None:
         return
-    case.look(found, "landscape_", {**OWN, "common": True})
-    case.look(found, "alpha_ best_score_", OWN | CHOSEN)
+    case.look(fitted, "landscape_", {**OWN, "common": True})
+    case.look(fitted, "alpha_ best_score_", OWN | CHOSEN)
     if "task_alphas" in params:
-        case.look(found, "task_alpha_", OWN | CHOSEN)
-    case.look(found, "holdout_", CHOSEN)
-    case.ask("search predict(X)", found, "predict", CHOSEN, X=problem.new_rows)
-    case.look(found, "baselines_", UNIT)
+        case.look(fitted, "task_alpha_", OWN | CHOSEN)
+    case.look(fitted, "holdout_", CHOSEN)
+    case.ask("search predict(X)", fitted, "predict", CHOSEN, X=problem.new_rows)
+    case.look(fitted, "baselines_", UNIT)
     draw = rng.random()
     if draw < 0.2:
-        note_permutation(case, found, setting, CHOSEN)
+        note_permutation(case, fitted, setting, CHOSEN)
     elif draw < 0.35:
-        note_evaluate(case, found, setting, CHOSEN)
+        note_evaluate(case, fitted, setting, CHOSEN)
     elif draw < 0.5:
         data = {
             key: value for key, value in problem.data.items() if key != "sample_weight"
@@ -318,11 +318,14 @@ def note_comparison(case: Drawing, models: dict[str, Any], letter: str) -> None:
 
     def compared() -> dict[str, Any]:
         drawn = {"n_resamples": 20, "random_state": case.seed % 83}
-        found = case.lib.call("compare", models=models, setting=letter, **drawn)
+        comparison = case.lib.call("compare", models=models, setting=letter, **drawn)
         names = "better other difference low high p_value"
-        apart = [case.lib.fields(each, names) for each in case.lib.get(found, "differences")]
+        apart = [
+            case.lib.fields(difference, names)
+            for difference in case.lib.get(comparison, "differences")
+        ]
         return {
-            **case.lib.fields(found, "scores best best_fractions n_cells n_undefined"),
+            **case.lib.fields(comparison, "scores best best_fractions n_cells n_undefined"),
             "differences": apart,
         }
 
@@ -368,13 +371,13 @@ def note_explanation(case: Drawing, model: Any, problem: Problem) -> None:
     task: Any = problem.new_tasks[:1] if new_task else problem.Y.columns[2] if frames else 2
 
     def explained() -> dict[str, Any]:
-        found = case.lib.call("explain", model=model, instance=instance, task=task, n=4)
+        explanation = case.lib.call("explain", model=model, instance=instance, task=task, n=4)
         names = "ids weights labels contributions rest rest_weight n_rest"
         parts = {
-            side: case.lib.fields(case.lib.get(found, side), names)
+            side: case.lib.fields(case.lib.get(explanation, side), names)
             for side in ("instances", "tasks", "pairs")
         }
-        return {**case.lib.fields(found, "prediction label setting weights"), **parts}
+        return {**case.lib.fields(explanation, "prediction label setting weights"), **parts}
 
     case.note("explain", explained)
 
@@ -398,9 +401,9 @@ def note_calibration(case: Drawing, model: Any, letter: str) -> None:
     method = str(case.pick("sigmoid", "isotonic"))
 
     def calibrated() -> dict[str, Any]:
-        found = case.lib.call("calibrate", model=model, setting=letter, method=method, cv=3)
+        calibration = case.lib.call("calibrate", model=model, setting=letter, method=method, cv=3)
         names = "brier baseline_brier log_loss calibration_error scores probabilities n_cells n_positive"
-        return case.lib.fields(case.lib.get(found, "settings")[letter], names)
+        return case.lib.fields(case.lib.get(calibration, "settings")[letter], names)
 
     # A sigmoid is fitted by iterations.
     case.note(
@@ -736,19 +739,19 @@ def online(case: Drawing) -> None:
     for step in range(int(rng.integers(2, 5))):
         if step:
             stream.step(step)
-        for each in asked:
-            case.ask(f"predict{len(each)} {step}", stream.model, "predict", **each)
+        for arguments in asked:
+            case.ask(f"predict{len(arguments)} {step}", stream.model, "predict", **arguments)
     letter = str(case.pick(*("ABCD" if has_tasks else "AB")))
-    given = {**stream.rows(stream.known), "setting": letter}
-    case.ask(f"holdout {letter}", stream.model, "holdout", **given)
+    known = {**stream.rows(stream.known), "setting": letter}
+    case.ask(f"holdout {letter}", stream.model, "holdout", **known)
     alphas: dict[str, Any] = {
         "alphas": [0.1, 1.0, 10.0],
         **({"task_alphas": [0.3, 3.0]} if has_tasks else {}),
     }
-    case.ask(f"landscape {letter}", stream.model, "landscape", OWN, **given, **alphas)
+    case.ask(f"landscape {letter}", stream.model, "landscape", OWN, **known, **alphas)
     case.look(stream.model, "coef_ intercept_ n_seen_ n_tasks_", OWN)
     if case.chance(0.3):
-        tuned = case.make("tune", lambda: lib.do(stream.model, "tune", **given, **alphas))
+        tuned = case.make("tune", lambda: lib.do(stream.model, "tune", **known, **alphas))
         case.look(tuned, "alpha task_alpha", OWN)
     if case.chance(0.3):
         loaded = case.make("load", lambda: saved_and_loaded(case, stream.model))

@@ -116,7 +116,7 @@ def header(statement: ast.stmt) -> list[ast.AST]:
 
 def points(tree: ast.Module) -> list[dict]:
     """Return all mutants of a file: function, statement, number of the change in it, place and texts."""
-    found: list[dict] = []
+    mutants: list[dict] = []
 
     def visit(node: ast.AST, name: tuple[str, ...]) -> None:
         for child in ast.iter_child_nodes(node):
@@ -142,7 +142,7 @@ def points(tree: ast.Module) -> list[dict]:
                     continue
                 for before, after in changes(node):
                     place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-                    found.append(
+                    mutants.append(
                         {
                             "function": name,
                             "statement": text,
@@ -155,7 +155,7 @@ def points(tree: ast.Module) -> list[dict]:
                     number += 1
 
     visit(tree, ())
-    return found
+    return mutants
 
 
 def draw(count: int, seed: int) -> list[dict]:
@@ -166,13 +166,15 @@ def draw(count: int, seed: int) -> list[dict]:
             for point in points(ast.parse(path.read_text())):
                 every.append({"tests": f"tests/{package}", "file": path.stem} | point)
     names = collections.Counter(
-        (each["function"], each["statement"], each["number"]) for each in every
+        (mutant["function"], mutant["statement"], mutant["number"]) for mutant in every
     )
     unique = [
-        each for each in every if names[each["function"], each["statement"], each["number"]] == 1
+        mutant
+        for mutant in every
+        if names[mutant["function"], mutant["statement"], mutant["number"]] == 1
     ]
     drawn = random.Random(seed).sample(unique, count)
-    return [{key: value for key, value in each.items() if key != "place"} for each in drawn]
+    return [{key: value for key, value in mutant.items() if key != "place"} for mutant in drawn]
 
 
 def locate(mutants: list[dict]) -> list[tuple[Path, tuple[int, int, int, int]] | None]:
@@ -185,8 +187,8 @@ def locate(mutants: list[dict]) -> list[tuple[Path, tuple[int, int, int, int]] |
             )
     result = []
     for mutant in mutants:
-        found = places.get((mutant["function"], mutant["statement"], mutant["number"]), [])
-        result.append(found[0] if len(found) == 1 else None)
+        places_of = places.get((mutant["function"], mutant["statement"], mutant["number"]), [])
+        result.append(places_of[0] if len(places_of) == 1 else None)
     return result
 
 
@@ -224,9 +226,9 @@ class Reached:
 def mark(tree: Path, mutants: list[dict]) -> None:
     """Let each mutated function of a copy of the tree say that it was called."""
     wanted: dict[Path, set[str]] = collections.defaultdict(set)
-    for mutant, found in zip(mutants, locate(mutants), strict=True):
-        if found is not None:
-            wanted[found[0]].add(mutant["function"])
+    for mutant, located in zip(mutants, locate(mutants), strict=True):
+        if located is not None:
+            wanted[located[0]].add(mutant["function"])
     for path, names in wanted.items():
         lines = path.read_text().splitlines(keepends=True)
         starts: list[tuple[int, int, str]] = []
@@ -312,12 +314,12 @@ def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
 def noticed(
     tree: Path,
     mutant: dict,
-    found: tuple[Path, tuple[int, int, int, int]],
+    located: tuple[Path, tuple[int, int, int, int]],
     tests: list[str],
     seconds: float,
 ) -> str:
     """Plant a mutant in a copy of the tree and run its tests: 'killed', 'survived' or 'timeout' (killed, too)."""
-    path, place = found
+    path, place = located
     if not tests:
         return "survived"
     target = tree / path.relative_to(ROOT)
@@ -438,31 +440,31 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come"
     )
-    given = parser.parse_args()
-    if given.action == "draw":
-        mutants = draw(given.count, given.seed)
-        given.list.write_text(
+    options = parser.parse_args()
+    if options.action == "draw":
+        mutants = draw(options.count, options.seed)
+        options.list.write_text(
             "".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants)
         )
         return 0
-    if given.action == "record":
-        return record(given.out)
-    mutants = [json.loads(line) for line in given.list.read_text().splitlines()]
-    if given.action == "map":
+    if options.action == "record":
+        return record(options.out)
+    mutants = [json.loads(line) for line in options.list.read_text().splitlines()]
+    if options.action == "map":
         return record_calls(mutants)
-    chosen = mutants[given.first : given.last]
-    if given.check:
+    chosen = mutants[options.first : options.last]
+    if options.check:
         chosen = [mutant for mutant in chosen if mutant.get("outcome") in ("killed", "timeout")]
-    ended = run(chosen, given.seconds, given.minutes, given.out)
+    ended = run(chosen, options.seconds, options.minutes, options.out)
     counts = collections.Counter(mutant.get("outcome", "not run") for mutant in ended)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
-    if given.check:
+    if options.check:
         lost = [mutant for mutant in ended if mutant.get("outcome") == "survived"]
         for mutant in lost:
             print("no longer noticed:", json.dumps(mutant, ensure_ascii=False))
         return bool(lost)
-    mutants[given.first : given.last] = ended
-    given.list.write_text(
+    mutants[options.first : options.last] = ended
+    options.list.write_text(
         "".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants)
     )
     return 0

@@ -74,10 +74,10 @@ def _correct(source: Path) -> None:
 
 def _installed() -> dict[str, str]:
     """Return the versions of all that is installed here, but for dyadlearn."""
-    found = {each.metadata["Name"]: each.version for each in distributions()}
+    installed = {package.metadata["Name"]: package.version for package in distributions()}
     return {
         name: version
-        for name, version in found.items()
+        for name, version in installed.items()
         if name and name.lower() not in ("dyadlearn", "pip")
     }
 

@@ -42,20 +42,20 @@ def figures(name: str, command: list[str]) -> dict[str, float]:
             return {
                 f"{cell['setting']} {cell['method']} {cell['set']}": cell["auc"] for cell in cells
             }
-        found: dict[str, float] = json.loads(out.read_text())["scores"]
-        return found
+        scores: dict[str, float] = json.loads(out.read_text())["scores"]
+        return scores
 
 
 def compared(name: str, pinned: dict[str, Any]) -> bool:
     """Compute the figures of one entry again, print what differs, and return whether all agree."""
     began = time.monotonic()
-    found = figures(name, pinned["command"])
+    measured = figures(name, pinned["command"])
     wrong = []
     for figure, value in pinned["figures"].items():
-        if figure not in found:
+        if figure not in measured:
             wrong.append(f"{figure} is missing")
-        elif abs(found[figure] - value) > pinned["tolerance"]:
-            wrong.append(f"{figure} is {found[figure]:.6g}, pinned {value:.6g}")
+        elif abs(measured[figure] - value) > pinned["tolerance"]:
+            wrong.append(f"{figure} is {measured[figure]:.6g}, pinned {value:.6g}")
     minutes = (time.monotonic() - began) / 60
     print(f"{name}: {len(pinned['figures'])} figures, {len(wrong)} differ, {minutes:.1f} minutes")
     for line in wrong:

@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        'completion = Completion(solution.values, "missing", solution)',
-        'completion = Completion(1.001 * solution.values, "missing", solution)',
+        'return Completion(solution.values, "missing", solution)',
+        'return Completion(1.001 * solution.values, "missing", solution)',
     ),
     Fault(
         "observed",
@@ -123,8 +123,8 @@ FAULTS = (
     ),
     Fault(
         "selection",
-        "scores = {setting: closed[setting](squares) for setting, squares in errors.items()}",
-        "scores = {setting: 1.001 * closed[setting](squares) for setting, squares in "
+        "scores = {setting: self.of_errors[setting](squares) for setting, squares in errors.items()}",
+        "scores = {setting: 1.001 * self.of_errors[setting](squares) for setting, squares in "
         "errors.items()}",
         ("searches",),
     ),
@@ -230,12 +230,12 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
             continue
         began = time.monotonic()
         # Cases of the kinds that it concerns first, then all.
-        own = [
+        first = [
             number
             for number in range(seed, seed + 40 * len(ORDER))
             if ORDER[number % len(ORDER)] in fault.kinds
         ]
-        numbers = list(dict.fromkeys(own + list(range(seed, seed + cases))))[:cases]
+        numbers = list(dict.fromkeys(first + list(range(seed, seed + cases))))[:cases]
         with planted(fault) as source:
             wrong = tree_worker(source)
             tally = campaign([(sound, wrong)], numbers, patience=1)
@@ -243,8 +243,8 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
         count = sum(tally.cases.values())
         seconds = time.monotonic() - began
         if tally.failed:
-            number, kind, _, found = tally.failed[0]
-            where = f"{kind} case {number}, {found.quantity}"
+            number, kind, _, difference = tally.failed[0]
+            where = f"{kind} case {number}, {difference.quantity}"
             console.print(
                 f"[green]found[/] {fault.package:<12} after {count:>4} cases, {seconds:.0f} s: "
                 f"{escape(where)}"

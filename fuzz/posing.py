@@ -178,8 +178,8 @@ class Problem:
     @property
     def data(self) -> dict[str, Any]:
         """The arguments of `fit`."""
-        found = {"X": self.X, "y": self.Y, "tasks": self.tasks, "sample_weight": self.weights}
-        return {key: value for key, value in found.items() if value is not None}
+        data = {"X": self.X, "y": self.Y, "tasks": self.tasks, "sample_weight": self.weights}
+        return {key: value for key, value in data.items() if value is not None}
 
     @property
     def shape(self) -> tuple[int, int]:

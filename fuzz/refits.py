@@ -193,14 +193,14 @@ class Model:
         if self.kind == "independent":
             if self.rows.vanishes:
                 return 1.0
-            found = []
+            slacks = []
             for j in range(q):
                 gone = (self.W[:, j] == 0) | (
                     cells[:, j] if setting == "A" else np.isin(np.arange(m), rows)
                 )
                 # A task without labels is predicted 0, or has no constant.
-                found.append(1.0 if gone.all() else self.rows.slack(np.flatnonzero(gone)))
-            return min(found)
+                slacks.append(1.0 if gone.all() else self.rows.slack(np.flatnonzero(gone)))
+            return min(slacks)
         assert self.columns is not None
         gone = self.W == 0
         if setting == "A":

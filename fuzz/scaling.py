@@ -112,14 +112,14 @@ def _versions(
 
 def _products(rows: np.ndarray, tasks: np.ndarray) -> mpmath.matrix:
     """Return features of all pairs, products that are not rounded."""
-    first, second = (np.vectorize(mpmath.mpf, otypes=[object])(each) for each in (rows, tasks))
+    first, second = (np.vectorize(mpmath.mpf, otypes=[object])(side) for side in (rows, tasks))
     return mpmath.matrix(np.kron(first, second).tolist())
 
 
 def _with_ones(constant: bool, *sides: np.ndarray) -> list[np.ndarray]:
     """Return features with a column of ones, where there is a constant; those of any precision in double."""
-    wide = [each if each.dtype == object else each.astype(float) for each in sides]
-    return [np.column_stack([each, np.ones(len(each))]) if constant else each for each in wide]
+    wide = [side if side.dtype == object else side.astype(float) for side in sides]
+    return [np.column_stack([side, np.ones(len(side))]) if constant else side for side in wide]
 
 
 def _plain(matrix: mpmath.matrix) -> np.ndarray:
@@ -151,13 +151,13 @@ def _ridge_map(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) 
         Z = Z - new_ones * mean
     is_tall = d <= n
     try:
-        found = _solved_map(X, Z, alpha, is_tall)
+        solved = _solved_map(X, Z, alpha, is_tall)
     except ZeroDivisionError:
         with mpmath.workdps(2 * DIGITS):
-            found = _solved_map(X, Z, alpha, is_tall)
+            solved = _solved_map(X, Z, alpha, is_tall)
     if not constant:
-        return found
-    return found - (found * ones) * ones.T / n + new_ones * ones.T / n
+        return solved
+    return solved - (solved * ones) * ones.T / n + new_ones * ones.T / n
 
 
 def _judge(
@@ -187,18 +187,18 @@ def _judge(
         max(float(Y.std()), float(np.abs(truth).max())) or 1.0
     )  # predictions far from all training rows are large
     least = LEAST[str(np.asarray(ours).dtype)]
-    own, other, *moved = (
-        float(np.abs(each - truth).max()) / unit for each in (ours, theirs, *others)
+    error, other, *moved = (
+        float(np.abs(values - truth).max()) / unit for values in (ours, theirs, *others)
     )
-    warned = any(issubclass(each.category, PrecisionWarning) for each in told)
-    if not own <= max(TIMES * other, TIMES * max(moved), least, min(granted, NOTICEABLE)):
+    warned = any(issubclass(values.category, PrecisionWarning) for values in told)
+    if not error <= max(TIMES * other, TIMES * max(moved), least, min(granted, NOTICEABLE)):
         if warned:
             raise RefusedError("less precise than scikit-learn, and said so")
         raise WrongAnswerError(
-            f"{own:.1e} SD off, scikit-learn {other:.1e}, rounding {max(moved):.1e}"
+            f"{error:.1e} SD off, scikit-learn {other:.1e}, rounding {max(moved):.1e}"
         )
-    if own > max(NOTICEABLE, least) and not warned:
-        raise WrongAnswerError(f"{own:.1e} SD off without a warning, scikit-learn {other:.1e}")
+    if error > max(NOTICEABLE, least) and not warned:
+        raise WrongAnswerError(f"{error:.1e} SD off without a warning, scikit-learn {other:.1e}")
 
 
 def _quietly(function: Any) -> Any:
@@ -231,20 +231,22 @@ def scaled_features(case: Case) -> None:
     def theirs(
         rows: np.ndarray, labels: np.ndarray, asked: np.ndarray, ridge: float, free: bool = constant
     ) -> Any:
-        given = rows.astype(float), labels.astype(float)
+        data = rows.astype(float), labels.astype(float)
         fitted = Ridge(ridge, fit_intercept=free, solver=solver)
         return _quietly(
-            lambda: fitted.fit(*given).predict(asked.astype(float)).reshape(len(asked), -1)
+            lambda: fitted.fit(*data).predict(asked.astype(float)).reshape(len(asked), -1)
         )
 
     with warnings.catch_warnings(record=True) as told, mpmath.workdps(DIGITS):
         warnings.simplefilter("always")
         if model == "independent":
-            given = [sparse.csr_array(each) if is_sparse else each for each in (X, new)]
-            fitted = IndependentTaskRidge(alpha, fit_intercept=constant).fit(given[0], Y)
+            stored = [sparse.csr_array(version) if is_sparse else version for version in (X, new)]
+            fitted = IndependentTaskRidge(alpha, fit_intercept=constant).fit(stored[0], Y)
             versions = _versions(case.seed, X, new, is_sparse)
-            exact = [_plain(_ridge_map(*each, alpha, constant) * _exact(wide)) for each in versions]
-            _judge(fitted.predict(given[1]), theirs(X, Y, new, alpha), exact, wide, told)
+            exact = [
+                _plain(_ridge_map(*version, alpha, constant) * _exact(wide)) for version in versions
+            ]
+            _judge(fitted.predict(stored[1]), theirs(X, Y, new, alpha), exact, wide, told)
             left = int(rng.integers(n))
             kept = np.delete(np.arange(n), left)
             exact = [
@@ -266,8 +268,8 @@ def scaled_features(case: Case) -> None:
         if model == "two-step":
             ridge = float(10.0 ** rng.uniform(-4, 4))
             fitted = TwoStepRidge(alpha, ridge, fit_intercept=constant).fit(X, Y, tasks=T)
-            lefts = [_ridge_map(*each, alpha, constant) for each in versions]
-            rights = [_ridge_map(*each, ridge, constant) for each in task_versions]
+            lefts = [_ridge_map(*version, alpha, constant) for version in versions]
+            rights = [_ridge_map(*version, ridge, constant) for version in task_versions]
             exact = [
                 _plain(left * _exact(wide) * right.T)
                 for left, right in zip(lefts, rights, strict=True)
@@ -338,8 +340,8 @@ def scaled_kernels(case: Case) -> None:
             _quietly(lambda: fitted.fit(plain, wide - plain_mean).predict(plain_rows)) + plain_mean
         )
         exact = [
-            _by_kernel(*each, wide, alpha, constant)
-            for each in _kernel_versions(case.seed, K, block)
+            _by_kernel(*version, wide, alpha, constant)
+            for version in _kernel_versions(case.seed, K, block)
         ]
         # As documented: eigenvalues have an error of ε‖K‖.
         _judge(
@@ -354,14 +356,14 @@ def _kernel_versions(
     rng = np.random.default_rng(seed)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     size = values.max() / np.sqrt(len(K))
-    found = [(K, block)]
+    versions = [(K, block)]
     for _ in range(N_ROUNDED):
         rounded = _rounded(rng, K, size)
-        found.append(((rounded + rounded.T) / 2, _rounded(rng, block, np.abs(block).max())))
+        versions.append(((rounded + rounded.T) / 2, _rounded(rng, block, np.abs(block).max())))
     below = vectors[:, values < 0]
     # Rows of the repaired kernel have no part along its negative directions.
-    found.append((K - (below * values[values < 0]) @ below.T, block - block @ below @ below.T))
-    return found
+    versions.append((K - (below * values[values < 0]) @ below.T, block - block @ below @ below.T))
+    return versions
 
 
 def _by_kernel(

@@ -95,13 +95,13 @@ def _concordance(y: list[float], f: list[float]) -> float | None:
 
 
 def _precision_curve(y: list[float], f: list[float]) -> float | None:
-    found = []
+    precisions = []
     for a, fa in zip(y, f, strict=True):
         if a == 1:
             above = [b for b, fb in zip(y, f, strict=True) if fb >= fa]
-            found.append(above.count(1) / len(above))
+            precisions.append(above.count(1) / len(above))
     # Without a negative label every ranking is perfect.
-    return sum(found) / len(found) if 0 < len(found) < len(y) else None
+    return sum(precisions) / len(precisions) if 0 < len(precisions) < len(y) else None
 
 
 def _squared(y: list[float], f: list[float]) -> float | None:
@@ -152,12 +152,12 @@ def _determined(y: list[float], f: list[float]) -> float | None:
 
 def _chances(f: list[float], worths: list[float]) -> list[float]:
     """Return the mean worth of the places that each cell may take among those it ties with."""
-    found = []
+    chances = []
     for value in f:
         above = sum(other > value for other in f)
         same = f.count(value)
-        found.append(sum(worths[above : above + same]) / same)
-    return found
+        chances.append(sum(worths[above : above + same]) / same)
+    return chances
 
 
 def _precision_at(k: int) -> RowScore:
@@ -266,7 +266,7 @@ def metrics(case: Case) -> None:
         kept = [score for score in scores if score is not None]
         expected.append((sum(kept) / len(kept)) ** (0.5 if name == "rmse" else 1) if kept else None)
     try:
-        found, left_out = function(
+        actual, left_out = function(
             Y, F if depth else F[0], average=average, return_undefined=True, **options
         )
     except ValueError as error:
@@ -274,9 +274,9 @@ def metrics(case: Case) -> None:
             raise RefusedError("undefined everywhere") from None
         raise
     if expected[0] is None:
-        raise WrongAnswerError(f"{found} where the metric is undefined everywhere")
+        raise WrongAnswerError(f"{actual} where the metric is undefined everywhere")
     if left_out != undefined:
         raise WrongAnswerError(f"{left_out} rows called undefined, expected {undefined}")
-    error = np.abs(np.asarray(found).reshape(-1) - np.asarray(expected, dtype=float)).max()
+    error = np.abs(np.asarray(actual).reshape(-1) - np.asarray(expected, dtype=float)).max()
     if not error <= 1e-11 * max(1.0, np.abs(np.asarray(expected, dtype=float)).max()):
-        raise WrongAnswerError(f"{found}, expected {expected}")
+        raise WrongAnswerError(f"{actual}, expected {expected}")

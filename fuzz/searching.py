@@ -122,12 +122,12 @@ def searches(case: Case) -> None:
     )
 
     def held_out(model: Model) -> np.ndarray:
-        found = np.zeros(Y.shape, dtype=LONG)
+        predictions = np.zeros(Y.shape, dtype=LONG)
         for left in sets:
-            found[left.wanted] = model.left_out(setting, left.rows, left.columns, left.cells)[
+            predictions[left.wanted] = model.left_out(setting, left.rows, left.columns, left.cells)[
                 left.wanted
             ]
-        return found
+        return predictions
 
     landscape = np.asarray(search.landscape_)
     points = list(product(range(len(alphas)), range(len(task_alphas) if kind == "two_step" else 1)))
@@ -207,7 +207,13 @@ def _regularised(model: Model, alpha: float, task_alpha: float) -> Model:
 
 
 def _check_score(
-    Y: np.ndarray, F: np.ndarray, average: str, scoring: str, found: float, words: str, error: float
+    Y: np.ndarray,
+    F: np.ndarray,
+    average: str,
+    scoring: str,
+    actual: float,
+    words: str,
+    error: float,
 ) -> None:
     """Compare a score with that of the reference's predictions, given the error that the library's may have."""
     if scoring == "neg_mean_squared_error":
@@ -221,8 +227,8 @@ def _check_score(
         tolerance = 1e-8 * abs(expected) + 1e-12 * float(np.nanmean(Y**2))
         # What (y - f)² changes by where f is off by the error.
         tolerance += error * (2 * (-expected) ** 0.5 + error)
-        if not abs(found - expected) <= tolerance:
-            raise WrongAnswerError(f"{words}: {found:.12g}, expected {expected:.12g}")
+        if not abs(actual - expected) <= tolerance:
+            raise WrongAnswerError(f"{words}: {actual:.12g}, expected {expected:.12g}")
         return
     size = float(np.nanmax(np.abs(F)))
     labels = float(np.nanmax(np.abs(Y)))
@@ -231,8 +237,8 @@ def _check_score(
     rounding = max(_error_of_sums(Y.size) * labels, error)
     bounds = between(Y, F, average, EXACT * size, clear, rounding)
     if bounds is None:
-        raise WrongAnswerError(f"{words}: {found} where the score is undefined")
-    if not bounds[0] - 1e-9 <= found <= bounds[1] + 1e-9:
+        raise WrongAnswerError(f"{words}: {actual} where the score is undefined")
+    if not bounds[0] - 1e-9 <= actual <= bounds[1] + 1e-9:
         raise WrongAnswerError(
-            f"{words}: {scoring} {found:.6f}, expected {bounds[0]:.6f} … {bounds[1]:.6f}"
+            f"{words}: {scoring} {actual:.6f}, expected {bounds[0]:.6f} … {bounds[1]:.6f}"
         )

@@ -54,38 +54,43 @@ def long_tables(case: Case) -> None:
             weightless += 1
         else:
             cells.setdefault(pair, []).append((value, weight))
-    given = case.chance(0.3)
-    if not cells and not given:
+    is_ordered = case.chance(0.3)
+    if not cells and not is_ordered:
         raise RefusedError("a table without a usable row")
-    order: dict[str, Any] = {"instances": instances, "tasks": tasks} if given else {}
+    order: dict[str, Any] = {"instances": instances, "tasks": tasks} if is_ordered else {}
     try:
-        found = to_grid(pairs, y, weights=weights, **order)
+        converted = to_grid(pairs, y, weights=weights, **order)
     except ValueError:
         if not cells:
             raise RefusedError("a table without a usable row") from None
         raise
-    counts = (found.n_rows, found.n_missing_values, found.n_zero_weight, found.n_observed)
+    counts = (
+        converted.n_rows,
+        converted.n_missing_values,
+        converted.n_zero_weight,
+        converted.n_observed,
+    )
     if counts != (n, missing, weightless, len(cells)):
         raise WrongAnswerError(f"counts {counts}, expected {(n, missing, weightless, len(cells))}")
     repeated = [values for values in cells.values() if len(values) > 1]
     contradicting = sum(len({value for value, _ in values}) > 1 for values in repeated)
-    if (found.n_repeated, found.n_contradicting) != (len(repeated), contradicting):
+    if (converted.n_repeated, converted.n_contradicting) != (len(repeated), contradicting):
         raise WrongAnswerError(
-            f"{found.n_repeated} repeated, {found.n_contradicting} contradicting"
+            f"{converted.n_repeated} repeated, {converted.n_contradicting} contradicting"
         )
-    expected = np.full((len(found.instances), len(found.tasks)), np.nan)
+    expected = np.full((len(converted.instances), len(converted.tasks)), np.nan)
     for (i, t), values in cells.items():
         total = sum(weight for _, weight in values)
-        place = found.instances.index(i), found.tasks.index(t)
+        place = converted.instances.index(i), converted.tasks.index(t)
         expected[place] = sum(value * weight for value, weight in values) / total
-        if abs(found.weights[place] - total) > 1e-12 * total:
+        if abs(converted.weights[place] - total) > 1e-12 * total:
             raise WrongAnswerError(
-                f"weight {found.weights[place]} of {i!r}, {t!r}, expected {total}"
+                f"weight {converted.weights[place]} of {i!r}, {t!r}, expected {total}"
             )
-    if not np.array_equal(np.isnan(found.grid), np.isnan(expected)):
+    if not np.array_equal(np.isnan(converted.grid), np.isnan(expected)):
         raise WrongAnswerError("other cells are observed")
-    if np.nanmax(np.abs(found.grid - expected), initial=0.0) > 1e-12:
-        raise WrongAnswerError(f"grid {found.grid.tolist()}, expected {expected.tolist()}")
+    if np.nanmax(np.abs(converted.grid - expected), initial=0.0) > 1e-12:
+        raise WrongAnswerError(f"grid {converted.grid.tolist()}, expected {expected.tolist()}")
 
 
 @generator
@@ -109,14 +114,14 @@ def folds(case: Case) -> None:
         task_group_of = {t: int(rng.integers(0, 4)) for t in tasks}
     else:
         task_group_of = None
-    given: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     if group_of is not None:
-        given["groups"] = [group_of[i] for i, _ in pairs]
+        groups["groups"] = [group_of[i] for i, _ in pairs]
     if task_group_of is not None:
-        given["task_groups"] = [task_group_of[t] for _, t in pairs]
+        groups["task_groups"] = [task_group_of[t] for _, t in pairs]
     shuffle = case.chance(0.7)
     splitter = SettingKFold(setting, n_splits, shuffle=shuffle, random_state=3 if shuffle else None)
-    case.what = f"setting {setting}, {n} pairs, {n_splits} splits, {'/'.join(given)}"
+    case.what = f"setting {setting}, {n} pairs, {n_splits} splits, {'/'.join(groups)}"
     units = {
         "A": len(set(pairs)),
         "B": len({i for i, _ in pairs} if group_of is None else {group_of[i] for i, _ in pairs}),
@@ -126,7 +131,7 @@ def folds(case: Case) -> None:
     }
     units["D"] = min(units["B"], units["C"])
     try:
-        splits = list(splitter.split(pairs, **given))
+        splits = list(splitter.split(pairs, **groups))
     except ValueError as error:
         if units[setting] < n_splits:
             raise RefusedError("fewer things than folds") from None

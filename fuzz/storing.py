@@ -103,13 +103,13 @@ def tiny_models() -> tuple[bytes, ...]:
             pairs, Y.ravel()
         ),
     ]
-    found = []
+    contents = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.dyad"
         for model in models:
             save(model, path)
-            found.append(path.read_bytes())
-    return tuple(found)
+            contents.append(path.read_bytes())
+    return tuple(contents)
 
 
 @generator
@@ -187,26 +187,26 @@ def forge(case: Case, content: bytes) -> bytes:
         *path, last = case.pick(*_entries(header["model"], ("model",)))
         case.what += f"/{'/'.join(map(str, path))}/{last}"
         node = header
-        for each in path:
-            node = node[each]
+        for key in path:
+            node = node[key]
         del node[last]
     elif kind == "place":
         head[name] = mutate_json(case, head[name])
     elif kind == "empty axes":
         # Arrays of no bytes may be of any length along the other axis.
         many = int(case.pick(10**6, 10**9, 2**40))
-        for each in {name, str(case.pick(*names))}:
-            head[each]["shape"] = case.pick([0, many], [many, 0], [0], [0] + [2**47] * 7)
-            data[each] = b""
+        for key in {name, str(case.pick(*names))}:
+            head[key]["shape"] = case.pick([0, many], [many, 0], [0], [0] + [2**47] * 7)
+            data[key] = b""
         if case.chance(0.7):
             header = _with_size(header, many, case)
     else:
         header = _with_size(header, int(case.pick(0, -1, 10**9, 2**62)), case)
     if kind != "place":
         end = 0
-        for each, place in head.items():
-            place["data_offsets"] = [end, end + len(data[each])]
-            end += len(data[each])
+        for key, place in head.items():
+            place["data_offsets"] = [end, end + len(data[key])]
+            end += len(data[key])
     metadata["header"] = json.dumps(header, separators=(",", ":"))
     metadata["checksum"] = zeros = "0" * 64
     text = json.dumps({"__metadata__": metadata, **head}, separators=(",", ":")).encode(

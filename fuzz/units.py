@@ -81,10 +81,10 @@ def _draw(case: Case) -> Given:
     return Given(X, T, Y, W, rng.normal(size=(2, d)), rng.normal(size=(2, r)), alphas)
 
 
-def _change(case: Case, model: str, given: Given, constant: bool, is_search: bool) -> Changed:
+def _change(case: Case, model: str, posed: Given, constant: bool, is_search: bool) -> Changed:
     """Return the data after one to three changes that the theory knows for the model."""
-    m, q = given.Y.shape
-    done = Changed(given, np.arange(m), np.arange(q))
+    m, q = posed.Y.shape
+    done = Changed(posed, np.arange(m), np.arange(q))
     known = ["labels", "order"]
     known += ["shift"] if constant else []
     known += ["weights"] if model != "two-step" else []
@@ -94,7 +94,7 @@ def _change(case: Case, model: str, given: Given, constant: bool, is_search: boo
     known += ["exchange"] if model != "independent" else []
     if is_search:
         # A search of setting B is no search of setting C, and folds are drawn by position.
-        is_complete = given.W is None and not np.isnan(given.Y).any()
+        is_complete = posed.W is None and not np.isnan(posed.Y).any()
         known = [name for name in known if name != "exchange" and (is_complete or name != "order")]
     for name in case.rng.choice(known, size=int(case.rng.integers(1, 4))):
         factor = float(10.0 ** case.rng.uniform(-12, 12))
@@ -104,8 +104,8 @@ def _change(case: Case, model: str, given: Given, constant: bool, is_search: boo
 
 
 def _labels(case: Case, done: Changed, factor: float) -> Changed:
-    given = replace(done.given, Y=factor * done.given.Y)
-    return replace(done, given=given, scale=factor * done.scale, shift=factor * done.shift)
+    posed = replace(done.given, Y=factor * done.given.Y)
+    return replace(done, given=posed, scale=factor * done.scale, shift=factor * done.shift)
 
 
 def _shift(case: Case, done: Changed, factor: float) -> Changed:
@@ -114,42 +114,42 @@ def _shift(case: Case, done: Changed, factor: float) -> Changed:
 
 
 def _weights(case: Case, done: Changed, factor: float) -> Changed:
-    given = done.given
-    weights = np.ones(given.Y.shape) if given.W is None else given.W
-    return replace(done, given=replace(given, W=factor * weights, alphas=factor * given.alphas))
+    posed = done.given
+    weights = np.ones(posed.Y.shape) if posed.W is None else posed.W
+    return replace(done, given=replace(posed, W=factor * weights, alphas=factor * posed.alphas))
 
 
 def _instances(case: Case, done: Changed, factor: float) -> Changed:
-    given = done.given
+    posed = done.given
     factor = factor**0.5
-    alphas = given.alphas * [factor**2, 1.0, factor**2]
-    given = replace(given, X=factor * given.X, new=factor * given.new, alphas=alphas)
-    return replace(done, given=given)
+    alphas = posed.alphas * [factor**2, 1.0, factor**2]
+    posed = replace(posed, X=factor * posed.X, new=factor * posed.new, alphas=alphas)
+    return replace(done, given=posed)
 
 
 def _tasks(case: Case, done: Changed, factor: float) -> Changed:
-    given = done.given
+    posed = done.given
     factor = factor**0.5
-    alphas = given.alphas * [1.0, factor**2, factor**2]
-    given = replace(given, T=factor * given.T, new_tasks=factor * given.new_tasks, alphas=alphas)
-    return replace(done, given=given)
+    alphas = posed.alphas * [1.0, factor**2, factor**2]
+    posed = replace(posed, T=factor * posed.T, new_tasks=factor * posed.new_tasks, alphas=alphas)
+    return replace(done, given=posed)
 
 
 def _order(case: Case, done: Changed, factor: float) -> Changed:
-    given = done.given
-    rows = case.rng.permutation(given.Y.shape[0])
-    columns = case.rng.permutation(given.Y.shape[1])
-    weights = None if given.W is None else given.W[np.ix_(rows, columns)]
-    labels = given.Y[np.ix_(rows, columns)]
-    moved = replace(given, X=given.X[rows], T=given.T[columns], Y=labels, W=weights)
+    posed = done.given
+    rows = case.rng.permutation(posed.Y.shape[0])
+    columns = case.rng.permutation(posed.Y.shape[1])
+    weights = None if posed.W is None else posed.W[np.ix_(rows, columns)]
+    labels = posed.Y[np.ix_(rows, columns)]
+    moved = replace(posed, X=posed.X[rows], T=posed.T[columns], Y=labels, W=weights)
     return replace(done, given=moved, rows=done.rows[rows], columns=done.columns[columns])
 
 
 def _exchange(case: Case, done: Changed, factor: float) -> Changed:
-    given = done.given
-    weights = None if given.W is None else given.W.T
-    sides = {"X": given.T, "T": given.X, "new": given.new_tasks, "new_tasks": given.new}
-    turned = replace(given, **sides, Y=given.Y.T, W=weights, alphas=given.alphas[[1, 0, 2]])
+    posed = done.given
+    weights = None if posed.W is None else posed.W.T
+    sides = {"X": posed.T, "T": posed.X, "new": posed.new_tasks, "new_tasks": posed.new}
+    turned = replace(posed, **sides, Y=posed.Y.T, W=weights, alphas=posed.alphas[[1, 0, 2]])
     return replace(
         done, given=turned, rows=done.columns, columns=done.rows, is_turned=not done.is_turned
     )
@@ -166,20 +166,20 @@ _CHANGES = {
 }
 
 
-def _alphas(model: str, given: Given) -> dict[str, float]:
+def _alphas(model: str, posed: Given) -> dict[str, float]:
     """Return the regularisations of a model."""
-    alpha, task_alpha, of_pairs = map(float, given.alphas)
+    alpha, task_alpha, of_pairs = map(float, posed.alphas)
     if model == "two-step":
         return {"alpha": alpha, "task_alpha": task_alpha}
     return {"alpha": alpha if model == "independent" else of_pairs}
 
 
-def _answers(model: Any, given: Given, name: str) -> dict[str, np.ndarray]:
-    asked = (given.new,) if name == "independent" else (given.new, given.new_tasks)
+def _answers(model: Any, posed: Given, name: str) -> dict[str, np.ndarray]:
+    asked = (posed.new,) if name == "independent" else (posed.new, posed.new_tasks)
     if name == "independent":
         settings = "AB"
     else:
-        settings = [letter for letter in "ABCD" if _leaves_labels(given.Y, letter)]
+        settings = [letter for letter in "ABCD" if _leaves_labels(posed.Y, letter)]
     return {"predict": model.predict(*asked)} | {
         setting: model.holdout(setting) for setting in settings
     }
@@ -214,34 +214,34 @@ def _back(done: Changed, name: str, setting: str, values: np.ndarray) -> np.ndar
 @generator
 def units(case: Case) -> None:
     """Fit, hold out and search in other units, orders and with exchanged sides: the answers follow."""
-    given = _draw(case)
+    posed = _draw(case)
     name = str(case.pick(*MODELS))
     constant = case.chance(0.6)
-    if name == "independent" and np.isnan(given.Y).any() and constant:
-        given = replace(given, Y=np.nan_to_num(given.Y))
+    if name == "independent" and np.isnan(posed.Y).any() and constant:
+        posed = replace(posed, Y=np.nan_to_num(posed.Y))
     is_search = case.chance(0.3)
-    done = _change(case, name, given, constant, is_search)
+    done = _change(case, name, posed, constant, is_search)
     case.what = (
-        f"{name} {given.Y.shape} constant {constant} search {is_search}: {', '.join(done.words)}"
+        f"{name} {posed.Y.shape} constant {constant} search {is_search}: {', '.join(done.words)}"
     )
-    spread = float(np.nanstd(given.Y)) or 1.0
-    found = []
-    for each in (given, done.given):
-        params = {} if is_search else _alphas(name, each)
+    spread = float(np.nanstd(posed.Y)) or 1.0
+    answers = []
+    for one in (posed, done.given):
+        params = {} if is_search else _alphas(name, one)
         estimator = MODELS[name][is_search](**params | {"fit_intercept": constant})
         if name != "independent":
             estimator.set_params(tol=1e-12)
         if is_search:
             estimator.set_params(progress=False)
-        weights = {} if each.W is None else {"sample_weight": each.W}
-        estimator.fit(each.X, each.Y, tasks=each.T, **weights)
-        found.append(_answers(estimator, each, name))
-    for setting, expected in found[0].items():
+        weights = {} if one.W is None else {"sample_weight": one.W}
+        estimator.fit(one.X, one.Y, tasks=one.T, **weights)
+        answers.append(_answers(estimator, one, name))
+    for setting, expected in answers[0].items():
         if done.is_turned:
             turned = {"B": "C", "C": "B"}.get(setting, setting)
         else:
             turned = setting
-        values = _back(done, name, setting, found[1][turned])
+        values = _back(done, name, setting, answers[1][turned])
         # A shift of the labels takes digits from them.
         tolerance = DIGITS * spread + 1e-13 * abs(done.shift / done.scale)
         error = float(np.nanmax(np.abs(values - expected)))
@@ -256,24 +256,24 @@ def heavy_weights(case: Case) -> None:
     """Fit weights from 1e-18 to 1e18 that differ by up to 1e16, against weighted ridge regression in sixty digits."""
     rng = case.rng
     name = str(case.pick("independent", "kronecker"))
-    given = replace(_draw(case), W=None)
+    posed = replace(_draw(case), W=None)
     constant = case.chance(0.6)
     if name == "independent":
-        given = replace(given, Y=np.nan_to_num(given.Y))
+        posed = replace(posed, Y=np.nan_to_num(posed.Y))
     spread = float(case.pick(0.0, 2.0, 8.0, 16.0))
     scale = float(10.0 ** rng.uniform(-18, 18))
-    W = scale * 10.0 ** rng.uniform(-spread / 2, spread / 2, size=given.Y.shape)
-    case.what = f"{name} {given.Y.shape} constant {constant} weights {scale:.0e} spread {spread:g}"
+    W = scale * 10.0 ** rng.uniform(-spread / 2, spread / 2, size=posed.Y.shape)
+    case.what = f"{name} {posed.Y.shape} constant {constant} weights {scale:.0e} spread {spread:g}"
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        model = MODELS[name][0](given.alphas[0], fit_intercept=constant)
-        model.fit(given.X, given.Y, tasks=given.T, sample_weight=W)
-        asked = (given.new,) if name == "independent" else (given.new, given.new_tasks)
-        found = model.predict(*asked)
+        model = MODELS[name][0](posed.alphas[0], fit_intercept=constant)
+        model.fit(posed.X, posed.Y, tasks=posed.T, sample_weight=W)
+        asked = (posed.new,) if name == "independent" else (posed.new, posed.new_tasks)
+        actual = model.predict(*asked)
     with mpmath.workdps(60):
-        expected = _weighted(name, given, W, constant)
+        expected = _weighted(name, posed, W, constant)
     size = float(np.abs(expected).max()) or 1.0
-    error = float(np.abs(found - expected).max()) / size
+    error = float(np.abs(actual - expected).max()) / size
     if error <= 1e-6:
         return
     # Residuals of heavy labels, times the rounding of their features, move what light labels
@@ -281,9 +281,9 @@ def heavy_weights(case: Case) -> None:
     # times what that changes.
     with mpmath.workdps(60):
         errors = np.random.default_rng(case.seed)
-        others = [_weighted(name, given, W, constant, errors) for _ in range(2)]
+        others = [_weighted(name, posed, W, constant, errors) for _ in range(2)]
     if error > 10 * max(float(np.abs(other - expected).max()) for other in others) / size:
-        if any(issubclass(each.category, PrecisionWarning) for each in told):
+        if any(issubclass(warning.category, PrecisionWarning) for warning in told):
             raise RefusedError("digits are lost, and it said so")
         raise WrongAnswerError(f"{error:.1e} of the largest prediction off")
 
@@ -294,7 +294,7 @@ def _exact(array: np.ndarray) -> np.ndarray:
 
 def _weighted(
     name: str,
-    given: Given,
+    posed: Given,
     W: np.ndarray,
     constant: bool,
     errors: np.random.Generator | None = None,
@@ -312,8 +312,8 @@ def _weighted(
 
     one = np.ones(int(constant and name == "kronecker"))
     X, T, new, new_tasks = (
-        _exact(np.column_stack([each, np.tile(one, (len(each), 1))]))
-        for each in (given.X, given.T, given.new, given.new_tasks)
+        _exact(np.column_stack([side, np.tile(one, (len(side), 1))]))
+        for side in (posed.X, posed.T, posed.new, posed.new_tasks)
     )
     if name == "independent":
         rows = rounded(X)
@@ -321,20 +321,20 @@ def _weighted(
             _ridge(
                 rows @ rows.T,
                 new @ rows.T,
-                _exact(given.Y[:, j]),
-                given.alphas[0] / _exact(W[:, j]),
+                _exact(posed.Y[:, j]),
+                posed.alphas[0] / _exact(W[:, j]),
                 constant,
             )
-            for j in range(given.Y.shape[1])
+            for j in range(posed.Y.shape[1])
         ]
         return np.stack(columns, axis=1)
-    i, j = np.nonzero(~np.isnan(given.Y))
+    i, j = np.nonzero(~np.isnan(posed.Y))
     pairs = rounded((X[i][:, :, None] * T[j][:, None, :]).reshape(len(i), -1))
-    noise = given.alphas[0] / _exact(W[i, j])
-    found = _ridge(
-        pairs @ pairs.T, np.kron(new, new_tasks) @ pairs.T, _exact(given.Y[i, j]), noise, constant
+    noise = posed.alphas[0] / _exact(W[i, j])
+    predicted = _ridge(
+        pairs @ pairs.T, np.kron(new, new_tasks) @ pairs.T, _exact(posed.Y[i, j]), noise, constant
     )
-    return found.reshape(len(new), len(new_tasks))
+    return predicted.reshape(len(new), len(new_tasks))
 
 
 def _ridge(

@@ -66,20 +66,25 @@ def namespace(*arrays: Any) -> ModuleType:
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
     types = frozenset(map(type, dense))
     if types not in _NAMESPACES:
-        _NAMESPACES[types] = (
-            np if types <= _TYPES_OF_NUMPY else array_api_compat.array_namespace(*dense)
-        )
+        if types <= _TYPES_OF_NUMPY:
+            _NAMESPACES[types] = np
+        else:
+            _NAMESPACES[types] = array_api_compat.array_namespace(*dense)
     return _NAMESPACES[types]
 
 
 def library(array: Any) -> str:
     """Return the name of the library that `array` belongs to."""
-    return type(array).__module__.partition(".")[0] if is_foreign(array) else "numpy"
+    if is_foreign(array):
+        return type(array).__module__.partition(".")[0]
+    return "numpy"
 
 
 def detached(array: Array) -> Array:
     """Return an array that is detached from automatic differentiation."""
-    return array.detach() if array_api_compat.is_torch_array(array) else array
+    if array_api_compat.is_torch_array(array):
+        return array.detach()
+    return array
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -171,7 +176,8 @@ def on_device(values: np.ndarray, device: str) -> Array:
         ValueError,
     ) as error:  # torch raises any of them
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
+        if reason.startswith("Expected one of"):
+            reason = "use 'cpu' or 'cuda'"
         raise ValueError(
             Message(
                 "{name} cannot compute on <device={device!r}> here: {reason}.",
@@ -207,7 +213,9 @@ def itemsize(array: Array) -> int:
 
 def largest(values: Array, default: float = 0.0) -> float:
     """Return the largest of `values`, or `default` if there are none."""
-    return float(namespace(values).max(values)) if 0 not in values.shape else default
+    if 0 not in values.shape:
+        return float(namespace(values).max(values))
+    return default
 
 
 def least_positions(values: Array, count: int) -> np.ndarray:
@@ -222,7 +230,8 @@ def least_positions(values: Array, count: int) -> np.ndarray:
 def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     """Return zeros of the library and device of `like`, and of its dtype or another one."""
     # sparse matrices have none
-    dtype = like.dtype if dtype is None else dtype
+    if dtype is None:
+        dtype = like.dtype
     device = getattr(like, "device", None)
     return namespace(like).zeros(shape, dtype=dtype, device=device)
 
@@ -255,7 +264,9 @@ def double(array: Array) -> Array:
     try:
         return cast(array, namespace(array).float64)
     except (TypeError, RuntimeError, ValueError) as error:  # libraries raise different types
-        device = array_api_compat.device(array) if is_foreign(array) else "cpu"
+        device = "cpu"
+        if is_foreign(array):
+            device = array_api_compat.device(array)
         raise TypeError(
             f"Models compute in double precision, which the device {str(device)!r} does not have: "
             f"move the arrays to "
@@ -303,7 +314,9 @@ def row_major(array: Array) -> Array:
     """Return an array that is row-major in memory, a copy if needed; sparse matrices are returned unchanged."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
-    return array.contiguous() if array_api_compat.is_torch_array(array) else array
+    if array_api_compat.is_torch_array(array):
+        return array.contiguous()
+    return array
 
 
 def product_like(left: Array, right: Array) -> Array:
@@ -311,7 +324,9 @@ def product_like(left: Array, right: Array) -> Array:
 
     Sums and differences of matrices of the same layout are several times faster.
     """
-    return (right.T @ left.T).T if is_transposed(right) else left @ right
+    if is_transposed(right):
+        return (right.T @ left.T).T
+    return left @ right
 
 
 def eigh(symmetric: Array) -> tuple[Array, Array]:
@@ -359,7 +374,10 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
     The determinant is that of the Cholesky factor. The argument may be overwritten. Raises
     `numpy.linalg.LinAlgError` if the matrix is not positive definite.
     """
-    factor = cholesky(matrix) if is_foreign(matrix) else _factor_in_place(matrix)
+    if is_foreign(matrix):
+        factor = cholesky(matrix)
+    else:
+        factor = _factor_in_place(matrix)
     xp = namespace(factor)
     logarithm = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
     if not is_foreign(matrix):
@@ -384,7 +402,10 @@ def _factor_in_place(matrix: np.ndarray) -> np.ndarray:
 
 def _inverse_of_factor(factor: np.ndarray) -> np.ndarray:
     """Return the inverse of a matrix from its column-major Cholesky factor, which is overwritten."""
-    potri = linalg.lapack.spotri if factor.dtype == np.float32 else linalg.lapack.dpotri
+    if factor.dtype == np.float32:
+        potri = linalg.lapack.spotri
+    else:
+        potri = linalg.lapack.dpotri
     upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[
         0
     ].T  # LAPACK fills one triangle
@@ -670,7 +691,9 @@ class Scatter:
 
             blocks = [slice(*pair) for pair in itertools.pairwise([0, *ends, left.shape[0]])]
             for_each(multiply, blocks, right, n_operations=n_operations)
-        return as_array_of(product, matrix) if is_foreign(matrix) else product
+        if is_foreign(matrix):
+            return as_array_of(product, matrix)
+        return product
 
     def _sparse(self, values: np.ndarray, transposed: bool) -> sparse.csr_array:
         """Return the matrix with these values, or its transpose."""

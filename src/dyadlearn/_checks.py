@@ -190,17 +190,17 @@ def check_matrix(
     return array
 
 
-def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: str) -> None:
+def check_feature_names(expected: Sequence[Any], actual: Sequence[Any], owner: str) -> None:
     """Raise if feature names or their order differ from the training data, as scikit-learn does."""
-    if list(expected) == list(found):
+    if list(expected) == list(actual):
         return
     remedy = "pass the features of the training data"
-    if set(expected) == set(found):
+    if set(expected) == set(actual):
         remedy = "put the columns in the order of the training data"
     raise ValueError(
         f"The feature names of {owner} should match those that were passed during fit, in the same "
         f"order: expected "
-        f"{list(expected)[:5]}, found {list(found)[:5]}; {remedy}."
+        f"{list(expected)[:5]}, found {list(actual)[:5]}; {remedy}."
     )
 
 
@@ -266,7 +266,10 @@ def check_instances(
         validate_data(known, rows, reset=not is_new, skip_check_array=True)
     else:
         # Columns of a kernel are ids and were aligned as such; they are no feature names.
-        values = np.asarray(table.values) if is_kernel and table.kind else table.values
+        if is_kernel and table.kind:
+            values = np.asarray(table.values)
+        else:
+            values = table.values
         with reading_numbers(values, "X"):
             rows = validate_data(known, values, reset=not is_new, **_how(not is_kernel, allow_nan))
     return rows, getattr(known, "feature_names_in_", None)

@@ -55,7 +55,9 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
         # numpy would convert the 1 in (1, "a") to text, and ids that are tuples to matrices.
         columns = [[row[position] for row in table] for position in range(n_columns)]
     elif isinstance(table, np.ndarray) or is_foreign(table):
-        columns = list(to_numpy(without_mask(table)).T) if table.ndim == 2 else []
+        columns = []
+        if table.ndim == 2:
+            columns = list(to_numpy(without_mask(table)).T)
     else:
         import narwhals as nw
 
@@ -236,7 +238,9 @@ def lacks_id(column: Column) -> np.ndarray:
     if isinstance(column, list) or column.dtype.kind in "OUST":
         with suppress(TypeError):  # `factorize` raises for values without a hash
             blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
-    return absent | np.array([label in blank for label in column], dtype=bool) if blank else absent
+    if blank:
+        absent |= np.array([label in blank for label in column], dtype=bool)
+    return absent
 
 
 def row_keys(rows: Array) -> list[bytes]:

@@ -25,7 +25,10 @@ def read_columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Co
     if isinstance(table, Mapping):
         columns = {name: _column(values) for name, values in table.items()}
     elif isinstance(table, np.ndarray | list | tuple) or is_foreign(table):
-        rows = to_numpy(table) if not isinstance(table, list | tuple) else _matrix_of(table)
+        if not isinstance(table, list | tuple):
+            rows = to_numpy(table)
+        else:
+            rows = _matrix_of(table)
         if rows.ndim != 2:
             raise ValueError(
                 f"The table must have a row for each label and a column for each side, found "
@@ -68,7 +71,9 @@ def _column(values: Any) -> Column:
     if isinstance(values, np.ndarray) and values.dtype.kind in "UO":
         return list(values.tolist())
     array = np.asarray(values)
-    return array if array.dtype.kind in "iufb" and array.ndim == 1 else list(values)
+    if array.dtype.kind in "iufb" and array.ndim == 1:
+        return array
+    return list(values)
 
 
 def _matrix_of(rows: Sequence[Any]) -> np.ndarray:

@@ -123,7 +123,9 @@ def _is_free(need: float, like: Array, *, is_fresh: bool = False) -> bool:
 
 def in_bytes(count: float) -> str:
     """Return a number of bytes in words."""
-    return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"
+    if count >= 2**28:
+        return f"{count / 2**30:.1f} GiB"
+    return f"{count / 2**20:.1f} MiB"
 
 
 # Memory of computations, in numbers of values ------------------------------------------------------
@@ -148,7 +150,9 @@ class SideSize(NamedTuple):
     @property
     def rank(self) -> int:
         """Number of eigenvectors: n in the dual, in the primal no more than d."""
-        return self.n_columns if self.form in ("features", "sparse") else self.n_rows
+        if self.form in ("features", "sparse"):
+            return self.n_columns
+        return self.n_rows
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -336,7 +340,8 @@ def _groups(root: Path) -> Iterator[tuple[int, Path]]:
         parts = PurePosixPath(path).parts[1:]
         # In a container, the path may be that of the host, although only the outermost group is
         # visible. Folders that do not exist have no limit to read.
-        parts = () if ".." in parts else parts
+        if ".." in parts:
+            parts = ()
         for depth in range(len(parts), -1, -1):
             yield version, top.joinpath(*parts[:depth])
 
@@ -365,4 +370,6 @@ def _read(path: Path) -> str:
 
 def _number(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return None

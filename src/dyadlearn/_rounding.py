@@ -65,7 +65,7 @@ def settle(difference: Array, level: Array) -> Array:
 
 def settled_difference(
     labels: Array,
-    own: Array | None,
+    weights: Array | None,
     product: Array,
     level: Array,
     over: Array | None = None,
@@ -78,7 +78,7 @@ def settled_difference(
     ----------
     labels, product : arrays of shape (n, p)
         Y and P.
-    own : array that broadcasts with them, or None
+    weights : array that broadcasts with them, or None
         w; None is one.
     level : as in `settle`
     over : array that broadcasts with them, or None
@@ -89,7 +89,7 @@ def settled_difference(
     -------
     array of shape (n, p)
     """
-    product -= labels if own is None else own * labels
+    product -= labels if weights is None else weights * labels
     product *= -sign
     settle(product, level)
     if over is not None:
@@ -168,7 +168,10 @@ def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
     xp = namespace(remainders)
     if 0 in remainders.shape:
         return False
-    top = xp.ones_like(remainders[0, :]) if truncated else xp.max(remainders, axis=0)
+    if truncated:
+        top = xp.ones_like(remainders[0, :])
+    else:
+        top = xp.max(remainders, axis=0)
     return bool(xp.any(xp.min(remainders, axis=0) <= n_rows * epsilon(remainders) * top))
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass
+from dataclasses import KW_ONLY, is_dataclass
 from functools import cache, partial
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
@@ -38,7 +38,9 @@ def stored_class(name: str) -> type[Stored] | type[StoredEstimator] | None:
 
 def name_in_file(value: Any) -> str | None:
     """Return the name of the class of an object in model files; None if it is not stored."""
-    return value._file_name if isinstance(value, Stored | StoredEstimator) else None
+    if isinstance(value, Stored | StoredEstimator):
+        return value._file_name
+    return None
 
 
 def _registered(cls: Any, stored: bool) -> str | None:
@@ -242,6 +244,7 @@ def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
         for name in declared
         if (name[0] == "_" or name[-1] == "_")
         and name not in others
+        and hints[name] is not KW_ONLY
         and get_origin(hints[name]) is not ClassVar
         and not isinstance(getattr(cls, name, None), property)
     }

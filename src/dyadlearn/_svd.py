@@ -340,7 +340,9 @@ def gram_error(
     null[order[pivots]] = -combined * scale[pivots, None]
     null[order[others], np.arange(others.size)] = scale[others]
     rounding = 8.0 * epsilon(gram) * (1.0 + np.abs(combined).sum(axis=0))
-    return math.inf if (lengths_along(null) > rounding).any() else error
+    if (lengths_along(null) > rounding).any():
+        return math.inf
+    return error
 
 
 def unit_scale(diagonal: Array) -> Array:

@@ -120,7 +120,10 @@ def not_found(
     named = ", ".join(f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5])
     if len(lacking) > 5:
         named += ", …"
-    count = "all" if len(lacking) == n_wanted else f"{len(lacking)} of the"
+    if len(lacking) == n_wanted:
+        count = "all"
+    else:
+        count = f"{len(lacking)} of the"
     such = ""
     if known and "did you mean" not in named:
         such = f" Its ids are such as {shown(known[:3])}."
@@ -137,7 +140,9 @@ def _similar(label: Any, known: Sequence[Any]) -> str:
     if meant is None and is_short:
         close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8)
         meant = next(iter(close), None)
-    return "" if meant is None else f" (did you mean {quoted(meant)}?)"
+    if meant is None:
+        return ""
+    return f" (did you mean {quoted(meant)}?)"
 
 
 def _bare_letters(label: Any) -> str:
@@ -284,7 +289,9 @@ class Table(Stored):
         counts = zip(self.values.shape, ("rows", "columns"), strict=False)
         shape = " × ".join(f"{n} {word}" for n, word in counts)
         kind = getattr(self.values, "dtype", self.kind)
-        ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
+        ids = ""
+        if self.row_ids is not None:
+            ids = f", ids {shown(self.row_ids.labels, 3)}"
         return f"Table of {shape} ({kind}){ids}"
 
     @property
@@ -316,7 +323,9 @@ class Table(Stored):
     def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
         """Return some rows and columns, in this order; None means all of them."""
         row_ids = None if self.row_ids is None else self.row_ids.take(rows)
-        column_ids = None if self.column_ids is None else self.column_ids.take(columns)
+        column_ids = None
+        if self.column_ids is not None:
+            column_ids = self.column_ids.take(columns)
         values = _taken(self.values, rows, columns)
         return replace(self, values=values, row_ids=row_ids, column_ids=column_ids)
 
@@ -503,7 +512,10 @@ def is_whole(values: Any) -> bool:
             return _is_whole_type(frame.dtype)
         if isinstance(frame, nw.DataFrame):
             return all(_is_whole_type(dtype) for dtype in frame.schema.values())
-    dtype = values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype
+    if hasattr(values, "dtype"):
+        dtype = values.dtype
+    else:
+        dtype = np.asarray(values).dtype
     return dtype.kind in "biu"
 
 
@@ -609,7 +621,10 @@ def id_text(label: Any) -> str:
     """Return an id as text for files and the command line, without surrounding blanks; empty for None."""
     if label is None:
         return ""
-    text = label.decode() if isinstance(label, bytes) else str(label)
+    if isinstance(label, bytes):
+        text = label.decode()
+    else:
+        text = str(label)
     return text.strip()
 
 

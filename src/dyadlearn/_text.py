@@ -56,7 +56,9 @@ def joined(names: Sequence[str]) -> str:
     >>> joined(["A", "C", "D"])
     'A, C and D'
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 #: Options of rich: ids with colons and brackets are not read as emoji or colours.
@@ -95,12 +97,14 @@ def quoted(value: Any) -> str:
 
 def shortened(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters; the end of a longer one is replaced by an ellipsis."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - 1]}…"
 
 
 def printable(text: str) -> str:
     r"""Return a text with control characters written out, such as the escape character as ``\x1b``."""
-    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return _CODES.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def number(value: Any, digits: int = 4) -> str:

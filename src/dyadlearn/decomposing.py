@@ -105,7 +105,8 @@ def decompose_gram(
         return Decomposition(zeros((1,), symmetric), zeros((1, 1), symmetric) + 1.0)
     raw, vectors = eigh(symmetric)
     del symmetric  # large
-    vectors = reflected(vectors) if is_reflected else vectors
+    if is_reflected:
+        vectors = reflected(vectors)
     size = largest(xp.abs(raw))
     if size <= n * epsilon(raw) * beside:  # after centring only rounding errors remain
         raw = xp.zeros_like(raw)
@@ -129,7 +130,9 @@ def decompose_features(
     xp = namespace(features)
     n, d = features.shape
     # The largest absolute value, without a copy. Features of a part of a side may have no column.
-    extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
+    extreme = 0.0
+    if d:
+        extreme = max(float(xp.max(features)), -float(xp.min(features)))
     like = zeros((0,), features, xp.float64)
     check_range(extreme, n * extreme * extreme, like, name)
     if constant is None:
@@ -283,7 +286,10 @@ def _decomposed_sparse(
     to each feature.
     """
     n, d = features.shape
-    offsets = np.zeros(d) if means is None else value(means)
+    if means is None:
+        offsets = np.zeros(d)
+    else:
+        offsets = value(means)
 
     def lengths_along(combinations: np.ndarray) -> np.ndarray:
         """Return the lengths (p,) of the features along combinations (d, p)."""

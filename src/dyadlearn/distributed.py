@@ -159,7 +159,9 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
     predictions = _lazily(
         _block_predictions, rows, None, width, answer.dtype, None, copy(model), tasks
     )
-    return predictions[:, 0] if answer.ndim == 1 and tasks is None else predictions
+    if answer.ndim == 1 and tasks is None:
+        return predictions[:, 0]
+    return predictions
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
@@ -352,7 +354,10 @@ def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any
     work = dask.delayed(_on_block)
     starts = np.cumsum([0, *rows.chunks[0][:-1]]).tolist()
     row_blocks = rows.to_delayed().ravel()
-    label_blocks = [None] * len(starts) if labels is None else labels.to_delayed().ravel()
+    if labels is None:
+        label_blocks = [None] * len(starts)
+    else:
+        label_blocks = labels.to_delayed().ravel()
     blocks = zip(starts, row_blocks, label_blocks, strict=True)
     return [work(function, *block, shared) for block in blocks]
 

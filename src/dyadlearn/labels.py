@@ -243,7 +243,9 @@ class Labels(Stored):
 
     def kept(self, values: Array, left: np.ndarray) -> Array:
         """Return values of the shape of `values` in that of the labels after `hide(left)`."""
-        return values if self.cells is None else take_rows(values, np.flatnonzero(~left))
+        if self.cells is None:
+            return values
+        return take_rows(values, np.flatnonzero(~left))
 
     def turned(self, values: Array) -> Array:
         """Return values of the shape of `values` in that of the `transposed` labels."""
@@ -262,7 +264,9 @@ class Labels(Stored):
     @property
     def dense_numbers(self) -> float:
         """Numbers that `dense` allocates for values and weights with room to compute them: 0 for a grid."""
-        return 0.0 if self.cells is None else 8.0 * math.prod(self.shape)
+        if self.cells is None:
+            return 0.0
+        return 8.0 * math.prod(self.shape)
 
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
@@ -363,7 +367,9 @@ class Labels(Stored):
         """Return the labels as a grid; raise NotEnoughMemoryError if it does not fit into memory."""
         if self.grid is not None:
             return self
-        weights = None if self.weights is None else self.spread(self.weights, 0.0)
+        weights = None
+        if self.weights is not None:
+            weights = self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
     def restored(self, values: Array, table: Table | None = None) -> Any:
@@ -524,7 +530,8 @@ def distinct_labels(Y: Any) -> np.ndarray:
     """Return the distinct values of the observed labels, in ascending order."""
     values = to_numpy(Y)
     observed = ~np.isnan(values)
-    values = values if observed.all() else values[observed]
+    if not observed.all():
+        values = values[observed]
     if values.size:
         ends = np.unique([values.min(), values.max()])
         if ((values == ends[0]) | (values == ends[-1])).all():
@@ -965,13 +972,15 @@ def read_numbers(values: Any, name: str, n_rows: int) -> np.ndarray:
         import narwhals as nw
 
         series = nw.from_native(values, series_only=True, pass_through=True)
-        values = series_column(series) if isinstance(series, nw.Series) else values
+        if isinstance(series, nw.Series):
+            values = series_column(series)
     values = without_mask(values)
     with reading_numbers(values, name):
         numbers = to_numpy(values)
         if numbers.dtype.kind not in "biufOU":
             raise TypeError(f"{name} must hold real numbers, found {numbers.dtype}.")
-        numbers = numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
+        if numbers.dtype != np.float32:
+            numbers = numbers.astype(np.float64)
     if numbers.shape != (n_rows,):
         raise ValueError(
             f"{name} must have one value for each of {n_rows} pairs, found shape {numbers.shape}."

@@ -63,7 +63,10 @@ class SideNames(NamedTuple):
         (('document', 'label_'), ('node', 'other node'))
         """
         first = free_name(self.instance, set(taken))
-        second = f"other {self.task}" if self.instance == self.task else self.task
+        if self.instance == self.task:
+            second = f"other {self.task}"
+        else:
+            second = self.task
         return first, free_name(second, {*taken, first})
 
     def new_in(self, setting: Setting | NewSides) -> str:
@@ -138,7 +141,9 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
         If `sides` are not two different short words of plain letters.
     """
     if sides is None:
-        return SideNames("node", "node") if network else SideNames()
+        if network:
+            return SideNames("node", "node")
+        return SideNames()
     if isinstance(sides, Sequence) and not isinstance(sides, str):
         pair = tuple(sides)
     else:
@@ -167,13 +172,15 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     return SideNames(*words)
 
 
-def _refusal(expected: str, found: str) -> ValueError:
+def _refusal(expected: str, actual: str) -> ValueError:
     return ValueError(
-        Message("<sides> must be two {expected}, found {found}.", expected=expected, found=found)
+        Message("<sides> must be two {expected}, found {found}.", expected=expected, found=actual)
     )
 
 
 def _cut(value: Any) -> str:
     """Return a value as it is written in Python, shortened for a message."""
     text = repr(value)
-    return text if len(text) <= 2 * _LONGEST else f"{text[: 2 * _LONGEST]}…"
+    if len(text) <= 2 * _LONGEST:
+        return text
+    return f"{text[: 2 * _LONGEST]}…"

@@ -207,7 +207,9 @@ class Spectrum(Stored):
             noise=parts.noise,
             size=parts.size,
         )
-        return replace(spectrum, level=level) if constant == "feature" else spectrum
+        if constant == "feature":
+            return replace(spectrum, level=level)
+        return spectrum
 
     def with_constant_feature(self, means: Array, level: float = 1.0) -> Spectrum:
         """Return the spectrum of features with a constant column, from that of centred features with a free constant.
@@ -299,7 +301,10 @@ class Spectrum(Stored):
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were computed from features, which affects rounding."""
-        whole = self if self._source is None else replace(self, _vectors=self.vectors, _source=None)
+        if self._source is None:
+            whole = self
+        else:
+            whole = replace(self, _vectors=self.vectors, _source=None)
         fields = super(Spectrum, whole).state()
         del fields["source"]
         return fields | {"recomputed": "vectors" in vars(whole)}
@@ -371,7 +376,9 @@ class Spectrum(Stored):
     @property
     def penalised(self) -> Array:
         """Eigenvalues of the penalised directions: all but a free constant."""
-        return self.values[:-1] if self.has_free_constant else self.values
+        if self.has_free_constant:
+            return self.values[:-1]
+        return self.values
 
     @property
     def mean(self) -> float:
@@ -723,7 +730,9 @@ class Smoother:
         if self.alpha != 0 or self.spectrum.is_singular:
             return None
         limit = self.filter.remainder_limit(self.spectrum.penalised)
-        return None if limit is None else self._and_constant(limit, 0.0)
+        if limit is None:
+            return None
+        return self._and_constant(limit, 0.0)
 
     def _and_constant(self, weights: Array, value: float) -> Array:
         """Return filter values, with a last value for a free constant if the side has one."""
@@ -733,7 +742,9 @@ class Smoother:
 
     def _of_filter(self, weights: Array) -> Array:
         """Return filter values without that of a free constant."""
-        return weights[:-1] if self.spectrum.has_free_constant else weights
+        if self.spectrum.has_free_constant:
+            return weights[:-1]
+        return weights
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side with another regularisation."""
@@ -805,7 +816,10 @@ class Smoother:
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""
-        weights = -self.remainder if self.prefers_residual else self.shrinkage
+        if self.prefers_residual:
+            weights = -self.remainder
+        else:
+            weights = self.shrinkage
         return with_diagonal(self.spectrum.matrix(weights), 0.0)
 
     def smooth(self, labels: Array, rotated: Array | None = None) -> Array:

@@ -37,7 +37,9 @@ _RUN = 2**13
 
 def gather_cost(like: Array) -> int:
     """Return the cost of one operation on gathered rows, in operations of a matrix product, on the device of `like`."""
-    return _GATHER_COST_ELSEWHERE if is_foreign(like) else GATHER_COST
+    if is_foreign(like):
+        return _GATHER_COST_ELSEWHERE
+    return GATHER_COST
 
 
 def sandwich(left: Array, middle: Array, right: Array) -> Array:
@@ -139,7 +141,10 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
             values[block] = xp.vecdot(partner, chosen)
 
     # Threads wait for each other after every product, less often in large blocks.
-    limit = 8 * _GATHER_BYTES[False] if in_runs else _GATHER_BYTES[is_foreign(half)]
+    if in_runs:
+        limit = 8 * _GATHER_BYTES[False]
+    else:
+        limit = _GATHER_BYTES[is_foreign(half)]
     blocks = list(row_blocks(n, 2 * q * itemsize(half), limit))
     for_each(gather, blocks, half, n_operations=2.0 * GATHER_COST * n * q)
     return values

@@ -213,7 +213,10 @@ def listed(ids: Any, name: str) -> list[Any]:
         raise TypeError(
             f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}."
         )
-    labels = list(getattr(ids, methods[0])()) if methods else list(ids)
+    if methods:
+        labels = list(getattr(ids, methods[0])())
+    else:
+        labels = list(ids)
     for label in labels:
         if not isinstance(label, Hashable):
             raise TypeError(
@@ -568,7 +571,9 @@ def _one_each(
             )
         )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
-    labels = _own_ids([group[name] for name in names], path) if is_numbered else names
+    labels = names
+    if is_numbered:
+        labels = _own_ids([group[name] for name in names], path)
     ids = ids_of(labels, len(names), str(path))
 
     def rows(places: np.ndarray) -> np.ndarray:
@@ -617,7 +622,10 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     n_bytes = math.prod(shape) * np.dtype(array.dtype).itemsize
     packed.check_decoded(path, n_bytes, f"Reading {whose}")
     rows = np.asarray(array[:])
-    vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
+    if rows.ndim == 1:
+        vector = rows
+    else:
+        vector = rows.mean(axis=0, dtype=np.float64)
     return np.asarray(vector, dtype=kept_dtype(rows.dtype))
 
 

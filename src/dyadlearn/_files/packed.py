@@ -124,7 +124,9 @@ def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:
 def _limit() -> int:
     """Return the maximum number of bytes that a packed file may unpack to."""
     free = available_memory(np.empty(0))
-    return UNPACKED_LIMIT if free is None else min(UNPACKED_LIMIT, free // 4)
+    if free is None:
+        return UNPACKED_LIMIT
+    return min(UNPACKED_LIMIT, free // 4)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -192,7 +194,8 @@ class Member:
 
 def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = None) -> None:
     """Raise if a file unpacks to more bytes than a limit; None means the current limit for packed files."""
-    limit = _limit() if limit is None else limit
+    if limit is None:
+        limit = _limit()
     if size > limit:
         raise DataFileError(
             f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if "

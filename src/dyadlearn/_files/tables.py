@@ -126,7 +126,9 @@ class Parquet:
         if self.kinds.get(PANDAS) == "whole":
             return PANDAS
         first = next(iter(self.kinds), None)
-        return first if first is not None and self.kinds[first] == "whole" else None
+        if first is not None and self.kinds[first] == "whole":
+            return first
+        return None
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
         """Return the number of values of some columns in each row group, and their bytes in memory."""
@@ -206,7 +208,9 @@ def _kind(kind: Any) -> str:
     if of.is_floating(kind) or of.is_boolean(kind) or of.is_decimal(kind):
         return "number"
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
-        return "vectors" if _kind(kind.value_type) in ("whole", "number") else "other"
+        if _kind(kind.value_type) in ("whole", "number"):
+            return "vectors"
+        return "other"
     return "text" if str(kind) in _TEXT_TYPES else "other"
 
 
@@ -372,7 +376,9 @@ def is_blank(cell: Any) -> bool:
 def as_number(cell: Any) -> float | None:
     """Return a cell as a number, NaN for a blank cell; None if it is not a number."""
     try:
-        return packed.parse_number(cell) if isinstance(cell, str) else float(cell)
+        if isinstance(cell, str):
+            return packed.parse_number(cell)
+        return float(cell)
     except (ValueError, TypeError, OverflowError):
         return float("nan") if is_blank(cell) else None
 
@@ -584,7 +590,10 @@ def _write_parquet(file: IO[bytes], first: Columns, blocks: Iterable[Columns]) -
         for block in blocks:
             columns = {}
             for name, cells in block.items():
-                columns[name] = [str(cell) for cell in cells] if name in texts else list(cells)
+                if name in texts:
+                    columns[name] = [str(cell) for cell in cells]
+                else:
+                    columns[name] = list(cells)
             table = pa.table(columns, schema=None if writer is None else writer.schema)
             if writer is None:
                 writer = stack.enter_context(pq.ParquetWriter(file, table.schema))

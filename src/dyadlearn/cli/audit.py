@@ -115,7 +115,9 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
 
 
 def _name_of(path: Path, options: Audit) -> str:
-    return path.name.partition(".")[0] if options.split is None else str(path)
+    if options.split is None:
+        return path.name.partition(".")[0]
+    return str(path)
 
 
 def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:
@@ -177,7 +179,9 @@ def _pair_columns(cells: FileTable, options: Audit) -> list[str]:
 
 def _numbers(cells: FileTable, column: str | None) -> np.ndarray | None:
     """Return a column of numbers, NaN where it is empty; None without its name."""
-    return None if column is None else cells.as_numbers([cells.place(column)])[:, 0]
+    if column is None:
+        return None
+    return cells.as_numbers([cells.place(column)])[:, 0]
 
 
 # Descriptions ---------------------------------------------------------------------------------------

@@ -285,7 +285,10 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
 
     def _check_options_of_models(self) -> None:
         """Raise if an option is given that none of the models to try has."""
-        which = "tune without --model" if self.model is None else f"--model {self.model}"
+        if self.model is None:
+            which = "tune without --model"
+        else:
+            which = f"--model {self.model}"
         for parameter, having in OF_MODELS.items():
             if set(self.models) & set(having):
                 continue

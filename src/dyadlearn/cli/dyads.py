@@ -227,7 +227,9 @@ def side_of_column(
     option = "--smiles" if column.kind == "smiles" else "--sequence"
     if column.kind == "ids":
         return _Side(Files({}, "--id"), {})
-    fingerprints = options.fingerprint or [] if column.kind == "smiles" else []
+    fingerprints = []
+    if column.kind == "smiles":
+        fingerprints = options.fingerprint or []
     if len(fingerprints) > 1 and options.model != "learned":
         raise ValueError(
             f"--fingerprint is given {len(fingerprints)} times: only --model learned combines "
@@ -337,7 +339,9 @@ def read_labels(
         raise ValueError(
             "--columns names the columns of a long table: leave out --columns or --format grid."
         )
-    cells = None if suffix_of(path) in (".npy", ".npz") else read_cells(path)
+    cells = None
+    if suffix_of(path) not in (".npy", ".npz"):
+        cells = read_cells(path)
     is_long = cells is not None and _is_long(cells, options, known)
     if cells is None:
         grid = _grid_of_arrays(path)

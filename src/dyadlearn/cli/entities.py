@@ -399,7 +399,9 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     """Return some of the entities of one file; a kernel keeps the same rows and columns."""
     if recipe.of_model[0] != "precomputed":
         return table.take(rows), recipe
-    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
+    sequences = []
+    if recipe.sequences:
+        sequences = [recipe.sequences[row] for row in rows]
     return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
@@ -483,7 +485,9 @@ def _of_numbers(
         return _kernel_of(file, places), Recipe("kernel", "precomputed"), kept
     kernel = name or ("rbf" if options.model == "learned" else "linear")
     check_kernel(kernel, params)
-    names = None if file.columns is None else list(map(id_text, file.columns.labels))
+    names = None
+    if file.columns is not None:
+        names = list(map(id_text, file.columns.labels))
     return file.read(places), Recipe("features", kernel, params, names=names), kept
 
 
@@ -645,7 +649,9 @@ def _several(
 
 def n_entities(side: Entities) -> int:
     """Return the number of entities of a side."""
-    return len(side) if isinstance(side, Descriptions) else int(side.values.shape[0])
+    if isinstance(side, Descriptions):
+        return len(side)
+    return int(side.values.shape[0])
 
 
 def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
@@ -703,7 +709,9 @@ def new_entities(
     if not name:
         check_whole(table, path)
     are_checked = not is_kernel and wanted is not None
-    return table if are_checked else replace(table, column_ids=None)
+    if are_checked:
+        return table
+    return replace(table, column_ids=None)
 
 
 def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.ndarray | None:

@@ -38,7 +38,9 @@ _NOT_FIGURES = ("differences", "drawn", "notes")
 
 def evaluate(options: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
-    settings = None if options.setting is None else settings_of(options.setting)
+    settings = None
+    if options.setting is not None:
+        settings = settings_of(options.setting)
     loaded = load(options)
     model = fitted_of(loaded.model)
     if (options.against or options.permutations) and options.scoring and options.scoring[1:]:
@@ -96,7 +98,9 @@ def _score(
 def _scoring_of(model: Any, loaded: Loaded) -> str | None:
     """Return the score that a file names; None for a search, which knows its score with the average."""
     scoring: str | None = loaded.origin.get("scoring")
-    return None if model.searches and model.scoring is not None else scoring
+    if model.searches and model.scoring is not None:
+        return None
+    return scoring
 
 
 def _figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
@@ -215,7 +219,10 @@ def _compare(
     """Compare models on the same held-out labels."""
     models = {}
     for name, path in _names([options.source, *(options.against or ())]).items():
-        models[name] = model if path == options.source else load_model(path).model
+        if path == options.source:
+            models[name] = model
+        else:
+            models[name] = load_model(path).model
     params: dict[str, Any] = {
         "scoring": options.scoring[0] if options.scoring else None,
         "average": options.average,
@@ -382,7 +389,9 @@ def _parameter(model: Any, name: str) -> Any:
 
 
 def _listed(ids: Ids | None) -> list[str] | None:
-    return None if ids is None else list(map(id_text, ids.labels))
+    if ids is None:
+        return None
+    return list(map(id_text, ids.labels))
 
 
 def _constants(model: Any) -> dict[str, Any]:
@@ -405,12 +414,16 @@ def _line(value: Any, words: dict[str, str]) -> str:
     if isinstance(value, dict):
         entries = [(words.get(key, key), entry) for key, entry in value.items()]
         return ", ".join(f"{name} {number(entry)}" for name, entry in entries if entry is not None)
-    return shown(value, 3) if isinstance(value, list) else number(value)
+    if isinstance(value, list):
+        return shown(value, 3)
+    return number(value)
 
 
 def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
-    settings = None if options.setting is None else settings_of(options.setting)
+    settings = None
+    if options.setting is not None:
+        settings = settings_of(options.setting)
     loaded = load(options)
     _check_nested(options.nested, fitted_of(loaded.model))
     names: dict[Hashable, str] = {}

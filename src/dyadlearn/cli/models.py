@@ -133,7 +133,9 @@ class Loaded:
             )
         files = entities.Files.of(paths, option)
         side = entities.new_side(files, recipes, self.ids[axis], terminal, asked)
-        return self.with_names(side, axis) if isinstance(side, Table) else side
+        if isinstance(side, Table):
+            return self.with_names(side, axis)
+        return side
 
     def with_names(self, table: Table, axis: int) -> Table:
         """Return new rows with the feature names that the model knows, which may be numbers; the file has the same."""
@@ -148,7 +150,9 @@ def _is_network(model: Any) -> bool:
 
 
 def _as_text(ids: Ids | None, side: str) -> Ids | None:
-    return None if ids is None else text_ids(ids, f"The {side} of the model")
+    if ids is None:
+        return None
+    return text_ids(ids, f"The {side} of the model")
 
 
 def load(options: OfModel) -> Loaded:
@@ -218,7 +222,9 @@ def _described(model: Any, about: Any) -> Loaded:
             raise TypeError("wrong types in origin")
     sides = about.get("sides")
     # Raises if a name has control characters.
-    names = None if sides is None else side_names(sides, network=_is_network(model))
+    names = None
+    if sides is not None:
+        names = side_names(sides, network=_is_network(model))
     return Loaded(model, (instances, tasks), origin, sides=names)
 
 

@@ -120,7 +120,9 @@ class Predictor:
     @property
     def headings(self) -> list[str]:
         """The names of the figures of a pair."""
-        bounds = [] if self.request.options.interval is None else ["lower", "upper"]
+        bounds = []
+        if self.request.options.interval is not None:
+            bounds = ["lower", "upper"]
         return [self.words[0], *bounds]
 
     @property
@@ -379,7 +381,9 @@ def _new(
 ) -> Entities | None:
     """Read the new instances (axis 0) or tasks (axis 1); return None without a file."""
     paths = (options.instances, options.tasks)[axis]
-    return loaded.new(paths, axis, _FILES[axis], terminal, asked) if paths else None
+    if paths:
+        return loaded.new(paths, axis, _FILES[axis], terminal, asked)
+    return None
 
 
 def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Terminal) -> Side:
@@ -389,7 +393,10 @@ def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Ter
     model_ids = loaded.model_ids[axis]
     ids = known if entities is None else entities.row_ids
     if ids is None:
-        count = _n_trained(loaded.model, axis) if entities is None else n_entities(entities)
+        if entities is None:
+            count = _n_trained(loaded.model, axis)
+        else:
+            count = n_entities(entities)
         return Side(entities, Ids(tuple(map(str, range(count)))))
     if entities is not None and known is not None and model_ids is not None:
         # Ids of the model may be whole numbers.
@@ -586,7 +593,9 @@ def _title(options: Recommend, names: SideNames, result: Any, of: str) -> str:
     if options.new:
         others = names.instances if result.of == "tasks" else names.tasks
         return f"Best {of} for each of {len(result)} new {others}"
-    subject = "" if options.subject is None else f" for {options.subject}"
+    subject = ""
+    if options.subject is not None:
+        subject = f" for {options.subject}"
     which = ", observed ones too" if options.observed else " that are not observed"
     return f"Best {of}{subject}{which}"
 
@@ -662,7 +671,9 @@ def _axis_of(loaded: Loaded, subject: str, role: str | None) -> int:
             known.append(axis)
     if not known:
         what = " or ".join(dict.fromkeys(names[axis] for axis in searched))
-        such = f" (ids are such as {', '.join(examples)})" if examples else ""
+        such = ""
+        if examples:
+            such = f" (ids are such as {', '.join(examples)})"
         raise IdError(f"The model has no {what} {subject!r}{such}.")
     # A node of a network is on both sides.
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:

@@ -95,7 +95,9 @@ def spoken(message: str) -> str:
 
 def _with_options(message: str) -> str:
     """Return a message of the library with options in place of parameters."""
-    return message.written(option_of) if isinstance(message, Message) else message
+    if isinstance(message, Message):
+        return message.written(option_of)
+    return message
 
 
 def option_of(parameter: Parameter) -> str:
@@ -174,7 +176,9 @@ class Terminal:
 
     def printing(self, output: Path | None) -> AbstractContextManager[None]:
         """Show no progress in place while a table is printed; with an output, nothing is printed."""
-        return cleared() if output is None else nullcontext()
+        if output is None:
+            return cleared()
+        return nullcontext()
 
     def say(self, *things: Any) -> None:
         """Print sentences and tables for people, unless --json or --quiet is given."""
@@ -271,7 +275,9 @@ def to_plain(value: Any) -> Any:
         return [to_plain(entry) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int | bool) else str(value)
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return str(value)
 
 
 # Errors --------------------------------------------------------------------------------------------

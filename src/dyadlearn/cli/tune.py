@@ -155,7 +155,10 @@ class Tuned:
     def _title(self) -> str:
         """The name of the score."""
         setting = self.fit.search.holdout_setting_
-        scoring = "held-out error" if self.outcome.sign < 0 else self.outcome.scoring
+        if self.outcome.sign < 0:
+            scoring = "held-out error"
+        else:
+            scoring = self.outcome.scoring
         title = f"{scoring} in setting {setting}"
         average = getattr(self.fit.search, "average", None) or as_average(None, setting)
         averaged = {
@@ -163,7 +166,9 @@ class Tuned:
             "task": self.names.tasks,
             "fold": "folds",
         }.get(average)
-        return title if averaged is None else f"{title}, mean over {averaged}"
+        if averaged is None:
+            return title
+        return f"{title}, mean over {averaged}"
 
     @property
     def _baselines(self) -> str:
@@ -239,7 +244,9 @@ def _models_to_try(options: Tune) -> tuple[str, ...]:
     if options.model != "online":
         return options.models
     # The regularisation of an online model is chosen by the search of the equivalent model.
-    return ("two-step",) if options.has("tasks") else ("independent",)
+    if options.has("tasks"):
+        return ("two-step",)
+    return ("independent",)
 
 
 def _common_figures(fit: Fit) -> dict[str, Any]:

@@ -327,7 +327,10 @@ def _draw_effects(
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
     """Scale `truth` to mean square 1 over a reference sample."""
     rows = truth.first.draw_rows(_N_REFERENCE, stream)
-    columns = rows if truth.sign else truth.second.draw_rows(_N_REFERENCE, stream)
+    if truth.sign:
+        columns = rows
+    else:
+        columns = truth.second.draw_rows(_N_REFERENCE, stream)
     values = truth(rows, columns)
     size = np.linalg.norm(values) / np.sqrt(values.size)
     row_norm = np.linalg.norm(truth.first.basis(rows))

@@ -328,7 +328,10 @@ def calibrate(
     if prevalence is not None:
         _check_prevalence(fitted, prevalence)
     maps = _Maps(method, prevalence)
-    wanted = known_settings(fitted) if setting is None else as_settings(setting)
+    if setting is None:
+        wanted = known_settings(fitted)
+    else:
+        wanted = as_settings(setting)
     calibrated = {}
     refused = []
     for one in wanted:

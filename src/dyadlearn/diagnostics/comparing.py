@@ -259,41 +259,11 @@ def compare(
     coverage = check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
     setting_or_new(setting, new)
-    if new is not None:
-        compared = _compared_cells(models, new, scoring, n_resamples, random_state)
-        return _ranked(compared, coverage)
-    assert setting is not None
-    chosen = as_setting(setting)
-    fitted = _fitted_models(models)
-    is_network = _are_networks(fitted)
-    names = side_names(sides, network=is_network)
-    judge = scorer(_scoring(list(fitted.values()), scoring)).averaged(average)
-    held_out = _hold_out(models, fitted, chosen, names, judge)
-    Y, F = held_out.in_common(chosen)
-    average = judge.average_in(chosen)
-    over, resampled = _resampled_side(Y.shape, is_network, names)
-    folds = held_out.stack_of_folds(Y.shape)
-    scores = scores_in_folds(Y, F, judge, average, folds)
-    draws = resampled_scores(
-        Y,
-        F,
-        judge,
-        folds=folds,
-        n_resamples=n_resamples,
-        random_state=random_state,
-        average=average,
-        over=over,
-    )
-    compared = _Compared(
-        setting=chosen.value,
-        scoring=judge.name,
-        scores=scores,
-        draws=draws,
-        methods={name: held_out.methods[name] for name in models},
-        n_cells=int(np.count_nonzero(~np.isnan(Y))),
-        resampled=resampled,
-        notes=(*_notes(held_out.methods, fitted), *_notes_on_labels(held_out.labels, Y)),
-    )
+    resampling: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+    if setting is None:
+        compared = _compared_cells(models, new, scoring, **resampling)
+    else:
+        compared = _compared_pairs(models, as_setting(setting), scoring, average, sides, resampling)
     return _ranked(compared, coverage)
 
 
@@ -333,6 +303,36 @@ def _ranked(compared: _Compared, coverage: float) -> Comparison:
     )
 
 
+def _compared_pairs(
+    models: Mapping[str, Any],
+    setting: Setting,
+    scoring: Any,
+    average: str | None,
+    sides: Any,
+    resampling: Mapping[str, Any],
+) -> _Compared:
+    """Return the scores of models of pairs; arguments as in `compare`, `resampling` those of the draws."""
+    fitted = _fitted_models(models)
+    is_network = _are_networks(fitted)
+    names = side_names(sides, network=is_network)
+    judge = scorer(_scoring(list(fitted.values()), scoring)).averaged(average)
+    held_out = _hold_out(models, fitted, setting, names, judge)
+    Y, F = held_out.in_common(setting)
+    over, resampled = _resampled_side(Y.shape, is_network, names)
+    used = judge.average_in(setting)
+    folds = held_out.stack_of_folds(Y.shape)
+    return _Compared(
+        setting=setting.value,
+        scoring=judge.name,
+        scores=scores_in_folds(Y, F, judge, used, folds),
+        draws=resampled_scores(Y, F, judge, average=used, folds=folds, over=over, **resampling),
+        methods={name: held_out.methods[name] for name in models},
+        n_cells=int(np.count_nonzero(~np.isnan(Y))),
+        resampled=resampled,
+        notes=(*_notes(held_out.methods, fitted), *_notes_on_labels(held_out.labels, Y)),
+    )
+
+
 def _compared_cells(
     models: Mapping[str, Any], new: Any, scoring: Any, n_resamples: int, random_state: Any
 ) -> _Compared:
@@ -350,7 +350,7 @@ def _compared_cells(
     sides = [
         name
         for name in first.side_names
-        if all(name in each.side_names for each in fitted.values())
+        if all(name in other.side_names for other in fitted.values())
     ]
     if not sides:
         raise ValueError("The models share no side whose levels can be drawn.")

@@ -370,7 +370,9 @@ class _ListedLabels(NamedTuple):
     def at(self, row: int, column: int) -> float:
         """Return the label of a pair; NaN if it has none."""
         place = np.flatnonzero((self.rows == row) & (self.columns == column))
-        return float(self.values[place[0]]) if place.size else float("nan")
+        if place.size:
+            return float(self.values[place[0]])
+        return float("nan")
 
 
 def _as_list(value: Any) -> Any:

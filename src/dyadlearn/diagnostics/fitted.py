@@ -150,4 +150,6 @@ def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted,
 
 def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
     """Return the ids at some positions, or the positions if there are no ids."""
-    return tuple(positions.tolist()) if ids is None else ids.take(positions).labels
+    if ids is None:
+        return tuple(positions.tolist())
+    return ids.take(positions).labels

@@ -98,7 +98,9 @@ def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
         # A frame may have its ids in a column, and not in an index.
         has_id_column = hasattr(known, "columns") and n_columns == q + 1
         is_grid = known.shape[0] == m and (n_columns == q or has_id_column)
-    return None if is_grid or n_columns not in (2, 3) else n_columns
+    if is_grid or n_columns not in (2, 3):
+        return None
+    return n_columns
 
 
 def _pairs_of_long(
@@ -117,7 +119,9 @@ def _pairs_of_long(
         )
     rows = _places(instances, ids[0], sizes[0], names.instances)
     columns = _places(tasks, ids[1], sizes[1], names.tasks)
-    labels = read_numbers(values[0], "known", len(instances)) if values else None
+    labels = None
+    if values:
+        labels = read_numbers(values[0], "known", len(instances))
     return rows, columns, labels
 
 

@@ -138,8 +138,8 @@ def predict_mixed(
         here = np.flatnonzero(settings == setting.value)
         rows = [new[axis] if axis in setting.new else None for axis in (0, 1)]
         inside = [np.where(side[here] < 0, -1 - side[here], side[here]) for side in at]
-        for block, given, pairs in _blocks(fitted, setting, rows, inside):
-            figures[:, here[block]] = _figures(fitted, given, pairs, None if has_two else coverage)
+        for block, asked, pairs in _blocks(fitted, setting, rows, inside):
+            figures[:, here[block]] = _figures(fitted, asked, pairs, None if has_two else coverage)
     probabilities = None
     if has_two:
         probabilities = _probabilities(model, settings, figures[0], at, prevalence)
@@ -230,36 +230,41 @@ def _blocks(
         yield np.arange(len(at[0])), list(rows), list(at)
         return
     axis = setting.new[0]
-    width = fitted.labels.shape[1 - axis] if len(setting.new) == 1 else len(np.unique(at[1 - axis]))
+    if len(setting.new) == 1:
+        width = fitted.labels.shape[1 - axis]
+    else:
+        width = len(np.unique(at[1 - axis]))
     step = max(1, _BLOCK // max(1, width))
     entities = np.unique(at[axis])
     for start in range(0, len(entities), step):
         block = np.flatnonzero(np.isin(at[axis], entities[start : start + step]))
-        given = list(rows)
+        asked = list(rows)
         pairs = [side[block] for side in at]
         for side in setting.new:
             taken, pairs[side] = np.unique(pairs[side], return_inverse=True)
-            given[side] = _taken(rows[side], taken)
-        yield block, given, pairs
+            asked[side] = _taken(rows[side], taken)
+        yield block, asked, pairs
 
 
 def _taken(rows: Any, places: np.ndarray) -> Any:
     """Return some rows of a table."""
     if isinstance(rows, Table):
         return rows.take(places)
-    return rows[places] if isinstance(rows, Descriptions) else take_rows(rows, places)
+    if isinstance(rows, Descriptions):
+        return rows[places]
+    return take_rows(rows, places)
 
 
 def _figures(
-    fitted: Fitted, given: Sequence[Any], pairs: Sequence[np.ndarray], coverage: float | None
+    fitted: Fitted, new: Sequence[Any], pairs: Sequence[np.ndarray], coverage: float | None
 ) -> np.ndarray:
     """Return the predictions of pairs of one setting and, with a coverage, both bounds: (1 or 3, n)."""
-    _, rows = fitted.read(*given)
+    _, rows = fitted.read(*new)
     predicted = to_numpy(fitted.expansion.at(*rows, tuple(pairs)))
     if coverage is None:
         return predicted[None]
     asked: list[Asked] = []
-    for side, read in zip(given, rows, strict=True):
+    for side, read in zip(new, rows, strict=True):
         n_new = 0 if side is None else len(np.unique(pairs[len(asked)]))
         asked.append(Asked(read, None, None if side is None else np.full(n_new, -1)))
     request = IntervalRequest(coverage, pairs=(pairs[0], pairs[1]))

@@ -271,7 +271,10 @@ def _of_cells(
 def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     """Return the side to permute; raise if it cannot be permuted."""
     new = what_is_new(fitted, setting)
-    permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
+    if permute is None:
+        permuted = new
+    else:
+        permuted = check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
         if permuted not in ("nodes", "both"):
             raise ValueError(

@@ -266,7 +266,10 @@ class Ranking:
         has_labels : bool, default=True
             Whether the lists have a column of labels; lists of new rows have none.
         """
-        best_by = self._by_score if self.query.options.by == "score" else self._by_bound
+        if self.query.options.by == "score":
+            best_by = self._by_score
+        else:
+            best_by = self._by_bound
 
         def best_of(k: int) -> Best:
             best = best_by(k)
@@ -297,7 +300,10 @@ class Ranking:
         for here in row_blocks(self.rows.size, 8 * len(RANKED_BY) * n, _BLOCK_BYTES):
             rows = self.rows.take(here)
             scores = to_numpy(self.expansion.grid(rows, self.candidates))
-            places = np.full(rows.size, -1) if self.places is None else self.places[here]
+            if self.places is None:
+                places = np.full(rows.size, -1)
+            else:
+                places = self.places[here]
             sides = [Asked(rows, None, places)]
             if self.candidates is None:
                 sides.append(Asked(None, None, None))
@@ -505,7 +511,10 @@ def _ranking_of_stored(model: Any, ids: Any, axis: int, options: Options) -> Ran
     observed = _observed_of_stored(knowledge, places, columns, sizes[1])
     query = Query(tuple(subjects), several, axis, side_ids[1 - axis], Setting.A, names, options)
     subject_ids = side_ids[axis]
-    trained = range(sizes[axis]) if subject_ids is None else subject_ids.labels
+    if subject_ids is None:
+        trained = range(sizes[axis])
+    else:
+        trained = subject_ids.labels
     if axis:
         observed = sparse.csr_array(observed.T)
     known = query.with_known(observed, options.known, trained, sizes)
@@ -560,7 +569,10 @@ def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Op
     """Return the ranking for new instances, or for new tasks if `X` is None."""
     is_online = bool(getattr(model, "grows", False))
     # An online model needs no labels here.
-    fitted = predicting(model) if is_online else fitted_of(model)
+    if is_online:
+        fitted = predicting(model)
+    else:
+        fitted = fitted_of(model)
     is_network = isinstance(fitted, Fitted) and fitted.is_network
     names = side_names(options.sides, network=is_network)
     if X is None and is_online:
@@ -575,7 +587,10 @@ def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Op
     tasks = fitted.given(tasks, 1)
     expansion = fitted.expansion
     task_table, candidates = fitted.columns(tasks)
-    n_tasks = expansion.n_tasks if candidates is None else candidates.size
+    if candidates is None:
+        n_tasks = expansion.n_tasks
+    else:
+        n_tasks = candidates.size
     if X is None:
         axis = 1
         instance_table = None

@@ -269,7 +269,10 @@ def _top_pairs(model: Any, options: Options) -> TopPairs:
     Y = labels.values
     q = Y.shape[1]
     zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
-    wanted = np.ones(Y.shape, dtype=bool) if options.observed else unobserved(Y, zeros)
+    if options.observed:
+        wanted = np.ones(Y.shape, dtype=bool)
+    else:
+        wanted = unobserved(Y, zeros)
     if is_network:  # both directions are one pair
         wanted = np.triu(wanted, 0 if has_selves(Y, zeros and not options.observed) else 1)
     has_labels = bool((wanted & ~np.isnan(Y)).any())
@@ -452,7 +455,10 @@ def _held_out_lists(
     Y = labels.values.T if axis else labels.values
     zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
     rows = Y[places]
-    wanted = np.ones(rows.shape, dtype=bool) if options.observed else unobserved(rows, zeros)
+    if options.observed:
+        wanted = np.ones(rows.shape, dtype=bool)
+    else:
+        wanted = unobserved(rows, zeros)
     if known is not None:
         wanted &= ~known[places].toarray()
     if fitted.is_network and not has_selves(Y, zeros and not options.observed):

@@ -237,7 +237,9 @@ class LeftOut:
         same = (observed == observed[:, first[known.group_of]]).all(axis=1)
         many = (observed.sum(axis=0) > known.counts).any()
         if many or not same.all():
-            row = "" if same.all() else f", such as those of row {int(np.argmin(same))}"
+            row = ""
+            if not same.all():
+                row = f", such as those of row {int(np.argmin(same))}"
             raise ValueError(
                 f"Y has labels that were not learned, or lacks some that were{row}: give them as "
                 f"they were learned, "
@@ -346,7 +348,9 @@ class LeftOut:
         if group.n_rows == 0:
             nothing = zeros(labels.shape, labels) + (0.0 if group.mean is None else float("nan"))
             return nothing, nothing, None
-        means = 0.0 if group.label_mean is None else group.label_mean - self.level
+        means = 0.0
+        if group.label_mean is not None:
+            means = group.label_mean - self.level
         about_means = projected @ (self.targets[number] / (group.eigen.values + alpha)[:, None])
         fitted = about_means + means
         inside = np.flatnonzero(~np.isnan(to_numpy(labels[:, 0])))

@@ -97,9 +97,12 @@ class Inverse:
         is_rough = not condition < min(1.0 / noise, ROUGH / epsilon(matrix))
         if is_foreign(matrix):
             # The Array API has no triangular solve, so that each solve factorises the matrix again.
-            condition = _condition(matrix) if is_rough else condition
+            if is_rough:
+                condition = _condition(matrix)
         else:
-            size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
+            size = 0.0
+            if is_rough:
+                size = float(xp.linalg.matrix_norm(matrix, ord=1))
             try:
                 # numpy and scipy each have a BLAS with threads of its own, and the idle threads of
                 # one slow down the other. Large products and this factorisation use that of numpy.

@@ -444,7 +444,9 @@ class Knowledge(Stored):
         mapped : callable
             Feature map of the instances.
         """
-        places = [] if batch.ids is None else self.kept.places(batch.ids.labels)
+        places = []
+        if batch.ids is not None:
+            places = self.kept.places(batch.ids.labels)
         rows, old = self.kept.taken(places)
         old = dense(old)
         labels = dense(batch.labels)
@@ -514,7 +516,10 @@ class Knowledge(Stored):
         known = self.model.statistics
         staying = np.delete(np.arange(known.n_tasks), positions)
         ids = None if self.task_ids is None else self.task_ids.take(staying)
-        kept = self.kept.of_tasks(staying) if self.keeps_labels else self.kept
+        if self.keeps_labels:
+            kept = self.kept.of_tasks(staying)
+        else:
+            kept = self.kept
         return replace(
             self, model=self.model.of(known.without_tasks(positions)), task_ids=ids, kept=kept
         )

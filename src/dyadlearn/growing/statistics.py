@@ -481,7 +481,9 @@ class Statistics(Stored):
     @property
     def task_mean(self) -> Array | None:
         """Mean (2, r) of the features of the tasks that have a label; None without a constant or features."""
-        return None if self.task_sums is None else self.task_sums.mean
+        if self.task_sums is None:
+            return None
+        return self.task_sums.mean
 
     @property
     def has_constant(self) -> bool:
@@ -507,7 +509,9 @@ class Statistics(Stored):
     @cached_property
     def task_rows(self) -> Array | None:
         r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
-        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
+        if self.tasks is None:
+            return None
+        return self.rows_of_tasks(self.tasks)
 
     def with_task_rows_of(self, other: Statistics) -> Statistics:
         """Return these statistics with the cached `task_rows` of others, of the same tasks about the same mean."""
@@ -687,7 +691,9 @@ def merge(
     """
 
     def changed(known: Group, other: Group, what: str) -> Group:
-        return known.plus(other) if sign > 0 else known.minus(other, what)
+        if sign > 0:
+            return known.plus(other)
+        return known.minus(other, what)
 
     if first.is_complete and second.is_complete:
         both = replace(first, groups=(changed(first.groups[0], second.groups[0], "instances"),))

@@ -187,7 +187,9 @@ class OnlineRidge(Stored):
     def rows(self, Phi: Array) -> Array:
         """Return the rows of instances by which coefficients are multiplied: (l, d), with a constant (l, d + 2)."""
         mean = self.statistics.mean
-        return double(Phi) if mean is None else with_constants(double(Phi), mean)
+        if mean is None:
+            return double(Phi)
+        return with_constants(double(Phi), mean)
 
     @property
     def unpredicted(self) -> np.ndarray:

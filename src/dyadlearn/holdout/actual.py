@@ -51,8 +51,8 @@ def actual_settings(labels: Labels, setting: Setting, units: Units) -> np.ndarra
         for axis in {0, 1} - set(setting.new):
             is_new[axis] = _are_alone(labels, axis, _left_with(labels, setting, units))
     letters = np.empty((2, 2), dtype="<U1")
-    for each in Setting:
-        letters[int(0 in each.new), int(1 in each.new)] = each.value
+    for actual in Setting:
+        letters[int(0 in actual.new), int(1 in actual.new)] = actual.value
     return np.asarray(letters[is_new[0].astype(int), is_new[1].astype(int)])
 
 
@@ -116,7 +116,7 @@ def counts_of(letters: np.ndarray, setting: Setting) -> dict[str, int]:
     >>> counts_of(np.array(["A", "B", "A"]), Setting.A), counts_of(np.array(["A"]), Setting.A)
     ({'A': 2, 'B': 1}, {})
     """
-    counts = {each.value: int(np.count_nonzero(letters == each.value)) for each in Setting}
+    counts = {actual.value: int(np.count_nonzero(letters == actual.value)) for actual in Setting}
     if counts[setting.value] == letters.size:
         return {}
     return {letter: count for letter, count in counts.items() if count}
@@ -132,9 +132,9 @@ def in_one_line(counts: Mapping[str, Mapping[str, int]]) -> str | None:
     Held-out pairs of A are 40 A, 6 B and 1 D, those of C are 42 C and 1 D: an entity without another label is new.
     """
     parts: list[str] = []
-    for letter, each in counts.items():
-        if each:
-            words = joined([f"{count:,} {actual}" for actual, count in each.items()])
+    for letter, by_actual in counts.items():
+        if by_actual:
+            words = joined([f"{count:,} {actual}" for actual, count in by_actual.items()])
             parts.append(f"{'those' if parts else 'Held-out pairs'} of {letter} are {words}")
     if not parts:
         return None

@@ -73,8 +73,8 @@ class Effects:
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
         """Place of each cell on the larger side and on the smaller one, on which the system is solved."""
         if self.shape[0] < self.shape[1]:
-            return (self.columns, self.rows)
-        return (self.rows, self.columns)
+            return self.columns, self.rows
+        return self.rows, self.columns
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -140,7 +140,9 @@ class Effects:
 
     def shares(self, here: slice) -> np.ndarray | sparse.csr_array:
         """Return some rows of P, as a dense matrix if many cells are observed."""
-        return self.P[here].toarray() if self.is_dense else self.P[here]
+        if self.is_dense:
+            return self.P[here].toarray()
+        return self.P[here]
 
     def inverse(self) -> np.ndarray:
         """Return the inverse of the matrix of the system, with a term of rank one for each connected part."""

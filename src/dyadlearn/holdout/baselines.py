@@ -115,7 +115,8 @@ def baselines(
            [1.5, 1.5]])
     """
     setting = as_setting(setting)
-    units = Units() if units is None else units
+    if units is None:
+        units = Units()
     like = labels.values
     # Entries for all cells, in the order of the grid, are summed as matrices.
     has_all_cells = labels.observed.size == math.prod(labels.shape)
@@ -336,7 +337,8 @@ class _Cells:
     @cached_property
     def numbered(self) -> tuple[list[np.ndarray], tuple[int, ...]]:
         """Row and column of each cell among those of the cells, and their numbers; in a grid, among all."""
-        if self.labels.grid is not None or self.symmetry:
+        has_all_cells = self.y.size == math.prod(self.labels.shape)
+        if has_all_cells or self.symmetry:
             return list(self.places), self.labels.shape
         distinct = [np.unique(places, return_inverse=True) for places in self.places]
         return [codes for _, codes in distinct], tuple(labels.size for labels, _ in distinct)
@@ -448,7 +450,8 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
     if units.cells is not None:
         codes = np.unique(units.cells.reshape(-1), return_inverse=True)[1]
         is_single = not cells.symmetry and int(codes.max()) + 1 == codes.size
-        codes = None if is_single else codes
+        if is_single:
+            codes = None
     elif cells.symmetry:
         low = np.minimum(cells.rows, cells.columns)
         high = np.maximum(cells.rows, cells.columns)

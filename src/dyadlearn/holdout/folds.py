@@ -95,7 +95,8 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        units = units.of_edges() if problem.pairing.symmetry else units
+        if problem.pairing.symmetry:
+            units = units.of_edges()
         self.problem = problem
         self.setting = setting
         self.units = units
@@ -174,10 +175,13 @@ class Folds:
         """
         problem = self.problem
         labels = self.problem.labels
-        pairing = problem.pairing if pairing is None else pairing
-        tol = problem.tol if tol is None else tol
+        if pairing is None:
+            pairing = problem.pairing
+        if tol is None:
+            tol = problem.tol
         stopping = {"tol": tol, "max_iter": problem.max_iter if max_iter is None else max_iter}
-        numbers = range(self.n_folds) if numbers is None else numbers
+        if numbers is None:
+            numbers = range(self.n_folds)
         predictions = []
         for number in numbers:
             fold = self.folds[number]
@@ -431,7 +435,9 @@ def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups
         merged = f"{'×'.join(map(str, counts))} groups in "
     else:
         merged = ""
-    return f"{merged}{n}×{n} folds" if setting is Setting.D else f"{merged}{n} folds"
+    if setting is Setting.D:
+        return f"{merged}{n}×{n} folds"
+    return f"{merged}{n} folds"
 
 
 def warn_of_merged_groups(
@@ -503,9 +509,13 @@ def default_splitter(
     together : Units, default=None
         Groups that are left out together; None means one instance and one task at a time.
     """
-    together = Units() if together is None else together
+    if together is None:
+        together = Units()
     counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
-    n_units = min(counts) if counts else math.prod(labels.values.shape)
+    if counts:
+        n_units = min(counts)
+    else:
+        n_units = math.prod(labels.values.shape)
     if n_units < 2:
         raise nothing_left()
     return SettingKFold(setting, min(_N_FOLDS, n_units), random_state=0)

@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -345,6 +346,9 @@ class FlatIntervals:
         labels.
     """
 
+    #: Whether tasks with few labels have intervals too, as in `Intervals`.
+    bounds_all: ClassVar[bool] = True
+
     labels: Labels
     held_out: Callable[[Setting], Array]
     tested: Callable[[Setting], Array] | None = None
@@ -362,7 +366,10 @@ class FlatIntervals:
         left out.
         """
         try:
-            tested = self.labels.values if self.tested is None else self.tested(setting)
+            if self.tested is None:
+                tested = self.labels.values
+            else:
+                tested = self.tested(setting)
             errors = tested - self._held_out(setting)
         except NothingLeftError:
             return math.inf
@@ -416,7 +423,10 @@ def jackknife_plus(
     """
     xp = namespace(models)
     novelty, increase = local
-    far = novelty[:, None] if increase is None else novelty[:, None] + increase
+    if increase is None:
+        far = novelty[:, None]
+    else:
+        far = novelty[:, None] + increase
     widths = (1.0 + far) ** 0.5
     reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
     if unit.size != models.shape[2] or not np.array_equal(unit, np.arange(unit.size)):
@@ -518,10 +528,14 @@ def tested_in(problem: Problem, kept: Kept, setting: Setting) -> Array:
     units = plan(problem, setting).units if stored is None else stored[1]
     tested = of_setting(labels.values, labels, setting, units, setting)
     xp = namespace(tested)
-    return labels.values if bool(xp.all(xp.isnan(tested))) else tested
+    if bool(xp.all(xp.isnan(tested))):
+        return labels.values
+    return tested
 
 
 def _held_out(problem: Problem, kept: Kept, setting: Setting) -> Array:
     """Return held-out predictions of a setting, of the shape of the labels' values."""
     stored = kept(setting)
-    return plan(problem, setting).held_out() if stored is None else stored[0]
+    if stored is None:
+        return plan(problem, setting).held_out()
+    return stored[0]

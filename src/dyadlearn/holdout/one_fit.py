@@ -93,7 +93,7 @@ def needs_one_fit(judge: Scorer, setting: Setting, pairing: Pairing | None = Non
 
 def fold_codes(labels: Labels, setting: Setting, units: Units) -> np.ndarray:
     """Return the fit that has predicted each label, as an integer array of the shape of the labels' values."""
-    codes = [np.asarray(each) for each in units.of_labels(labels, setting)]
+    codes = [np.asarray(side) for side in units.of_labels(labels, setting)]
     if len(codes) == 1:
         return codes[0]
     rows = codes[0].reshape(-1)
@@ -160,7 +160,10 @@ def splitter_to_compare(
     n_rows = 1 if axis is None else labels.labelled(axis).size
     n_together = labels.size / max(n_rows, 1) / LEAST_LABELS
     counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
-    n_units = min(counts) if counts else math.prod(labels.values.shape)
+    if counts:
+        n_units = min(counts)
+    else:
+        n_units = math.prod(labels.values.shape)
     if n_units < 2:
         return None
     if len(counts) == 1 and not together.are_single and n_units >= _MANY_GROUPS:

@@ -91,7 +91,9 @@ class PairsOut:
     @property
     def method(self) -> str:
         """Description for a column of a table."""
-        return "leave-pair-out, sampled" if self.n_sampled else "exact leave-pair-out"
+        if self.n_sampled:
+            return "leave-pair-out, sampled"
+        return "exact leave-pair-out"
 
     @classmethod
     def of(cls, problem: Problem, judge: Scorer, n_alphas: int = 1) -> Self | None:
@@ -111,7 +113,7 @@ class PairsOut:
                 offered.append((work, route))
         if not offered:
             return None
-        return cls(problem, judge, min(offered, key=lambda each: each[0])[1])
+        return cls(problem, judge, min(offered, key=lambda offer: offer[0])[1])
 
     @classmethod
     def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:
@@ -161,7 +163,8 @@ class PairsOut:
         ValueError
             If no row has two different labels.
         """
-        problem = self.problem if problem is None else problem
+        if problem is None:
+            problem = self.problem
         labels = problem.labels
         won = []
         for outcomes in self._outcomes(targets, problem):
@@ -233,7 +236,10 @@ class PairsOut:
                 won = sum(block.weighted(block.wins, weights) for block in blocks)
                 total = sum(block.weighted(block.differ, weights) for block in blocks)
                 if total:
-                    of_row = 1.0 if axis is None else counts[axis][blocks[0].row(labels, axis)]
+                    if axis is None:
+                        of_row = 1.0
+                    else:
+                        of_row = counts[axis][blocks[0].row(labels, axis)]
                     means.append((won / total, of_row))
             of_rows = np.asarray(means, dtype=np.float64).reshape(-1, 2)
             is_scored = bool(of_rows[:, 1].sum() > 0)
@@ -331,7 +337,10 @@ class _Pairs:
         listed = problem.labels.listed()
         shift = operators_of(problem.pairing).shift_of(listed.values)
         xp = namespace(listed.values)
-        root = xp.ones_like(listed.values) if inverse.root is None else inverse.root
+        if inverse.root is None:
+            root = xp.ones_like(listed.values)
+        else:
+            root = inverse.root
         centred = listed.values - shift
         # This raises for labels that are fitted exactly.
         singles = inverse.leave_singles_out(centred)
@@ -361,7 +370,10 @@ class _Pairs:
             return
         width = self.tie_width(members)
         first = _rarer(members, of_members)
-        second = members if first.size == members.size else np.setdiff1d(members, first)
+        if first.size == members.size:
+            second = members
+        else:
+            second = np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
         for start in range(0, first.size, step):
             yield self._outcomes(first[start : start + step], second, values, width)
@@ -441,5 +453,8 @@ def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
     if distinct.size != 2:
         return members
     is_high = values == distinct[1]
-    is_rarer = is_high if 2 * np.count_nonzero(is_high) <= members.size else ~is_high
+    if 2 * np.count_nonzero(is_high) <= members.size:
+        is_rarer = is_high
+    else:
+        is_rarer = ~is_high
     return np.asarray(members[is_rarer])

@@ -278,7 +278,8 @@ class Formula:
             Whether pairs of a grid without a label are predicted too; otherwise they are NaN, or
             any number.
         """
-        problem = self.problem if problem is None else problem
+        if problem is None:
+            problem = self.problem
         if isinstance(self.way, Route):
             return _by_inverse(problem, self.setting, self.units, self.way, self.cache, everywhere)
         if self.way == "grid":
@@ -554,7 +555,9 @@ def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Unit
     """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
     groups, task_groups = together.sides
     units = splitter.units(problem.labels, groups=groups, task_groups=task_groups)
-    return units.of_edges() if problem.pairing.symmetry else units
+    if problem.pairing.symmetry:
+        return units.of_edges()
+    return units
 
 
 def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
@@ -798,7 +801,10 @@ def _inverted(
     if isinstance(inverse, MissingInverse):
         everywhere = inverse.grid_left_out(y[:, None], *codes)
     if everywhere is None:
-        leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+        if len(codes) == 2:
+            leave = inverse.leave_crossed_out
+        else:
+            leave = inverse.leave_out
         return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
     return Inverted(inverse, y, inverse.at_labels(everywhere)[:, 0], shift, everywhere[:, :, 0])
 
@@ -831,7 +837,10 @@ def _by_inverse(
     )
     if setting is Setting.A and units.cells is None:
         fitted = unlabelled.fitted()
-        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
+        if fitted is None:
+            elsewhere = problem.complete().labels
+        else:
+            elsewhere = fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
         codes = together.of_labels(labels, setting)
@@ -855,14 +864,17 @@ def check_enough_left(
         False for independent tasks.
     """
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
-    leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
+    leaves = setting
+    if setting is Setting.A and not knows_tasks:
+        leaves = Setting.B
     units = Units.of_groups(labels, leaves, groups)
     if leaves is Setting.A and labels.size < 2:
         too_few = [("each pair", "1 sample and 1 task with a label")]
     else:
         too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
-        codes = codes if labels.is_full else codes[labels.places[axis]]
+        if not labels.is_full:
+            codes = codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
             if units.sides[axis] is None:

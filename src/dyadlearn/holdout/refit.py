@@ -121,7 +121,9 @@ def refit(
         )
     sides = dense_sides(pairing, fixed_penalty)
     result = np.full(Y.shape, np.nan)
-    of_cells = refit_cells(pairing, sides, Y) if setting is Setting.A else None
+    of_cells = None
+    if setting is Setting.A:
+        of_cells = refit_cells(pairing, sides, Y)
     for fold in folds_of(labels, setting, units):
         if not wanted.flat[fold.test].any():
             continue

@@ -582,7 +582,9 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
 
 def _grid_units(groups: Any, n_rows: int, name: str) -> np.ndarray:
     """Return the number of the group of each row or column of a grid."""
-    return np.arange(n_rows) if groups is None else group_codes(groups, (n_rows,), name)
+    if groups is None:
+        return np.arange(n_rows)
+    return group_codes(groups, (n_rows,), name)
 
 
 def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str) -> np.ndarray:

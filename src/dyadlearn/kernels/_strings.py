@@ -193,7 +193,9 @@ class TextFeatures(TextStep):
             A frame with the same ids if `X` is a frame or series; otherwise a sparse array.
         """
         texts, features = self._computed(X)
-        names = None if texts.kind is None else Ids(tuple(self.get_feature_names_out()))
+        names = None
+        if texts.kind is not None:
+            names = Ids(tuple(self.get_feature_names_out()))
         return texts.write(features, names)
 
     def __sklearn_tags__(self) -> Any:

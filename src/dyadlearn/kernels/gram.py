@@ -168,7 +168,10 @@ def gram(
     if B is A:
         B = None
     rows = read_table(A, "A", of_words=callable(kernel))
-    columns = rows if B is None else read_table(B, "B", of_words=callable(kernel))
+    if B is None:
+        columns = rows
+    else:
+        columns = read_table(B, "B", of_words=callable(kernel))
     columns = columns.columns_as(rows.column_ids, "the columns of B", "the columns of A")
     right = None if B is None else columns.values
     # Overflow is reported once by the error below, not by warnings of numpy.
@@ -241,7 +244,9 @@ def gram_diagonal(
             diagonals.append(namespace(K).linalg.diagonal(K))
         values = namespace(diagonals[0]).concat(diagonals)
     is_plain = table.kind is None or isinstance(A, Table)
-    return values if is_plain else write_table(values, table.row_ids, None, table.kind)
+    if is_plain:
+        return values
+    return write_table(values, table.row_ids, None, table.kind)
 
 
 def common_diagonal(diagonal: Array) -> float | None:
@@ -258,7 +263,9 @@ def common_diagonal(diagonal: Array) -> float | None:
     xp = namespace(diagonal)
     low = float(xp.min(diagonal))
     high = float(xp.max(diagonal))
-    return (low + high) / 2 if high - low <= SAME * abs(high) else None
+    if high - low <= SAME * abs(high):
+        return (low + high) / 2
+    return None
 
 
 def _checked(values: Array, kernel: Kernel) -> Array:

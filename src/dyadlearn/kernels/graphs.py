@@ -237,7 +237,8 @@ def diffusion_kernel(
         return with_labels(K, edges.labels, graph, nodes)
     table = read_table(graph, "graph")
     shape = getattr(table.values, "shape", (0, 1))
-    table = table.squared("graph") if shape[0] == shape[-1] else table
+    if shape[0] == shape[-1]:
+        table = table.squared("graph")
     K = _diffused(_adjacency(table.values), kind, beta, normalized)
     return like_inputs(replace(table, values=K), graph)
 
@@ -272,7 +273,10 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
     values, vectors = eigh(laplacian)
     # Rounding can make the smallest eigenvalues slightly negative.
     values = xp.where(values < 0, 0.0, values)
-    flow = xp.exp(-beta * values) if kind == "heat" else 1.0 / (1.0 + beta * values)
+    if kind == "heat":
+        flow = xp.exp(-beta * values)
+    else:
+        flow = 1.0 / (1.0 + beta * values)
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
 
 

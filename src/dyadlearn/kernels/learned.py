@@ -267,7 +267,9 @@ def _check_range(features: Array, title: str) -> None:
     """Raise if squares of the features overflow, or lose digits."""
     values = features.data if arrays.is_sparse(features) else features
     xp = arrays.namespace(values)
-    largest = float(xp.max(xp.abs(values))) if math.prod(values.shape) else 0.0
+    largest = 0.0
+    if math.prod(values.shape):
+        largest = float(xp.max(xp.abs(values)))
     low, high = _RANGE
     if largest > 0 and not low < largest < high:
         raise KernelError(
@@ -490,7 +492,9 @@ class LearnedKernel(Stored):
             if member.is_precomputed:
                 part = with_places(part, np.arange(part.shape[0]))
             columns.append(part)
-        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+        if len(columns) == 1:
+            return columns[0]
+        return np.concatenate(columns, axis=1)
 
     def lacking(self, A: Array) -> np.ndarray:
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""

@@ -563,7 +563,10 @@ class SmithWaterman(TextStep):
         """
         # The longest first, so that all cores finish at about the same time.
         queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
-        targets = queries if columns is None else list(dict.fromkeys(columns))
+        if columns is None:
+            targets = queries
+        else:
+            targets = list(dict.fromkeys(columns))
         engine = _engine()
         # The scores of different sequences, those of all, and the normalised ones.
         n = len(rows)
@@ -620,7 +623,10 @@ def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
         # One by one, because a letter such as ß has two capitals.
         odd = sorted({letter for letter in letters_found if letter.upper() not in allowed})
         if odd or not letters_found:
-            wrong[position] = "with " + ", ".join(map(repr, odd[:5])) if odd else "empty"
+            if odd:
+                wrong[position] = "with " + ", ".join(map(repr, odd[:5]))
+            else:
+                wrong[position] = "empty"
     return replace(sequences, values=values).sift(wrong, on_error)
 
 

@@ -68,7 +68,9 @@ class Structures(Stored):
     def of_model(self) -> str:
         """The parameter `kernel` of a model of these structures."""
         if self.kind == "sequences":
-            return "cosine" if self.kernel == "spectrum" else "precomputed"
+            if self.kernel == "spectrum":
+                return "cosine"
+            return "precomputed"
         if self.kernel is not None:
             return self.kernel
         kind = str(self.options.get("kind", "morgan"))

@@ -538,7 +538,8 @@ def _shared(
 
     There must be memory for `n_kernels` arrays (n, n).
     """
-    tree = tree if isinstance(tree, Tree) else read_newick(tree)
+    if not isinstance(tree, Tree):
+        tree = read_newick(tree)
     depths = np.array(tree.depths)
     nodes = np.array(tree._tip_nodes)
     place = {tree.names[node]: position for position, node in enumerate(nodes)}

@@ -145,7 +145,10 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     K = matmul(A, B.T)
     # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its
     # diagonal.
-    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is A else square_norms(A)
+    if B is A:
+        a = xp.asarray(xp.linalg.diagonal(K), copy=True)
+    else:
+        a = square_norms(A)
     b = a if B is A else square_norms(B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         union = a[rows, None] + b[None, :] - K[rows, :]

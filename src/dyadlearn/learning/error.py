@@ -289,7 +289,7 @@ class FoldError:
     def with_profiles(
         self,
         parameters: Parameters,
-        given: Sides,
+        plain: Sides,
         profiled: tuple[bool, bool],
         whole: Sides | None = None,
     ) -> FoldError:
@@ -297,21 +297,21 @@ class FoldError:
 
         `whole` are the kernels and profiles of all labels, if they are known.
         """
-        sides = profiled_sides(self.completed(parameters), given, profiled)
+        sides = profiled_sides(self.completed(parameters), plain, profiled)
         if whole is None:
             whole = [
                 side.of_folds(0)
-                for side in profiled_sides(self.of_all.completed(parameters), given, profiled)
+                for side in profiled_sides(self.of_all.completed(parameters), plain, profiled)
             ]
         return replace(self, sides=sides, whole=whole, _ends={})
 
 
-def profiled_sides(completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Sides:
+def profiled_sides(completed: Array, plain: Sides, profiled: tuple[bool, bool]) -> Sides:
     """Return the given kernels and the profiles of grids (f, m, q) that were completed from training cells."""
     xp = namespace(completed)
     sides = []
     for side, grids, is_known in zip(
-        given, (completed, xp.matrix_transpose(completed)), profiled, strict=False
+        plain, (completed, xp.matrix_transpose(completed)), profiled, strict=False
     ):
         profiles = []
         if is_known:
@@ -374,7 +374,8 @@ class ExactError:
     def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
         """Return the error and the predictions (m, q)."""
         residuals = self._solved(parameters).residuals
-        residuals = residuals.T if self.setting is Setting.C else residuals
+        if self.setting is Setting.C:
+            residuals = residuals.T
         return _mean_square(residuals), self.labels.grid - residuals
 
     def accepted(self, parameters: Parameters) -> Parameters:

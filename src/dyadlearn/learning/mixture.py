@@ -128,7 +128,9 @@ class Mixture:
         """Return the mixture of some folds, or of one of them."""
 
         def part(array: Array | None) -> Array | None:
-            return array if array is None or array.ndim == 2 else array[folds, ...]
+            if array is None or array.ndim == 2:
+                return array
+            return array[folds, ...]
 
         fewer = replace(self, grams=[part(gram) for gram in self.grams])
         fewer.__dict__["logs"] = [part(log) for log in self.logs]
@@ -229,7 +231,9 @@ class Mixed:
         weights = self.mixture.weights(self.logits)
         logs = self.mixture.logs
         by_weight, by_power = np.zeros(len(self.logits)), np.zeros(len(logs))
-        total = namespace(slope).sum(slope, axis=0) if slope.ndim == 3 else slope
+        total = slope
+        if slope.ndim == 3:
+            total = namespace(slope).sum(slope, axis=0)
 
         def multiply(number: int) -> None:
             power = self.powers[number]
@@ -381,9 +385,11 @@ class Parameters:
         known : sequence of Mixture, optional
             Sides whose kernels are not checked.
         """
-        checked: list[Sequence[Array]] = (
-            [()] * len(sides) if known is None else [side.grams for side in known]
-        )
+        checked: list[Sequence[Array]]
+        if known is None:
+            checked = [()] * len(sides)
+        else:
+            checked = [side.grams for side in known]
         accepted = [
             side.accepted(exponents, grams)
             for side, exponents, grams in zip(sides, self.exponents, checked, strict=True)

@@ -76,7 +76,10 @@ class PairOperator(CellOperator):
             cells.transposed_times(a * left, KX),
         ]
         # ⟨left, a·KXG + b·KX⟩ is the inner product of K with its own derivative.
-        of_K = kernels[0] if K.ndim == 3 else namespace(K).sum(kernels[0], axis=0)
+        if K.ndim == 3:
+            of_K = kernels[0]
+        else:
+            of_K = namespace(K).sum(kernels[0], axis=0)
         product = (inner(of_K, K) - b * per_task) / a
         return Slopes(kernels, np.array([product, per_task, per_instance]), lam)
 

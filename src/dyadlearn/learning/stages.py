@@ -234,7 +234,9 @@ class _Objective:
         descent.
         """
         longest = float(np.max(np.abs(self.scale * gradient)))
-        return max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
+        if longest > 0:
+            return max(1.0, _FIRST_STEP / longest)
+        return 1.0
 
 
 def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:
@@ -439,7 +441,10 @@ def learn(
     """
     sides = error.sides
     search = _Search(how, watch, judge)
-    first = error if is_small(error.labels.cells.shape) else error.first(ENOUGH)
+    if is_small(error.labels.cells.shape):
+        first = error
+    else:
+        first = error.first(ENOUGH)
     stage, interrupted = search.best_stage(0, first, lambda: error, [Parameters.start(sides)])
     assert stage is not None
     interrupts = current()

@@ -86,7 +86,9 @@ class VarianceProblem:
     def likelihood(self, inverse: CellsInverse) -> tuple[float, Array]:
         """Return the restricted log likelihood, and N times the labels (n,)."""
         solved = inverse.times(self.labels[:, None])[:, 0]
-        fixed = 0.0 if inverse.fixed is None else inverse.fixed.log_determinant
+        fixed = 0.0
+        if inverse.fixed is not None:
+            fixed = inverse.fixed.log_determinant
         square = float(namespace(solved).sum(self.labels * solved))
         value = self.degrees * math.log(2.0 * math.pi) + inverse.log_determinant + fixed + square
         return -value / 2, solved
@@ -132,7 +134,9 @@ class VarianceProblem:
         scaled = self.labels / size
         residuals = scaled - self.fixed.columns @ (self.fixed.columns.T @ scaled)
         variance = float(namespace(scaled).sum(residuals**2)) / self.degrees
-        return 0.0 if variance < (10.0 * epsilon(scaled)) ** 2 else variance * size**2
+        if variance < (10.0 * epsilon(scaled)) ** 2:
+            return 0.0
+        return variance * size**2
 
     @property
     def start(self) -> np.ndarray:
@@ -175,8 +179,8 @@ class VarianceProblem:
         products = np.zeros((size, size))
         for here, terms in self.terms.blocks():
             is_diagonal = np.arange(n)[here, None] == np.arange(n)
-            own = as_array_of(is_diagonal, self.noise, self.noise.dtype)
-            blocks = [*terms, own * self.noise]
+            diagonal = as_array_of(is_diagonal, self.noise, self.noise.dtype)
+            blocks = [*terms, diagonal * self.noise]
             for k, block in enumerate(blocks):
                 images[k][here, :] = block @ columns
                 for j, other in enumerate(blocks[: k + 1]):
@@ -225,9 +229,9 @@ def most_likely(problem: VarianceProblem, max_iter: int = 100) -> Estimate:
     problem.check()
     size = math.sqrt(problem.total)
     unit = replace(problem, labels=problem.labels / size)
-    found = _climbed(unit, max_iter)
-    value = found.value - problem.degrees * math.log(size)
-    return Estimate(found.variances * size**2, found.errors * size**2, value)
+    best = _climbed(unit, max_iter)
+    value = best.value - problem.degrees * math.log(size)
+    return Estimate(best.variances * size**2, best.errors * size**2, value)
 
 
 def _climbed(problem: VarianceProblem, max_iter: int) -> Estimate:
@@ -249,10 +253,10 @@ def _climbed(problem: VarianceProblem, max_iter: int) -> Estimate:
             continue
         for damping, moved in trials:
             moved = _without_tiny(problem, moved)
-            found = _at(problem, moved)
-            if found is not None and found.value >= best.value - _GAIN:
+            reached = _at(problem, moved)
+            if reached is not None and reached.value >= best.value - _GAIN:
                 variances = moved
-                best = found
+                best = reached
                 damping = damping / 10.0 if damping > 1e-3 else 0.0
                 break
         else:
@@ -276,12 +280,12 @@ def _at(problem: VarianceProblem, variances: np.ndarray) -> Likelihood | None:
 
 
 def _steps(
-    variances: np.ndarray, found: Likelihood, damping: float
+    variances: np.ndarray, likelihood: Likelihood, damping: float
 ) -> tuple[float, list[tuple[float, np.ndarray]]]:
     """Return the expected gain of a step, and steps with more and more damping."""
     active = np.flatnonzero(variances > 0)
-    slopes = (variances * found.slopes)[active]
-    scaled = np.multiply.outer(variances, variances) * found.information
+    slopes = (variances * likelihood.slopes)[active]
+    scaled = np.multiply.outer(variances, variances) * likelihood.information
     information = scaled[np.ix_(active, active)]
     diagonal = np.diag(np.diag(information))
     full = np.linalg.lstsq(information, slopes, rcond=None)[0]
@@ -306,22 +310,22 @@ def _without_tiny(problem: VarianceProblem, variances: np.ndarray) -> np.ndarray
 
 
 def _to_try_again(
-    problem: VarianceProblem, variances: np.ndarray, found: Likelihood, tried: set[int]
+    problem: VarianceProblem, variances: np.ndarray, likelihood: Likelihood, tried: set[int]
 ) -> int | None:
     """Return the position of a zero variance with which the likelihood increases; None if there is none."""
     total = float(variances @ problem.sizes)
     for place in np.flatnonzero(variances == 0).tolist():
-        gain = found.slopes[place] * _ZERO * total / problem.sizes[place]
+        gain = likelihood.slopes[place] * _ZERO * total / problem.sizes[place]
         if place not in tried and gain > _GAIN:
             return int(place)
     return None
 
 
-def _errors(variances: np.ndarray, found: Likelihood) -> np.ndarray:
+def _errors(variances: np.ndarray, likelihood: Likelihood) -> np.ndarray:
     """Return the standard errors of variances; NaN for those that are zero."""
     active = np.flatnonzero(variances > 0)
     errors = np.full(len(variances), np.nan)
-    covariance = np.linalg.pinv(found.information[np.ix_(active, active)])
+    covariance = np.linalg.pinv(likelihood.information[np.ix_(active, active)])
     errors[active] = np.sqrt(np.diag(covariance).clip(0.0))
     return errors
 
@@ -347,10 +351,10 @@ def least_error(problem: VarianceProblem, error: Callable[[CellsInverse], float]
         return math.log(error(problem.inverse(variances_at(logs))) / scale + 1e-300)
 
     bounds = [(-_WIDEST, _WIDEST)] * len(problem.terms.terms)
-    found = minimize(
+    minimum = minimize(
         loss, np.zeros(len(bounds)), method="L-BFGS-B", bounds=bounds, options={"eps": 1e-5}
     )
-    variances = _without_tiny(problem, variances_at(found.x))
+    variances = _without_tiny(problem, variances_at(minimum.x))
     return scaled(problem, variances)
 
 
@@ -358,10 +362,10 @@ def scaled(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
     """Return variances times the factor of the greatest restricted likelihood."""
     _, solved = problem.likelihood(problem.inverse(variances))
     factor = float(namespace(solved).sum(problem.labels * solved)) / problem.degrees
-    return given(problem, variances * factor)
+    return estimate_of(problem, variances * factor)
 
 
-def given(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
+def estimate_of(problem: VarianceProblem, variances: np.ndarray) -> Estimate:
     """Return given variances with their restricted likelihood."""
     value, _ = problem.likelihood(problem.inverse(variances))
     return Estimate(variances, np.full(len(variances), np.nan), value)

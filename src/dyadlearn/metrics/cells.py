@@ -56,7 +56,9 @@ CELL_BYTES = 64
 
 def block_bytes(like: Array) -> int:
     """Return the size of the blocks that are scored at once, on the device of `like`."""
-    return FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
+    if is_foreign(like):
+        return FOREIGN_BLOCK_BYTES
+    return BLOCK_BYTES
 
 
 def as_average(average: str | None, setting: str | Setting | NewSides | None) -> str:
@@ -194,7 +196,9 @@ class Cells:
     def masked(self, rows: Array, value: float) -> Array:
         """Return rows (s, R, n) with `value` in the cells that are not observed."""
         xp = namespace(rows)
-        return rows if self.are_complete else xp.where(self._mask, rows, value)
+        if self.are_complete:
+            return rows
+        return xp.where(self._mask, rows, value)
 
     def _greatest(self, rows: Array) -> Array:
         """Return the last observed prediction (s, R) of each sorted row (s, R, n)."""
@@ -459,7 +463,9 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
         returns_undefined = arguments.pop("return_undefined", False)
         prepared = metric(Y, **arguments)
         value = sign * prepared(F) + 0.0  # turns −0 into 0
-        return (value, prepared.n_undefined) if returns_undefined else value
+        if returns_undefined:
+            return value, prepared.n_undefined
+        return value
 
     score.__doc__ = function_doc(metric, taken.parameters)
     score.__name__ = score.__qualname__ = name

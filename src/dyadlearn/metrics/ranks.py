@@ -101,7 +101,8 @@ class Ranked(Metric):
         xp = namespace(F)
         rows = self._cells.arrange(F)
         # One copy in C order: sorting along a stride takes twice the time.
-        rows = rows if is_foreign(rows) else np.array(rows, order="C")
+        if not is_foreign(rows):
+            rows = np.array(rows, order="C")
         values = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._places, axis=1)
         if is_foreign(rows):
             rows = xp.sort(rows, axis=-1)

@@ -177,7 +177,9 @@ class Scorer(Stored):
     def state(self) -> dict[str, Any]:
         """Return the name and the options of a metric, for model files; functions cannot be stored."""
         named = {"name": self.name, "options": self.options}
-        return {**named, "metric": self.metric} if self.is_function else named
+        if self.is_function:
+            return {**named, "metric": self.metric}
+        return named
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Scorer:
@@ -249,7 +251,9 @@ class Scorer(Stored):
         """
         chosen = as_average(average, setting)
         option: str | None = self.options.get("average")
-        return chosen if option is None or average is not None else option
+        if option is None or average is not None:
+            return chosen
+        return option
 
     def prepare(
         self,
@@ -463,7 +467,8 @@ def prepared_score(
         is the mean over them. None means one fold.
     """
     judge = scorer(scoring)
-    targets = labels.values if targets is None else targets
+    if targets is None:
+        targets = labels.values
     is_of_rows = getattr(judge.metric, "is_of_rows", False)
     average = judge.average_in(setting)
     if average == "fold" and folds is None:
@@ -720,7 +725,9 @@ def scorer_names() -> list[str]:
 
 def usual_scoring(Y: Any) -> str:
     """Return the default metric of labels (m, q): a rank metric for two values, squared error otherwise."""
-    return "roc_auc" if is_binary(Y) else "neg_mean_squared_error"
+    if is_binary(Y):
+        return "roc_auc"
+    return "neg_mean_squared_error"
 
 
 def _named(name: str, options: dict[str, Any]) -> Scorer:

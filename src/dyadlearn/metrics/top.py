@@ -421,7 +421,8 @@ class IcIndex(Metric):
         F = xp.astype(F, xp.float64)
         widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
         F = xp.where(self._mask, F, float("nan"))
-        F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
+        if self._is_turned:
+            F = xp.permute_dims(F, (0, 2, 1))
         twice = [0] * F.shape[0]
         for first, second, order in self._orders or self._ordered_pairs(F):
             one = place(first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -370,8 +371,15 @@ class GridModel(Predictor, stored=False):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeModel(GridModel, stored=False):
     """Base class of kernel ridge models whose regularisation the user sets."""
+
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    device: str | None = None
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, complete or with missing labels.
@@ -423,12 +431,12 @@ class RidgeModel(GridModel, stored=False):
         """
         fitted = as_fitted(self)
         spec = self._spec()
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: value for name, value in given.items() if value is not None}
-        unknown = {name: value for name, value in given.items() if name not in spec.alpha_names}
+        asked = {"alpha": alpha, "task_alpha": task_alpha}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        unknown = {name: value for name, value in asked.items() if name not in spec.alpha_names}
         if unknown:
             self.set_params(**unknown)  # raises
-        changed = {name: spec.checked_alpha(value, name) for name, value in given.items()}
+        changed = {name: spec.checked_alpha(value, name) for name, value in asked.items()}
         current = {name: getattr(self, name) for name in spec.alpha_names}
         solved = fitted.at(spec, spec.checked_alphas({**current, **changed}))
         self.set_params(**changed)

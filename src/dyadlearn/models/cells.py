@@ -135,14 +135,14 @@ class CellSide(Stored):
         return take_rows(kernel, places)
 
 
-def side_kernel(given: Any, params: Any, repair: str, name: str) -> KernelSpec:
+def side_kernel(kernel: Any, params: Any, repair: str, name: str) -> KernelSpec:
     """Return the kernel of a side with entities."""
-    if given is not None and not isinstance(given, str) and not callable(given):
+    if kernel is not None and not isinstance(kernel, str) and not callable(kernel):
         raise KernelError(
             f"kernels[{name!r}] must be the name of a kernel, a function, or 'precomputed', found "
-            f"{type(given).__name__}."
+            f"{type(kernel).__name__}."
         )
-    return KernelSpec("linear" if given is None else given, params, repair)
+    return KernelSpec("linear" if kernel is None else kernel, params, repair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,9 @@ class FixedColumns(Stored):
     @property
     def labels(self) -> list[tuple[str, Any]]:
         """The column of the table and the level of each column; the constant has no name."""
-        labels: list[tuple[str, Any]] = [("", None)] if self.has_constant else []
+        labels: list[tuple[str, Any]] = []
+        if self.has_constant:
+            labels = [("", None)]
         for name, levels in zip(self.names, self.levels, strict=True):
             if levels is None:
                 labels.append((name, None))

@@ -45,7 +45,9 @@ class Kernels:
 
     def used_constants(self, kind: str | None) -> Sequence[Constants]:
         """Return the pairs of constants for a kind of constant."""
-        return self.constants if kind == "feature" else [NO_CONSTANTS]
+        if kind == "feature":
+            return self.constants
+        return [NO_CONSTANTS]
 
 
 def decomposed(spec: ModelSpec, data: Training, kernels: Kernels) -> SideGrid:

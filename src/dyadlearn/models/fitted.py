@@ -230,7 +230,7 @@ class Predicting(ABC):
         """Coefficients, as an object whose methods `grid` and `at` return predictions."""
 
     @abstractmethod
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, Any]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, Any]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
@@ -243,7 +243,9 @@ class Predicting(ABC):
 
     def rows(self, X: Any) -> tuple[Table, Any]:
         """Return the ids and checked rows of instances to predict for; None means the training instances."""
-        return (self.form, None) if X is None else self.new_rows(X, 0)
+        if X is None:
+            return self.form, None
+        return self.new_rows(X, 0)
 
     def columns(self, tasks: Any) -> tuple[Table | None, Any]:
         """Return the ids and checked rows of tasks to predict for; None means the training tasks."""
@@ -264,7 +266,10 @@ class Predicting(ABC):
         instances, rows = self.rows(X)
         task_table, task_rows = self.columns(tasks)
         kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self.form.column_ids if task_table is None else task_table.row_ids
+        if task_table is None:
+            column_ids = self.form.column_ids
+        else:
+            column_ids = task_table.row_ids
         is_vector = self.form.is_vector and tasks is None
         return Table(None, instances.row_ids, column_ids, kind, is_vector), (rows, task_rows)
 
@@ -316,6 +321,7 @@ class Predicting(ABC):
             pairs = np.stack(labels.places, axis=1)
             predicted = to_numpy(self.predicted_pairs(X, tasks, pairs))
             values = to_numpy(labels.values).astype(np.float64)
+            values, predicted = reading.in_range(values, predicted)
         else:
             table = self.predicted(X, tasks)
             predicted = to_numpy(table.values)
@@ -324,9 +330,9 @@ class Predicting(ABC):
             # Tasks without a training label have no intercept and no predictions; fit has warned
             # about them.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, truth)
-        values, predicted = reading.in_range(values, predicted)
-        if labels.grid is not None and not np.isnan(values).any():
-            return float(r2_score(values, predicted, sample_weight=sample_weight))
+            values, predicted = reading.in_range(values, predicted)
+            if not np.isnan(values).any():
+                return float(r2_score(values, predicted, sample_weight=sample_weight))
         if sample_weight is not None:
             raise ValueError("score takes sample_weight only if no label is missing: leave it out.")
         return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
@@ -431,7 +437,9 @@ class Fitted(Predicting):
         for side, side_ids, known in zip(
             rows, ids, (self.instance_ids, self.task_ids), strict=True
         ):
-            places = None if side is None else training_places(side, side_ids, known)
+            places = None
+            if side is not None:
+                places = training_places(side, side_ids, known)
             asked.append(Asked(side, side_ids, places))
         return asked
 
@@ -705,7 +713,9 @@ class FittedRidge(Fitted, Stored):
         """Solution of the iterative solver; a closed form has zero iterations."""
         if isinstance(self.solved, Completion):
             return self.solved.solution
-        return Solution(None, 0, 0.0, True) if self.solved is None else self.solved
+        if self.solved is None:
+            return Solution(None, 0, 0.0, True)
+        return self.solved
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -715,7 +725,9 @@ class FittedRidge(Fitted, Stored):
     @property
     def searched_setting(self) -> Setting | None:
         """Setting for which the parameters were chosen; None for a model without a search."""
-        return None if self.validation is None else self.validation.setting
+        if self.validation is None:
+            return None
+        return self.validation.setting
 
     def check(
         self, setting: Setting, groups: Sequence[Any] = (None, None), cells: Any = None
@@ -726,7 +738,9 @@ class FittedRidge(Fitted, Stored):
     @property
     def completed(self) -> Array:
         """Labels (m, q), with predictions in place of missing labels."""
-        return super().completed if self.labels.grid is None else self.completed_problem.Y
+        if self.labels.grid is None:
+            return super().completed
+        return self.completed_problem.Y
 
     @property
     def symmetry(self) -> int:
@@ -761,7 +775,9 @@ class FittedRidge(Fitted, Stored):
 
     def similarity(self, axis: int) -> Similarity | None:
         """Return the similarities of the training rows of a side by its kernel; None without such a side."""
-        return None if axis >= len(self.sides) else self.sides[axis].similarity()
+        if axis >= len(self.sides):
+            return None
+        return self.sides[axis].similarity()
 
     # --- predictions ----------------------------------------------------------------------------------
 
@@ -772,7 +788,9 @@ class FittedRidge(Fitted, Stored):
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
-        return None if self.tables is None else self.tables.looked_up(wanted, axis)
+        if self.tables is None:
+            return None
+        return self.tables.looked_up(wanted, axis)
 
     def given(self, values: Any, axis: int) -> Any:
         """Return instances (axis 0) or tasks that are in no table in the form that `rows` accepts."""
@@ -786,9 +804,9 @@ class FittedRidge(Fitted, Stored):
         names = None if axis else self.feature_names
         return reading.Known(self.name, side.spec, side.ids, side.names, side.n_columns, names)
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
-        table, rows = reading.read_rows(given, axis, self.known_side(axis))
+        table, rows = reading.read_rows(new, axis, self.known_side(axis))
         return table, self.sides[axis].new_rows(self.as_fitted(rows, axis))
 
     def as_fitted(self, rows: Array, axis: int) -> Array:
@@ -870,7 +888,7 @@ class FittedRidge(Fitted, Stored):
                 asked[axis] = replace(asked[axis], diagonal=diagonal)
         return asked[0], asked[1]
 
-    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:
+    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, diagonal: Any) -> Array:
         """Return the kernel of each row of a side with itself, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
         side = self.sides[axis] if axis < len(self.sides) else None
@@ -880,12 +898,12 @@ class FittedRidge(Fitted, Stored):
                 f"{name} is only for rows of {owner} from a precomputed kernel: leave it out."
             )
         ids = (form.row_ids, form.column_ids)[axis]
-        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, given))
+        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, diagonal))
 
-    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, diagonal: Any) -> Array:
         """Return the kernel of each row with itself before centring, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
-        values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
+        values = reading.nonnegative(in_order(diagonal, ids, None, name, owner), name)
         if values.shape not in ((rows.size,), (rows.size, 1)):
             expected = f"a number for each of {rows.size} rows of {owner}"
             raise ValueError(f"{name} must hold {expected}, found shape {values.shape}.")
@@ -898,7 +916,9 @@ class FittedRidge(Fitted, Stored):
 
         def stored(setting: Setting) -> tuple[Array, Units] | None:
             held_out = self.stored_holdout(setting)
-            return None if held_out is None else (held_out.predictions, held_out.units)
+            if held_out is None:
+                return None
+            return held_out.predictions, held_out.units
 
         by_formula = not self.describes_by_labels
         compute = partial(intervals_of, self.training_problem, stored, by_formula=by_formula)
@@ -987,7 +1007,8 @@ class FittedRidge(Fitted, Stored):
         The kernels are not learned again. For a model with learned kernels see `holdout`.
         """
         setting = as_setting(setting)
-        units = Units() if units is None else units
+        if units is None:
+            units = Units()
         check_request(self.pairing, setting, units.sides, units.cells)
         return leave_out(self.problem, setting, units)
 
@@ -1106,7 +1127,9 @@ class FittedRidge(Fitted, Stored):
 
 def _completed_of(problem: Problem, solved: Any) -> Problem:
     """Return a problem with completed labels."""
-    return problem.with_grid(solved.labels) if isinstance(solved, Completion) else problem
+    if isinstance(solved, Completion):
+        return problem.with_grid(solved.labels)
+    return problem
 
 
 def as_fitted(model: Any) -> Any:
@@ -1122,7 +1145,11 @@ def predicting(model: Any) -> Predicting:
     if isinstance(model, Predicting):
         return model
     check_is_fitted(model)
-    fitted: Predicting = model.predictor_ if getattr(model, "grows", False) else model.fitted_
+    fitted: Predicting
+    if getattr(model, "grows", False):
+        fitted = model.predictor_
+    else:
+        fitted = model.fitted_
     return fitted
 
 
@@ -1147,4 +1174,6 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
 
 def size_of(rows: Any) -> int:
     """Return the number of rows of an array or of decomposed rows."""
-    return int(rows.shape[0]) if hasattr(rows, "shape") else int(rows.size)
+    if hasattr(rows, "shape"):
+        return int(rows.shape[0])
+    return int(rows.size)

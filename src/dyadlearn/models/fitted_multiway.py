@@ -32,7 +32,7 @@ from dyadlearn.holdout.intervals import jackknife_plus
 from dyadlearn.learning.variances import (
     Estimate,
     VarianceProblem,
-    given,
+    estimate_of,
     least_error,
     most_likely,
 )
@@ -171,12 +171,16 @@ class FittedMultiway(Stored):
     def like(self) -> Array:
         """Labels minus `shift`, on the device of the model."""
         centred = self.values - self.shift
-        return centred if self.device is None else on_device(centred, self.device)
+        if self.device is None:
+            return centred
+        return on_device(centred, self.device)
 
     @property
     def shift(self) -> float:
         """Number that is subtracted from the labels, so that a large mean costs no digits; 0 without a constant."""
-        return float(np.mean(self.values)) if self.fixed.has_constant else 0.0
+        if self.fixed.has_constant:
+            return float(np.mean(self.values))
+        return 0.0
 
     @cached_property
     def cell_terms(self) -> CellTerms:
@@ -193,7 +197,10 @@ class FittedMultiway(Stored):
     @cached_property
     def variance_problem(self) -> VarianceProblem:
         """The labels as a problem of unknown variances."""
-        weights = np.ones(len(self.values)) if self.weights is None else self.weights
+        if self.weights is None:
+            weights = np.ones(len(self.values))
+        else:
+            weights = self.weights
         return VarianceProblem(
             self.cell_terms,
             FixedPart(self._placed(self.columns)),
@@ -222,7 +229,7 @@ class FittedMultiway(Stored):
         """Return the model with its variances, estimated unless they are given, and with its solution."""
         problem = self.variance_problem
         if self.estimation == "given":
-            return self._solved(given(problem, self.variances))
+            return self._solved(estimate_of(problem, self.variances))
         if self.estimation == "likelihood":
             return self._solved(most_likely(problem, self.max_iter))
         units = self.units(self.setting(self.new))
@@ -297,7 +304,7 @@ class FittedMultiway(Stored):
         between = None
         if self.alike is not None:
             between = self._between_alike(asked)
-        priors = self.cell_terms.priors([to_numpy(each) for each in diagonals], between)
+        priors = self.cell_terms.priors([to_numpy(diagonal) for diagonal in diagonals], between)
         return np.asarray(self.variances[:-1, None] * np.stack(priors))
 
     def _between_alike(self, asked: CellsAsked) -> np.ndarray:
@@ -356,7 +363,9 @@ class FittedMultiway(Stored):
         """Return the effects of a term, as `MultiwayRidge.effects` does."""
         place = self.term_at(term)
         sides = self.terms[place]
-        alone = [] if self.alike is None else [side for side in sides if side in self.alike]
+        alone = []
+        if self.alike is not None:
+            alone = [side for side in sides if side in self.alike]
         columns, at = self._levels(sides, table)
         # Sides outside of the term do not matter.
         every = [np.zeros(len(at[0]), dtype=np.intp)] * len(self.sides)
@@ -409,7 +418,10 @@ class FittedMultiway(Stored):
 
     def term_at(self, term: str) -> int:
         """Return the position of a term by its name, whatever the order of its sides."""
-        wanted = frozenset(term.split(":")) if isinstance(term, str) else frozenset()
+        if isinstance(term, str):
+            wanted = frozenset(term.split(":"))
+        else:
+            wanted = frozenset()
         for place, name in enumerate(self.term_names):
             if frozenset(name.split(":")) == wanted:
                 return place
@@ -530,7 +542,7 @@ class FittedMultiway(Stored):
                 "Likelihoods are compared at their maximum: fit both models with "
                 "variances='likelihood'."
             )
-        weights = [1.0 if each.weights is None else each.weights for each in (self, other)]
+        weights = [1.0 if model.weights is None else model.weights for model in (self, other)]
         if not np.array_equal(self.values, other.values) or np.any(weights[0] != weights[1]):
             raise ValueError("Both models must be fitted on the same labels and weights.")
         shared = np.linalg.norm(self.columns.T @ other.columns) ** 2

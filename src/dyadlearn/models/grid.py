@@ -6,7 +6,7 @@ marginal likelihood.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from dyadlearn._documenting import documented
@@ -244,12 +244,8 @@ class IndependentTaskRidge(RidgeModel):
     # fit accepts and ignores tasks, so that all models have the same signature.
 
     alpha: Any = 1.0
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    filter: SpectralFilter | None = None
 
     def _spec(self) -> ModelSpec:
         return independent_spec(self)
@@ -303,19 +299,15 @@ class TwoStepRidge(RidgeModel):
 
     alpha: float = 1.0
     task_alpha: float = 1.0
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
-    task_filter: SpectralFilter | None = field(default=None, kw_only=True)
-    identity: Any = field(default=0.0, kw_only=True)
-    symmetry: str | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    filter: SpectralFilter | None = None
+    task_filter: SpectralFilter | None = None
+    identity: Any = 0.0
+    symmetry: str | None = None
 
     def _spec(self) -> ModelSpec:
         return two_step_spec(self)
@@ -389,17 +381,13 @@ class KroneckerRidge(RidgeModel, ProcessModel):
     """
 
     alpha: float = 1.0
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    identity: Any = field(default=0.0, kw_only=True)
-    constants: Any = field(default=1.0, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    identity: Any = 0.0
+    constants: Any = 1.0
 
     def _spec(self) -> ModelSpec:
         shares = identity_shares(self.identity)
@@ -472,19 +460,15 @@ class PairKernelRidge(RidgeModel, ProcessModel):
     """
 
     alpha: float = 1.0
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    product: float = field(default=1.0, kw_only=True)
-    per_task: float = field(default=0.0, kw_only=True)
-    per_instance: float = field(default=0.0, kw_only=True)
-    constants: Any = field(default=1.0, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    product: float = 1.0
+    per_task: float = 0.0
+    per_instance: float = 0.0
+    constants: Any = 1.0
 
     def _spec(self) -> ModelSpec:
         shares = check_shares((self.product, self.per_task, self.per_instance))

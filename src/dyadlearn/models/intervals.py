@@ -132,11 +132,7 @@ def _warn_of_infinite(
         block = infinite[np.ix_(*inside)]
         if not block.any():
             continue
-        if (
-            fitted.labels.grid is None
-            or isinstance(intervals, FlatIntervals)
-            or setting in (Setting.A, Setting.D)
-        ):
+        if intervals.bounds_all or setting in (Setting.A, Setting.D):
             counts.append(int(observed.sum()))
             continue
         axis = 0 if setting is Setting.B else 1

@@ -424,7 +424,10 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     """Return the model of a training table, without its estimates and solution."""
     model._check_params()
     columns = read_columns(table)
-    fixed_names = (model.fixed,) if isinstance(model.fixed, str) else tuple(model.fixed)
+    if isinstance(model.fixed, str):
+        fixed_names = (model.fixed,)
+    else:
+        fixed_names = tuple(model.fixed)
     names, terms, alike = asked = _read_terms(model, columns, fixed_names)
     _check_names(model, tuple(columns))
     columns = chosen(columns, [*names, *fixed_names])
@@ -480,7 +483,9 @@ def _read_terms(model: MultiwayRidge, columns: Iterable[str], fixed: Sequence[st
 
 def _taken(column: Column, rows: np.ndarray) -> Column:
     """Return some rows of a column."""
-    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+    if isinstance(column, np.ndarray):
+        return np.asarray(column[rows])
+    return [column[row] for row in rows]
 
 
 def _alike(symmetric: Any, names: Sequence[str]) -> tuple[int, int] | None:
@@ -525,7 +530,7 @@ def _sides(
     for name, column in used.items():
         # Sides that are alike have one table and the levels of both.
         sources = pair if name in pair else [name]
-        source = next((each for each in sources if each in entities), name)
+        source = next((one for one in sources if one in entities), name)
         spec = None
         if source in entities:
             spec = side_kernel(kernels.get(source), params.get(source), model.repair, source)
@@ -534,7 +539,9 @@ def _sides(
                 f"kernels has {name!r} without entities: give the features or the kernel of its "
                 f"levels in entities."
             )
-        everything = [level for each in pair for level in used[each]] if name in pair else column
+        everything = column
+        if name in pair:
+            everything = [*used[pair[0]], *used[pair[1]]]
         sides.append(CellSide.of(name, everything, entities.get(source), spec))
     return tuple(sides)
 

@@ -49,10 +49,12 @@ from dyadlearn.settings import Setting, as_setting
 LINEAR = KernelSpec("linear", None, "error")
 
 
-def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
+def _own_ids(ids: Ids | None, rows: Any) -> Ids | None:
     """Return the ids of rows; None for the default RangeIndex of pandas, which holds no ids."""
-    index: Any = getattr(given, "index", None)
-    return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
+    index: Any = getattr(rows, "index", None)
+    if type(index).__name__ == "RangeIndex" and index.name is None:
+        return None
+    return ids
 
 
 def _fitted(transformer: Any, name: str, *data: Any) -> Any:
@@ -506,7 +508,9 @@ class OnlineTwoStepRidge(Predictor):
             reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
-            Psi = None if task_rows is None else copied(self._maps.mapped_tasks(task_rows))
+            Psi = None
+            if task_rows is not None:
+                Psi = copied(self._maps.mapped_tasks(task_rows))
             Phi = self._maps.mapped(rows)
             _check_labels(grid.values)
             # Frames and whole numbers are copied when they are read.
@@ -581,7 +585,10 @@ class OnlineTwoStepRidge(Predictor):
             others = np.delete(np.arange(batch.n_rows), places)
             batch = batch.take(others)
             Phi = take_rows(Phi, others)
-        self._learnt = learnt.with_rows(batch, Phi) if batch.n_rows else learnt
+        if batch.n_rows:
+            self._learnt = learnt.with_rows(batch, Phi)
+        else:
+            self._learnt = learnt
         return self
 
     def _check_replaceable(
@@ -719,7 +726,10 @@ class OnlineTwoStepRidge(Predictor):
         """
         learnt = self._current()
         n_tasks = learnt.model.statistics.n_tasks
-        wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
+        if isinstance(tasks, str | int | np.integer):
+            wanted = [tasks]
+        else:
+            wanted = list(tasks)
         where = reading.positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks contains a task more than once: give each task once.")
@@ -907,7 +917,9 @@ class OnlineTwoStepRidge(Predictor):
             warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
         labels = stacked([batch.all_labels for batch in stored.batches])
-        task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
+        task_rows = None
+        if known.tasks is not None:
+            task_rows = Table(known.tasks, learnt.task_ids)
         grid = Table(dense(labels), stored.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
         return model.fit(Table(self._maps.mapped(rows), stored.ids), grid, task_rows)
@@ -1029,9 +1041,9 @@ class FeatureMaps:
 
     def mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return (
-            rows if self.instances is None else reading.mapped(rows, self.instances, "feature_map")
-        )
+        if self.instances is None:
+            return rows
+        return reading.mapped(rows, self.instances, "feature_map")
 
     def mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
@@ -1134,17 +1146,17 @@ class FittedOnline(Predicting):
             return None, NewRows(statistics.task_rows, lambda part: part, 0)
         return super().columns(tasks)
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
         if axis:
-            table, Psi = self.known_tasks(given, None)
+            table, Psi = self.known_tasks(new, None)
             self.check_library(tasks=Psi)
             rows_of = self.knowledge.model.statistics.rows_of_tasks(double(Psi))
             return table, NewRows(rows_of, lambda part: part, 0)
-        table, rows = self.read_instances(given)
+        table, rows = self.read_instances(new)
         self.check_library(X=rows)
         kept = self.knowledge.kept
-        ids = _own_ids(table.row_ids, given) if kept.n_named else None
+        ids = _own_ids(table.row_ids, new) if kept.n_named else None
         places = [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
         return table, self.rows_at(rows, places)
 
@@ -1167,9 +1179,9 @@ class FittedOnline(Predicting):
         rows = reading.checked_tasks(table, LINEAR, knowledge.task_names, knowledge.n_task_features)
         return table, self.maps.mapped_tasks(rows)
 
-    def check_library(self, **given: Array) -> None:
+    def check_library(self, **arrays: Array) -> None:
         """Raise if arrays are not of the library of the model."""
-        check_same_library({**given, "the model": self.knowledge.model.statistics.gram})
+        check_same_library({**arrays, "the model": self.knowledge.model.statistics.gram})
 
     def rows_at(self, rows: Array, places: Sequence[int | None]) -> NewRows:
         """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
@@ -1179,7 +1191,9 @@ class FittedOnline(Predicting):
         model = learnt.model
         mapped = self.maps.mapped
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
-        width = model.n_coefficients if is_copied or self.maps.instances is not None else 0
+        width = 0
+        if is_copied or self.maps.instances is not None:
+            width = model.n_coefficients
         terms = self.terms
         if terms is None:
             return NewRows(rows, lambda part: model.rows(mapped(part)), width)

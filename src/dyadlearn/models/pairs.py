@@ -75,7 +75,9 @@ class Entities:
     @property
     def names(self) -> Ids | None:
         """Feature names of the single table; None for several descriptions, which check their names themselves."""
-        return self.tables.column_ids if isinstance(self.tables, Table) else None
+        if isinstance(self.tables, Table):
+            return self.tables.column_ids
+        return None
 
     @property
     def base(self) -> Ids | None:
@@ -134,24 +136,24 @@ class Entities:
 _Side = Entities | StructuralEntities
 
 
-def read_entities(given: Any, model: GridModel, axis: int) -> _Side:
+def read_entities(described: Any, model: GridModel, axis: int) -> _Side:
     """Return the table or descriptions of all instances (axis 0) or tasks, checked for the kernels of a model.
 
     Parameters
     ----------
-    given : table, or Descriptions, mapping or list of tables, or Structures
+    described : table, or Descriptions, mapping or list of tables, or Structures
     model : GridModel
     axis : int
     """
     side = ("instances", "tasks")[axis]
-    given = reading.unwrap_tasks(given)
-    if isinstance(given, Structures):
-        return StructuralEntities(given, side)
-    if given is None:
+    described = reading.unwrap_tasks(described)
+    if isinstance(described, Structures):
+        return StructuralEntities(described, side)
+    if described is None:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
-    several = read_descriptions(given, side)
+    several = read_descriptions(described, side)
     if several is None:
-        return entities_of(given, model.kernel_specs()[axis], side)
+        return entities_of(described, model.kernel_specs()[axis], side)
     if not model.takes_descriptions:
         n = len(several.names)
         raise TypeError(
@@ -167,9 +169,9 @@ def read_entities(given: Any, model: GridModel, axis: int) -> _Side:
     return Entities(Descriptions(tables, None, several.n_first), ids, side)
 
 
-def entities_of(given: Any, spec: KernelSpec, name: str) -> Entities:
+def entities_of(described: Any, spec: KernelSpec, name: str) -> Entities:
     """Return one table of entities, checked for a kernel; `name` is its name in messages."""
-    table = _read_table(given, spec, name)
+    table = _read_table(described, spec, name)
     ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
     return Entities(table, ids, name, spec.is_precomputed)
 
@@ -195,9 +197,9 @@ def positions_of(
     return places
 
 
-def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
+def _read_table(described: Any, spec: KernelSpec, side: str) -> Table:
     """Return the table of a side: a matrix, its row ids and, for features, their names if there are any."""
-    table = reading.align_side(read_table(given, side), None, spec, side, side)
+    table = reading.align_side(read_table(described, side), None, spec, side, side)
     if table.kind is not None and table.row_ids is None:
         raise IdError(
             f"{side} is a frame of {table.kind} without ids: put them in its first column as text."
@@ -323,17 +325,17 @@ class PairTables:
         ids = Ids(self.known.ids[1])
         return positions_of(ids, wanted, "tasks", "in no training pair", remedy)
 
-    def given(self, given: Any, axis: int) -> Any:
+    def given(self, described: Any, axis: int) -> Any:
         """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts.
 
         The wrapped model has no ids or names, so kernel columns and feature names are matched here.
         """
         spec = self.model.kernel_specs()[axis]
-        if read_descriptions(reading.unwrap_tasks(given), _SIDES[axis]) is not None:
-            return given
-        table = read_table(reading.unwrap_tasks(given), _SIDES[axis])
+        if read_descriptions(reading.unwrap_tasks(described), _SIDES[axis]) is not None:
+            return described
+        table = read_table(reading.unwrap_tasks(described), _SIDES[axis])
         if table.kind is None and table.row_ids is None and table.column_ids is None:
-            return given
+            return described
         if spec.is_precomputed:
             training = Ids(self.known.ids[axis])
             table = reading.in_training_order(table, spec, training, _SIDES[axis])
@@ -490,7 +492,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         >>> model.predict(pd.DataFrame({"target": ["MKVLA"], "drug": ["CCCCO"]})).round(1)
         array([1.7])
         """
-        options = {"kind": fingerprint} if isinstance(fingerprint, str) else dict(fingerprint)
+        if isinstance(fingerprint, str):
+            options = {"kind": fingerprint}
+        else:
+            options = dict(fingerprint)
         kinds = chosen_columns(smiles, sequence)
         names = (kinds[0][1], kinds[1][1])
         columns = named_columns(table, names)
@@ -545,7 +550,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        return self._fit_by(lambda *given: clone(self.model).fit(*given), pairs, y, sample_weight)
+        return self._fit_by(lambda *data: clone(self.model).fit(*data), pairs, y, sample_weight)
 
     def _fit_by(
         self,
@@ -566,8 +571,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        unique, (instances, tasks), given = self._read(pairs, y, sample_weight)
-        model = fitted(*given)
+        unique, (instances, tasks), data = self._read(pairs, y, sample_weight)
+        model = fitted(*data)
         known = KnownPairs(
             ids=(unique.instances, unique.tasks),
             names=(instances.names, None if tasks is None else tasks.names),
@@ -637,9 +642,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         check_id_types(unique.instances, "The first column of pairs")
         check_id_types(unique.tasks, "The second column of pairs")
         instances = read_entities(self.instances, model, 0)
-        tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
+        tasks = None
+        if self.tasks is not None:
+            tasks = read_entities(self.tasks, model, 1)
         X = instances.looked_up(unique.instances, unique.instances)
-        T = None if tasks is None else tasks.looked_up(unique.tasks, unique.tasks)
+        T = None
+        if tasks is not None:
+            T = tasks.looked_up(unique.tasks, unique.tasks)
         values = unique.values
         if is_whole(y):
             # Averages of integers get the precision of the features.
@@ -649,7 +658,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             )
         shape = (len(unique.instances), len(unique.tasks))
         labels = Labels((unique.rows, unique.columns), values, shape)
-        weights = None if sample_weight is None else labels.to_sparse(unique.weights)
+        weights = None
+        if sample_weight is not None:
+            weights = labels.to_sparse(unique.weights)
         return unique, (instances, tasks), (X, labels, T, weights)
 
     @property
@@ -705,15 +716,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tables = self.fitted_.tables
         fitted = tables.fitted
         asked = PairsAsked.of(tables, self._as_ids(pairs))
-        given = list(asked.given)
+        new = list(asked.given)
         at = list(asked.at)
         places = tables.places(asked.ids)
         for axis, known in enumerate(places):
-            if fitted.describes_by_labels and given[axis] is not None and (known >= 0).all():
+            if fitted.describes_by_labels and new[axis] is not None and (known >= 0).all():
                 # Such a model can use only its training rows, with the features that they had.
-                given[axis] = None
+                new[axis] = None
                 at[axis] = known[at[axis]]
-        _, rows = fitted.read(*given)
+        _, rows = fitted.read(*new)
         sides = [Asked(*side) for side in zip(rows, map(Ids, asked.ids), places, strict=True)]
         request = IntervalRequest(coverage, setting, pairs=(at[0], at[1]))
         bounds = interval_grids(fitted, sides, request)
@@ -810,12 +821,12 @@ class PairsAsked(NamedTuple):
             positions, labels = distinct(column, "pairs")
             at.append(positions)
             ids.append(labels)
-        given = [tables.looked_up(ids[0], 0), None]
+        sides = [tables.looked_up(ids[0], 0), None]
         if tables.has_table(1):
-            given[1] = tables.looked_up(ids[1], 1)
+            sides[1] = tables.looked_up(ids[1], 1)
         else:
             at[1] = tables.training_tasks(ids[1])[at[1]]
-        return cls(given, at, [tuple(labels) for labels in ids])
+        return cls(sides, at, [tuple(labels) for labels in ids])
 
 
 def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
@@ -874,7 +885,7 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
             f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
         )
     places = tables.places(asked.ids)
-    given = list(asked.given)
+    new_sides = list(asked.given)
     at = list(asked.at)
     new = 0 if (places[0] < 0).all() else 1
     if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
@@ -884,8 +895,9 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
     known = tables.known.ids
     sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
     few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
-    given[1 - new] = None
+    new_sides[1 - new] = None
     at[1 - new] = places[1 - new][at[1 - new]]
-    predictions = tables.fitted.predicted_with(given[0], given[1], few.grid, (None, None)).values
+    instances, tasks = new_sides
+    predictions = tables.fitted.predicted_with(instances, tasks, few.grid, (None, None)).values
     flat = namespace(predictions).reshape(predictions, (-1,))
     return take_rows(flat, at[0] * len(sides[1]) + at[1])

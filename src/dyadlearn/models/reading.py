@@ -200,19 +200,19 @@ class Known:
     allow_nan: bool = False
 
 
-def read_rows(given: Any, axis: int, known: Known) -> tuple[Table, Array]:
+def read_rows(new: Any, axis: int, known: Known) -> tuple[Table, Array]:
     """Return the table, with ids, and the checked rows of instances (axis 0) or tasks to predict for.
 
     Parameters
     ----------
-    given : array, sparse matrix, frame or Tasks
+    new : array, sparse matrix, frame or Tasks
     axis : int
     known : Known
         Training rows.
     """
     name = ("X", "tasks")[axis]
     spec = known.spec
-    table = in_training_order(read_table(unwrap_tasks(given), name), spec, known.ids, name)
+    table = in_training_order(read_table(unwrap_tasks(new), name), spec, known.ids, name)
     if axis:
         rows = checked_tasks(table, spec, known.names, known.n_columns, allow_nan=known.allow_nan)
         return table, rows
@@ -374,11 +374,11 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
         ("groups", groups, data.form.row_ids),
         ("task_groups", task_groups, data.form.column_ids),
     )
-    for axis, (name, given, ids) in enumerate(sides):
-        if isinstance(given, str):
-            in_order_of_labels.append(_described_groups(data, axis, name, given))
+    for axis, (name, groups_of_side, ids) in enumerate(sides):
+        if isinstance(groups_of_side, str):
+            in_order_of_labels.append(_described_groups(data, axis, name, groups_of_side))
         else:
-            in_order_of_labels.append(in_order(given, ids, None, name, n_columns=1))
+            in_order_of_labels.append(in_order(groups_of_side, ids, None, name, n_columns=1))
     return in_order_of_labels
 
 
@@ -422,8 +422,8 @@ def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
     *pairs : (array, given)
         A checked array, or None, and the user's object from which it was read.
     """
-    present = [(array, given) for array, given in pairs if array is not None]
-    floats = [array for array, given in present if not is_whole(unwrap_tasks(given))]
+    present = [(array, original) for array, original in pairs if array is not None]
+    floats = [array for array, original in present if not is_whole(unwrap_tasks(original))]
     if floats:
         return float_dtype(*floats)
     return namespace(*(array for array, _ in present)).float64
@@ -433,7 +433,9 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     """Return labels and predictions, rescaled if their squares would overflow; for scores that ignore the scale."""
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
-    return (labels, predicted) if size <= safe else (labels / size, predicted / size)
+    if size <= safe:
+        return labels, predicted
+    return labels / size, predicted / size
 
 
 def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarray:
@@ -443,7 +445,7 @@ def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarra
 
 
 def positions(
-    wanted: Column, ids: Ids | None, n_rows: int, name: str, given: str = "pairs"
+    wanted: Column, ids: Ids | None, n_rows: int, name: str, source: str = "pairs"
 ) -> np.ndarray:
     """Return row positions from ids, or check positions that were given by an argument of some name."""
     if ids is not None:
@@ -452,11 +454,11 @@ def positions(
     if not is_whole_array and not all(
         isinstance(position, int | np.integer) for position in wanted
     ):
-        raise TypeError(f"{name} has no ids, so {given} must give whole row positions into it.")
+        raise TypeError(f"{name} has no ids, so {source} must give whole row positions into it.")
     places = np.asarray(wanted, dtype=np.intp)
     if places.size and (places.min() < 0 or places.max() >= n_rows):
         raise ValueError(
-            f"{given} points outside {name}: positions {places.min()} to {places.max()} in "
+            f"{source} points outside {name}: positions {places.min()} to {places.max()} in "
             f"{n_rows} rows."
         )
     return places
@@ -523,9 +525,9 @@ def few_labels(labels: Any, form: Table, shape: tuple[int, ...]) -> np.ndarray:
     )
     words = (("rows", "the instances to predict for"), ("columns", "the tasks to predict for"))
     places = []
-    for (given, wanted, n, expected), (lines, where) in zip(sides, words, strict=True):
-        if given is not None and wanted is not None:
-            places.append(wanted.positions(given.labels, where))
+    for (ids, wanted, n, expected), (lines, where) in zip(sides, words, strict=True):
+        if ids is not None and wanted is not None:
+            places.append(wanted.positions(ids.labels, where))
         elif n == expected:
             places.append(np.arange(n))
         else:
@@ -565,10 +567,10 @@ def _read_list(y: Any) -> Labels:
     return labels
 
 
-def nonnegative(given: Any, name: str) -> np.ndarray:
+def nonnegative(numbers: Any, name: str) -> np.ndarray:
     """Return numbers as a numpy array; raise if one is negative or not finite."""
-    with reading_numbers(given, name):
-        values = np.asarray(to_numpy(given) if is_foreign(given) else given, dtype=np.float64)
+    with reading_numbers(numbers, name):
+        values = np.asarray(to_numpy(numbers) if is_foreign(numbers) else numbers, dtype=np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(
             f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one."
@@ -638,16 +640,18 @@ def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.nd
 def _shape_of(values: Any) -> tuple[int, ...]:
     """Return the shape of an array, frame or series, or that of a list of numbers or of lists."""
     shape = getattr(values, "shape", None)
-    return np.shape(values) if shape is None else tuple(shape)
+    if shape is None:
+        return np.shape(values)
+    return tuple(shape)
 
 
 def _are_of_tasks(sample_weight: Any, form: Table, shape: tuple[int, int]) -> bool:
     """Return whether weights are those of the tasks: by their ids, else by their shape."""
     m, q = shape
-    found = _shape_of(sample_weight)
-    if found == (1, q):
+    of_weights = _shape_of(sample_weight)
+    if of_weights == (1, q):
         return m > 1
-    if len(found) != 1:
+    if len(of_weights) != 1:
         return False
     if library_of(sample_weight) is not None:
         ids = own_ids(read_table(sample_weight, "sample_weight", describes=False).row_ids)
@@ -657,18 +661,18 @@ def _are_of_tasks(sample_weight: Any, form: Table, shape: tuple[int, int]) -> bo
                 kinds.append(known is not None and not ids.lacking(known.labels))
             if any(kinds):
                 return not kinds[0]
-    return found == (q,) and m != q
+    return of_weights == (q,) and m != q
 
 
-def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
+def _at_places(matrix: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     """Return the stored values of a sparse matrix at the positions of the labels; raise if one is missing."""
-    stored = Labels.from_sparse(given, name)
+    stored = Labels.from_sparse(matrix, name)
     m, q = labels.shape
     if stored.shape != labels.shape:
         raise ValueError(
             f"{name} is sparse and of shape {stored.shape}, but Y is of shape {(m, q)}."
         )
-    known, wanted = (pair_numbers(*each.places, q) for each in (stored, labels))
+    known, wanted = (pair_numbers(*cells.places, q) for cells in (stored, labels))
     absent = np.flatnonzero(~np.isin(wanted, known))
     if absent.size:
         row, column = (places[absent[0]] for places in labels.places)
@@ -748,7 +752,8 @@ def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
         folds = _at_places(cells, labels, "cells", "a fold")
         return labels.shaped(folds, folds[0])  # missing labels are in any fold
     cells = in_order(cells, form.row_ids, form.column_ids, "cells", n_columns=labels.shape[1])
-    cells = cells if cells is None or isinstance(cells, list | tuple) else label_array(cells)
+    if not (cells is None or isinstance(cells, list | tuple)):
+        cells = label_array(cells)
     is_grid = getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape
     return labels.of(cells) if is_grid else cells
 
@@ -850,19 +855,16 @@ def read_training(spec: ModelSpec, X: Any, y: Any, tasks: Any, sample_weight: An
         sizes = sizes[:1]
     arrays = [table.values for table in tables]
     dtype = result_dtype(*zip(arrays, (X, tasks), strict=False), (labels.values, y))
-    if labels.grid is None:
-        labels = with_weights(labels, sample_weight, form)
-        sample_weight = None
-    labels = _in_cheaper_form(spec, labels, sizes, arrays[0], weighted=sample_weight is not None)
+    labels = with_weights(labels, sample_weight, form)
+    labels = _in_cheaper_form(spec, labels, sizes, arrays[0])
     doubled = labels.in_double()
     if doubled is labels:
         # The labels are stored for later solves, so they must not change with the caller's array.
         doubled = replace(labels, values=copied(labels.values))
     are_kernels = (spec.kernels[0].is_precomputed, spec.kernels[1].is_precomputed)
     precision = f"float{namespace(arrays[0]).finfo(dtype).bits}"
-    weighted = with_weights(doubled, sample_weight, form)
     more = (precision, are_kernels, feature_names, spec.kernels)
-    return Training(tables, weighted, form, *more)
+    return Training(tables, doubled, form, *more)
 
 
 def _moved_together(
@@ -870,10 +872,10 @@ def _moved_together(
 ) -> tuple[tuple[Table, ...], Labels]:
     """Return tables and labels on the device of the model, after checking their libraries and sizes."""
     # A list of labels is moved to the library of X; a grid must be of that library.
-    given = {"X": tables[0].values, "Y": labels.grid}
-    given["tasks"] = tables[1].values if len(tables) > 1 else None
-    check_same_library(given)
-    rows, values, task_rows = moved(given, spec.device)
+    named = {"X": tables[0].values, "Y": labels.grid}
+    named["tasks"] = tables[1].values if len(tables) > 1 else None
+    check_same_library(named)
+    rows, values, task_rows = moved(named, spec.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
     check_sizes(rows, labels, task_rows)
     arrays = (rows, task_rows)
@@ -883,7 +885,7 @@ def _moved_together(
 
 def read_sides(
     owner: str,
-    given: tuple[Any, Any],
+    sides: tuple[Any, Any],
     form: Table,
     specs: tuple[KernelSpec, KernelSpec],
     *,
@@ -895,7 +897,7 @@ def read_sides(
     ----------
     owner : str
         Class of the model, for messages.
-    given : (X, tasks)
+    sides : (X, tasks)
         As in `RidgeModel.fit`.
     form : Table
         Table with the ids of the labels.
@@ -912,8 +914,10 @@ def read_sides(
     feature_names : array of str or None
         Names of the features of the instances as scikit-learn knows them.
     """
-    instances = read_table(given[0], "X")
-    table = None if given[1] is None else read_table(unwrap_tasks(given[1]), "tasks")
+    instances = read_table(sides[0], "X")
+    table = None
+    if sides[1] is not None:
+        table = read_table(unwrap_tasks(sides[1]), "tasks")
     check_orientation(form, instances, table)
     instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
     form = replace(form, row_ids=instances.row_ids)
@@ -932,14 +936,14 @@ def read_sides(
 
 
 def _in_cheaper_form(
-    spec: ModelSpec, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
+    spec: ModelSpec, labels: Labels, sides: Sequence[SideSize], like: Array
 ) -> Labels:
     """Return labels as a grid, or as a list of pairs if that costs less; raise if neither fits in memory."""
     pairing = spec.pairing_type(len(sides) > 1)
-    weighted = weighted or labels.weights is not None
+    weighted = labels.weights is not None
     m, q = labels.shape
-    takes_list = labels.grid is None and spec.takes_pairs
-    if takes_list and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+    may_stay = labels.dense_numbers > 0 and spec.takes_pairs
+    if may_stay and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
         # Eigenvectors of both sides, rotated copies of them, and the pairs.
         numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
         numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
@@ -990,4 +994,6 @@ def fold_predictions(predicted: Array, fold: Fold) -> Array:
     """Return the predictions of the labels of a fold, selected from predictions of its block or of the whole grid."""
     flat = namespace(predicted).reshape(predicted, (-1,))
     # The test labels are a block in all settings except A.
-    return flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test)
+    if flat.shape[0] == fold.test.size:
+        return flat
+    return take_rows(flat, fold.test)

@@ -208,7 +208,9 @@ class Side(Stored):
         if not self._needs_kernel:
             features = self.spectrum.sparse_features
             # A constant may be their last column.
-            return None if features is None else features[:, : self.n_columns]
+            if features is None:
+                return None
+            return features[:, : self.n_columns]
         if self.spec.is_linear and self.feature_means is not None:
             return self.features + self.feature_means
         return self.features
@@ -226,7 +228,9 @@ class Side(Stored):
         elif self.feature_means is not None:
             means = self._along_means(self.feature_means)
             common = self.feature_means @ self.feature_means
-        return rows if means is None else rows + take_rows(means, places)[:, None] + means + common
+        if means is None:
+            return rows
+        return rows + take_rows(means, places)[:, None] + means + common
 
     def _along_means(self, means: Array) -> Array:
         """Return the products (n,) of the centred features of the training rows with their means (d,)."""
@@ -288,18 +292,19 @@ class Side(Stored):
             diagonal = diagonal - spectrum.level
         return common_diagonal(diagonal)
 
-    def prior(self, rows: Array, given: Array | None = None) -> Array:
+    def prior(self, rows: Array, known: Array | None = None) -> Array:
         """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,).
 
-        `given` is that of a precomputed kernel, not centred; None means the common value of its
+        `known` is that of a precomputed kernel, not centred; None means the common value of its
         training diagonal.
         """
         xp = namespace(self.spectrum.values)
         rows = double(rows)
-        if given is not None:
-            diagonal = given
+        if known is not None:
+            diagonal = known
         elif self._needs_kernel:
-            rows = rows if self.feature_means is None else dense(rows) - self.feature_means
+            if self.feature_means is not None:
+                rows = dense(rows) - self.feature_means
             params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
             diagonal = gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=params)
         else:
@@ -334,11 +339,16 @@ class Side(Stored):
             rows = rows - self.kernel_means
             # The coefficients sum to zero, up to rounding.
             rows -= namespace(rows).mean(rows, axis=1, keepdims=True)
-        return with_ones(rows, self.spectrum.last_entry) if self.spec.constant else rows
+        if self.spec.constant:
+            return with_ones(rows, self.spectrum.last_entry)
+        return rows
 
     def uncentred(self, coefficients: Array) -> Array:
         """Return the coefficients (n or d, p) for rows that are not centred; the last row belongs to an entry of 1."""
-        means = self.feature_means if self.kernel_means is None else self.kernel_means
+        if self.kernel_means is None:
+            means = self.feature_means
+        else:
+            means = self.kernel_means
         if self.directions is not None:
             coefficients = self.spectrum.as_dual(coefficients)
         elif self.spectrum.last_entry != 1.0:

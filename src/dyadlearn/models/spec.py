@@ -118,7 +118,9 @@ class ModelSpec(Stored, stored=False):
 
     def constant(self, has_tasks: bool) -> str | None:
         """Return the kind of constant of the sides, see `dyadlearn.spectrum`; None without an intercept."""
-        return self.pairing_type(has_tasks).constant if self.fit_intercept else None
+        if self.fit_intercept:
+            return self.pairing_type(has_tasks).constant
+        return None
 
     def problem(
         self, sides: tuple[Side, ...], labels: Labels, alphas: Mapping[str, Any]
@@ -283,7 +285,9 @@ class PairKernelSpec(ModelSpec):
     @property
     def kernel_type(self) -> type[PairKernel]:
         """Class of the pairing with tasks."""
-        return Kronecker if self.is_kronecker and not any(self.shares[1:]) else PairKernel
+        if self.is_kronecker and not any(self.shares[1:]):
+            return Kronecker
+        return PairKernel
 
     def pairing(self, sides: tuple[Side, ...], alphas: Mapping[str, Any]) -> Pairing:
         """Return the pairing."""
@@ -329,7 +333,10 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
 
 def identity_shares(identity: Any) -> Shares:
     """Return the shares of a pair kernel with shares of the identity in its kernels, one number or two."""
-    pair = (identity, identity) if np.ndim(identity) == 0 else tuple(identity)
+    if np.ndim(identity) == 0:
+        pair = (identity, identity)
+    else:
+        pair = tuple(identity)
     if len(pair) != 2:
         raise ValueError(
             f"identity must be one number, or two for instances and tasks, found {identity!r}."
@@ -369,14 +376,16 @@ def check_constants(constants: Any, where: str = "constants") -> Constants:
     return first, second
 
 
-def check_has_main_effects(constants: Iterable[Constants], fit_intercept: bool, given: Any) -> None:
-    """Raise if constants are given for a model without an intercept; `given` is the parameter of the user."""
+def check_has_main_effects(
+    constants: Iterable[Constants], fit_intercept: bool, parameter: Any
+) -> None:
+    """Raise if constants are given for a model without an intercept; `parameter` is the parameter of the user."""
     if fit_intercept or set(constants) == {NO_CONSTANTS}:
         return
     raise ValueError(
         Message(
             "<constants={constants!r}> are weights of main effects, which <fit_intercept=False> "
             "leaves out: set <fit_intercept=True>, or leave <constants> out.",
-            constants=given,
+            constants=parameter,
         )
     )

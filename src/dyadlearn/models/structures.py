@@ -88,9 +88,11 @@ def named_columns(table: Any, names: Sequence[str]) -> list[Column]:
 def chosen_columns(smiles: Any, sequence: Any) -> list[tuple[str, str]]:
     """Return the kind and the name of both columns; raise unless there are two."""
     columns = []
-    for kind, given in (("smiles", smiles), ("sequences", sequence)):
-        names = [] if given is None else [given] if isinstance(given, str) else list(given)
-        columns += [(kind, name) for name in names]
+    for kind, names in (("smiles", smiles), ("sequences", sequence)):
+        if isinstance(names, str):
+            columns.append((kind, names))
+        else:
+            columns += [(kind, name) for name in names or ()]
     if len(columns) != 2:
         raise ValueError(
             f"Name two columns of structures by smiles= and sequence=, one for each side, found "

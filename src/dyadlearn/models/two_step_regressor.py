@@ -414,9 +414,9 @@ class FittedSteps(Fitted):
         """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
         return self.data.similarity(axis)
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, Array]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
-        _refuse_foreign(**{("X", "tasks")[axis]: given})
+        _refuse_foreign(**{("X", "tasks")[axis]: new})
         table = self.data.sides[axis]
         known = reading.Known(
             self.name,
@@ -427,7 +427,7 @@ class FittedSteps(Fitted):
             None if axis else self.data.feature_names,
             allow_nan=True,
         )
-        return reading.read_rows(given, axis, known)
+        return reading.read_rows(new, axis, known)
 
     def refitter(self, setting: Setting) -> Callable[[Labels], Fitted]:
         """Return a function that fits the steps to other labels of the same instances and tasks."""
@@ -531,12 +531,15 @@ class _Step:
 
     def predict(self, rows: Array | None) -> np.ndarray:
         """Predict targets (a, p) of rows; None means the training rows. A target without values is NaN."""
-        rows = self.rows if rows is None else rows
+        if rows is None:
+            rows = self.rows
         predictions = np.full(
             (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
         )
         for model, at, columns in self.parts:
-            chosen = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
+            chosen = rows
+            if self.spec.is_precomputed:
+                chosen = take_rows(rows.T, at).T
             with _saying_which(self.name):
                 predictions[:, columns] = np.reshape(model.predict(chosen), (rows.shape[0], -1))
         return predictions
@@ -597,9 +600,9 @@ def _has_tags(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
 
 
-def _refuse_foreign(**given: Any) -> None:
+def _refuse_foreign(**arrays: Any) -> None:
     """Raise if an array is not a numpy array."""
-    for name, array in given.items():
+    for name, array in arrays.items():
         array = reading.unwrap_tasks(array)
         if is_foreign(array):
             raise TypeError(

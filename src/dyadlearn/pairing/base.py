@@ -200,7 +200,9 @@ def divided(model: Pairing, unit: float) -> Pairing | None:
     :math:`\lambda/u` give the same predictions. In two-step ridge regression and with filters other
     than Tikhonov's, the penalty is no multiple of the regularisation.
     """
-    return model.at(model.alphas["alpha"] / unit) if absorbs_weights(model) else None
+    if absorbs_weights(model):
+        return model.at(model.alphas["alpha"] / unit)
+    return None
 
 
 def check_regularisation(model: Pairing) -> None:
@@ -228,7 +230,9 @@ def check_regularisation(model: Pairing) -> None:
         size = largest(spectrum.values)
         for alpha in map(float, np.unique(alphas)):
             check_ridge(name, alpha, scale * size, spectrum.values)
-            share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
+            share = 0.0
+            if alpha > 0 and scale > 0:
+                share = spectrum.rounding(alpha / scale)
             message: str | None = None
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 message = Message(

@@ -353,7 +353,10 @@ class CellsProcess(GaussianProcess):
         inverse = self._inverse.matrix
         solved = misfit.labels
         # What the restricted likelihood subtracts from Q is the product of these.
-        along = self._fixed.along if integrated else zeros((self.n_labels, 0), inverse)
+        if integrated:
+            along = self._fixed.along
+        else:
+            along = zeros((self.n_labels, 0), inverse)
         of_labels = self._fixed.of_labels if integrated else along.T
         diagonal = (
             xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)
@@ -426,7 +429,9 @@ class _CellsSide:
     @property
     def size(self) -> int:
         """Number of rows that are asked for."""
-        return self.spectrum.n_rows if self.rows is None else self.rows.size
+        if self.rows is None:
+            return self.spectrum.n_rows
+        return self.rows.size
 
     @property
     def has_own(self) -> bool:

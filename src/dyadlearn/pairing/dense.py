@@ -229,7 +229,10 @@ def _fitted(
     # For alpha = 0, the mean is estimated outside of the range of the kernel, or else has the least
     # dual norm.
     outside = ones[:, 0] - kernel @ (inverse @ ones[:, 0])
-    weights = outside if np.abs(outside).max() > 1e-7 else inverse @ ones[:, 0]
+    if np.abs(outside).max() > 1e-7:
+        weights = outside
+    else:
+        weights = inverse @ ones[:, 0]
     mean = float(weights @ labels / weights.sum())
     return inverse @ (labels - mean), mean
 

@@ -202,7 +202,9 @@ class NewRows:
         """Kernel of each row with itself; None if it is not known."""
         if self.diagonal is not None:
             return self.diagonal
-        return None if self.prior is None else self.prior(self.values)
+        if self.prior is None:
+            return None
+        return self.prior(self.values)
 
     def cut(self, numbers: int, like: Array) -> list[slice]:
         """Return slices of rows that fit into a block, if each row needs `numbers` values in addition to `width`."""
@@ -288,7 +290,9 @@ class Expansion:
             values = self.values
         else:
             values = self.instances.absorbed(self.values)
-        return values if self.tasks is None else self.tasks.absorbed(values.T).T
+        if self.tasks is None:
+            return values
+        return self.tasks.absorbed(values.T).T
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.
@@ -395,9 +399,15 @@ class Expansion:
         step = -(-n // -(-n // step))  # blocks of one width
         row_bytes = size * (step + max(left.width, *middle.shape) // 4)
         for panel in row_blocks(n, 1, max(step, most // step * step)):
-            after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
+            if by_rows:
+                after = right.at(panel)
+            else:
+                after = matmul(right.at(panel), middle.T)
             for here in row_blocks(rows.size, row_bytes, _YIELDED_BYTES):
-                half = matmul(left.at(here), middle) if by_rows else left.at(here)
+                if by_rows:
+                    half = matmul(left.at(here), middle)
+                else:
+                    half = left.at(here)
                 for start in range(panel.start, panel.stop, step):
                     there = slice(start, min(start + step, panel.stop))
                     columns = after[start - panel.start : there.stop - panel.start, :]
@@ -414,7 +424,9 @@ class Expansion:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
         half = self._finished(self.values)
-        return half if self.instances is None else self.instances.training(half.T).T
+        if self.instances is None:
+            return half
+        return self.instances.training(half.T).T
 
     def at(
         self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]
@@ -503,7 +515,9 @@ class Expansion:
 
     def _finished(self, product: Array) -> Array:
         """Return predictions for training tasks from products (a, size) of rows with the coefficients."""
-        return product if self.tasks is None else self.tasks.training(product)
+        if self.tasks is None:
+            return product
+        return self.tasks.training(product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -579,7 +593,9 @@ class PairExpansion(Expansion):
             shared = self.tasks.training(product)
         else:
             shared = zeros((a, n), product) + self._mean
-        return shared + self.per_task * product[:, :n] if self.per_task else shared
+        if self.per_task:
+            return shared + self.per_task * product[:, :n]
+        return shared
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
@@ -733,7 +749,10 @@ def weights_of_observed(
     observed = ~namespace(Y).isnan(Y)
     none = xp.zeros_like(completed_weights)
     tight = 100 * epsilon(Y)
-    weights_of_all = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
+    if weights is None:
+        weights_of_all = xp.ones_like(Y)
+    else:
+        weights_of_all = xp.where(observed, weights, 0.0)
     if suit_directions(
         operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(weights_of_all)
     ):

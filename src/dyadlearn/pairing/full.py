@@ -149,7 +149,10 @@ def cell_slack(model: Pairing) -> Array:
     """Return the diagonal of the residual operator, shape (m, q), or (m, 1) if it is the same for all tasks."""
     operators = operators_of(model)
     rows, columns = operators.grid_spectra
-    weights = operators.shrinkage if operators.is_truncated else operators.remainder
+    if operators.is_truncated:
+        weights = operators.shrinkage
+    else:
+        weights = operators.remainder
     diagonal = columns.diagonal(rows.diagonal(weights).T).T
     return 1.0 - diagonal if operators.is_truncated else diagonal
 
@@ -253,6 +256,6 @@ class Sweep:
 
 
 @singledispatch
-def sweep(model: Pairing, *given: Any) -> Sweep:
+def sweep(model: Pairing, *arguments: Any) -> Sweep:
     """Return the `Sweep` of a model; arguments are those of `Sweep`."""
-    return Sweep(model, *given)
+    return Sweep(model, *arguments)

@@ -100,7 +100,10 @@ def leave_one_out(
     y = listed.values
     xp = namespace(y)
     shift = operators.shift_of(y)
-    root = xp.ones_like(y) if listed.weights is None else listed.weights**0.5
+    if listed.weights is None:
+        root = xp.ones_like(y)
+    else:
+        root = listed.weights**0.5
     fit = CellsFit(operators, rows, columns, y - shift, root)
     held_out = labels.shaped(fit.leave_one_out() + shift)
     if not labels.has_missing:

@@ -72,7 +72,9 @@ class Independent(Pairing):
 
     def of_task(self, task: int) -> Smoother:
         """Return the smoother of the instances with the regularisation of a task."""
-        return self.rows if self.each is None else self.rows.at(float(self.each[task]))
+        if self.each is None:
+            return self.rows
+        return self.rows.at(float(self.each[task]))
 
     def groups(self) -> list[tuple[np.ndarray, Self]]:
         """Return the tasks of each regularisation, and the model that they share."""

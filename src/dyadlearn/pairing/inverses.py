@@ -275,7 +275,8 @@ def inverse_of(
         return _feature_inverse(operators, labels)
     refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
     if name == "spectrum":
-        cache = {} if cache is None else cache
+        if cache is None:
+            cache = {}
         if "spectrum" not in cache:
             kernel = operators.kernel_block(rows, columns)
             cache["spectrum"] = Spectrum.from_gram(
@@ -325,7 +326,9 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
         products = take_rows(left, rows[at])[:, :, None] * take_rows(right, columns[at])[:, None, :]
         products = xp.reshape(products, (at.size, -1)) * scale
         products = xp.concat([products, operators.fixed_part(at.size, products).columns], axis=1)
-        return products if root is None else products * take_rows(root, at)[:, None]
+        if root is None:
+            return products
+        return products * take_rows(root, at)[:, None]
 
     refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
     return FeatureInverse.of(features, labels.size, penalties, root, refusal)

@@ -179,7 +179,9 @@ class CellTerms:
 
     def _product(self, term: tuple[int, ...], gathered: Callable[[int, int], Array]) -> Array:
         """Return the product of the kernels of the sides of a term; alike sides have a sum over both orders."""
-        of_pair = [] if self.alike is None else [side for side in term if side in self.alike]
+        of_pair = []
+        if self.alike is not None:
+            of_pair = [side for side in term if side in self.alike]
         factors = [gathered(side, side) for side in term if side not in of_pair]
         if self.alike is not None and of_pair:
             first, second = self.alike

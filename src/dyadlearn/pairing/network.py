@@ -108,7 +108,9 @@ def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
             raise nothing_left()
         return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
     held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
-    return held_out if setting is Setting.B else model.symmetry * held_out.T
+    if setting is Setting.B:
+        return held_out
+    return model.symmetry * held_out.T
 
 
 @full.cell_slack.register(Network)

@@ -100,7 +100,10 @@ def new_both(
     for _, some in groupby(alphas, lambda alpha: model.at(alpha).floors):
         part = list(some)
         parts.append(_with_common_floors(model.at(part[0]), stack, part, members, task_members))
-    held_out = parts[0] if len(parts) == 1 else namespace(stack).concat(parts, axis=1)
+    if len(parts) == 1:
+        held_out = parts[0]
+    else:
+        held_out = namespace(stack).concat(parts, axis=1)
     if model.free_mean:
         for place in range(stack.shape[0]):
             level = rounding_of_centred(stack[place, ...])
@@ -372,7 +375,9 @@ class _WithoutTasks:
         constant = None
         if self._ones is not None:
             constant = ConstantColumns.of(spectrum, self._ones, columns.scales, ridges, direct)
-        diagonal = spectrum.diagonal(weights) if self.members is None else None
+        diagonal = None
+        if self.members is None:
+            diagonal = spectrum.diagonal(weights)
         return _Filters(here, weights, direct, floor, constant, diagonal)
 
     def _add(self, sums: _Sums, columns: _Columns, filters: _Filters, grid: int) -> None:

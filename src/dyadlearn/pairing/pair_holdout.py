@@ -139,7 +139,10 @@ def _pairs(model: PairKernel, labels: _Labels) -> Array:
 
 def _diagonals(model: PairKernel) -> tuple[Array, Array, Array]:
     """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, and the slack (m, q)."""
-    weights = model.remainder if model.prefers_residual else model.shrinkage
+    if model.prefers_residual:
+        weights = model.remainder
+    else:
+        weights = model.shrinkage
     diagonal = _diagonal(model, weights)
     if model.prefers_residual:
         return weights, diagonal, diagonal

@@ -266,7 +266,9 @@ class PairKernel(Coupled):
             return self.alpha / (values + self.alpha)
         # With a null space, as a truncated spectrum has, the residual of all other directions is
         # zero.
-        return 1.0 / values if self.hat_is_identity else 1.0 - self.shrinkage
+        if self.hat_is_identity:
+            return 1.0 / values
+        return 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:
@@ -423,7 +425,10 @@ class PairKernel(Coupled):
     def mean(self) -> GrandMean:
         """The unpenalised mean of labels."""
         rows, columns = self.ones
-        weights = 1.0 - self.shrinkage if self.mean_is_undetermined else self.phi
+        if self.mean_is_undetermined:
+            weights = 1.0 - self.shrinkage
+        else:
+            weights = self.phi
         weights *= rows[:, None]
         weights *= columns[None, :]
         total = float(rows @ (weights @ columns))
@@ -478,7 +483,10 @@ class PairKernel(Coupled):
         coefficients = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
         # With a free mean, dual coefficients sum to zero.
         mean = mean / self._corner
-        coefficients[-1, -1] = coefficients[-1, -1] + mean if product else mean
+        if product:
+            coefficients[-1, -1] = coefficients[-1, -1] + mean
+        else:
+            coefficients[-1, -1] = mean
         return coefficients
 
     @property

@@ -407,7 +407,9 @@ class Process(GaussianProcess):
             task_prior = tasks.diagonal(tasks.values)
             task_rest = None
             gain = a * task_values + b
-            sums = (c * task_values + self.model.alpha) / values if is_sum else None
+            sums = None
+            if is_sum:
+                sums = (c * task_values + self.model.alpha) / values
         else:
             right, task_prior, task_rest = asked_tasks.whole()
             noise = b * values + c * task_values + self.model.alpha

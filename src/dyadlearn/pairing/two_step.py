@@ -153,7 +153,9 @@ class TwoStepSweep(Sweep):
         grid = Y.shape[0] * Y.shape[1]
         small = min(Y.shape)
         # Operators of the closed form and their squares, of the smaller side.
-        operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
+        operators = 0.0
+        if closed:
+            operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid
         # Left products, predictions and intermediate arrays of scores, for one setting or for
         # several.
         n_formed = len(settings) - len(closed)
@@ -182,7 +184,10 @@ class TwoStepSweep(Sweep):
                 )
             return
         has_groups = self.members is not None or self.task_members is not None
-        predict = self._separate if has_groups or len(settings) <= 1 else self._derived
+        if has_groups or len(settings) <= 1:
+            predict = self._separate
+        else:
+            predict = self._derived
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
             for column, setting, stack in predict(self._rows[rows], settings):
@@ -427,7 +432,10 @@ class TwoStep(Coupled):
     def at(self, *alphas: Any) -> Self:
         """Return the same model with another regularisation of the instances, or of both sides."""
         rows = self.rows.at(alphas[0])
-        columns = self.columns.at(alphas[1]) if len(alphas) > 1 else self.columns
+        if len(alphas) > 1:
+            columns = self.columns.at(alphas[1])
+        else:
+            columns = self.columns
         return replace(self, rows=rows, columns=columns, shared=None)
 
     @property
@@ -446,8 +454,8 @@ class TwoStep(Coupled):
     def scaled(self) -> tuple[Smoother, Smoother]:
         """Smoothers of both sides, with scaled residuals that do not vanish."""
         if self.hat_is_identity:
-            return (self.rows.scaled(), self.columns.scaled())
-        return (self.rows, self.columns)
+            return self.rows.scaled(), self.columns.scaled()
+        return self.rows, self.columns
 
     @property
     def ridge(self) -> float:
@@ -506,7 +514,8 @@ class TwoStep(Coupled):
             rest, kept = (product, difference)
         else:
             rest, kept = (difference, product)
-        kept = grid if self.hat_is_identity else kept
+        if self.hat_is_identity:
+            kept = grid
         image = left.left(kept)
         if not rows.prefers_residual:
             image *= -1.0
@@ -714,7 +723,9 @@ def slack_of_cells(model: TwoStep) -> Array:
 def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
     """Return the weights of the instances times those of the tasks; for a network, the mean of both directions."""
     weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
-    return (weights + model.symmetry * weights.T) / 2 if model.symmetry else weights
+    if model.symmetry:
+        return (weights + model.symmetry * weights.T) / 2
+    return weights
 
 
 # Missing or weighted labels --------------------------------------------------------------------------
@@ -765,9 +776,9 @@ def _leave_one_out(
 
 def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> Axes | None:
     """Return the block of missing labels for which setting A has a formula; None for networks."""
-    if setting is not Setting.A or model.symmetry or labels.grid is None:
+    if setting is not Setting.A or model.symmetry or not labels.has_missing:
         return None
-    return _missing_block(labels.grid, labels.weights)
+    return _missing_block(labels.values, labels.weights)
 
 
 @incomplete.rows_leave_kernels.register(TwoStep)
@@ -783,7 +794,8 @@ def _rows_leave_kernels(model: TwoStep, setting: Setting) -> bool:
 
 @incomplete.part_of.register(TwoStep)
 def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
-    sides = {} if sides is None else sides
+    if sides is None:
+        sides = {}
     parts = []
     for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
         key = (axis, side.alpha, rows.tobytes())
@@ -911,4 +923,6 @@ def _missing_block(Y: Array, weights: Array | None) -> Axes | None:
     missing = np.isnan(to_numpy(Y))
     rows = np.flatnonzero(missing.any(axis=1))
     columns = np.flatnonzero(missing.any(axis=0))
-    return (rows, columns) if missing[np.ix_(rows, columns)].all() else None
+    if missing[np.ix_(rows, columns)].all():
+        return rows, columns
+    return None

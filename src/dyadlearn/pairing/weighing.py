@@ -68,7 +68,9 @@ def label_weigher(
         Owner of inverses that are remembered; see `dyadlearn.pairing.remembering`.
     """
     operators = operators_of(model)
-    known = None if operators.interpolates else last_inverse.known(problem, "missing")
+    known = None
+    if not operators.interpolates:
+        known = last_inverse.known(problem, "missing")
     if known is not None:
         return Weigher(partial(_of_missing, model, labels, known[1]))
     # A model that interpolates fits the labels whatever their weights.

@@ -254,7 +254,10 @@ class HoldoutDisplay(Display):
             self._draw_points(panels, max_points, random_state)
         else:
             self._draw_curves(panels[0])
-        self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
+        if len(panels) == 1:
+            self.ax_ = panels[0]
+        else:
+            self.ax_ = np.array(panels, dtype=object)
         self.figure_ = panels[0].figure
         return self
 
@@ -488,7 +491,10 @@ class LandscapeDisplay(Display):
     ) -> None:
         """Draw the loss between edges as a map, with the best point and a colour bar."""
         up, across = edges
-        steps = loss_levels(loss) if levels is None else sorted(levels)
+        if levels is None:
+            steps = loss_levels(loss)
+        else:
+            steps = sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
         self.map_ = self.ax_.pcolormesh(
             across, up, np.ma.masked_invalid(loss), cmap=cmap, norm=norm

@@ -171,7 +171,10 @@ def _whole_powers(exponents: list[int]) -> list[tuple[float, str]]:
     for exponent in exponents:
         if exponent % step == 0:
             is_number = is_plain or exponent == 0
-            text = f"{10**exponent:,}" if is_number else f"10{superscript(exponent)}"
+            if is_number:
+                text = f"{10**exponent:,}"
+            else:
+                text = f"10{superscript(exponent)}"
             ticks.append((exponent, text))
     return ticks
 

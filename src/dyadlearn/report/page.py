@@ -185,20 +185,20 @@ def _comparison(summary: Summary) -> str:
 
 def by_task(summary: Summary) -> str:
     """Return the correlation of labels and held-out predictions within each task."""
-    found = summary.by_task
-    if found is None:
+    scores = summary.by_task
+    if scores is None:
         return ""
-    order = found.order
+    order = scores.order
     ids = ids_at(summary.task_ids, order)
-    rows = zip(ids, found.counts[order].tolist(), found.values[order].tolist(), strict=True)
+    rows = zip(ids, scores.counts[order].tolist(), scores.values[order].tolist(), strict=True)
     heads = {"labels": 9, "correlation": 3}
     words = _words(summary)
-    within = "all_together" if 1 in found.setting.new else "within_folds"
+    within = "all_together" if 1 in scores.setting.new else "within_folds"
     listing = _listing(
         "task-table", f"By {words['second']}", summary, heads, rows, ids=[words["second"]]
     )
-    values = found.values[order]
-    n_others = len(found.values) - len(values)
+    values = scores.values[order]
+    n_others = len(scores.values) - len(values)
     others = ""
     if n_others:
         others = fill("other_tasks", count=f"{n_others:,}", tasks=escape(words["tasks"]))
@@ -206,8 +206,8 @@ def by_task(summary: Summary) -> str:
         "by_task",
         task=escape(words["second"]),
         tasks=escape(words["tasks"]),
-        setting=escape(summary.apart.in_words(found.setting)),
-        method=escape(found.method),
+        setting=escape(summary.apart.in_words(scores.setting)),
+        method=escape(scores.method),
         median=number(float(np.median(values)), 3),
         positive=f"{int(np.count_nonzero(values > 0)):,}",
         count=f"{len(values):,}",
@@ -223,13 +223,13 @@ def by_similarity(summary: Summary) -> str:
         return ""
     words = dict(zip(("instance", "task"), summary.names.both, strict=True))
     tables = []
-    for found in summary.by_similarity:
-        title = escape(summary.apart.in_words(found.setting))
+    for result in summary.by_similarity:
+        title = escape(summary.apart.in_words(result.setting))
         rows = []
-        for side, band, *figures_of_band in zip(*found.columns.values(), strict=True):
+        for side, band, *figures_of_band in zip(*result.columns.values(), strict=True):
             cells = [escape(number(figure_of_band)) for figure_of_band in figures_of_band]
             rows.append(("", f"{escape(words[side])}, {escape(band)}", cells))
-        heads = ["held out", "labels", _breaking(found.scoring)]
+        heads = ["held out", "labels", _breaking(result.scoring)]
         tables.append(f"<h3>{title}</h3>{table(heads, rows, 'plain scores')}")
     return fill("by_similarity", tables="".join(tables))
 
@@ -302,7 +302,8 @@ def _listing(
     ids : sequence of str, default=None
         Headings of the ids; None means those of both sides.
     """
-    ids = list(summary.apart) if ids is None else ids
+    if ids is None:
+        ids = list(summary.apart)
     kinds = ["data-kind='text'"] * len(ids) + ["data-kind='number'"] * len(heads)
     kinds[-1] += " aria-sort='descending'"
     head = "".join(
@@ -652,7 +653,10 @@ def _warnings(cautions: Sequence[Caution]) -> str:
     if not cautions:
         return '<aside class="warnings none"><p>There are no warnings.</p></aside>'
     items = "".join(_warning(caution) for caution in cautions)
-    word = "Warning" if len(cautions) == 1 else f"{len(cautions)} warnings"
+    if len(cautions) == 1:
+        word = "Warning"
+    else:
+        word = f"{len(cautions)} warnings"
     return f'<aside class="warnings" aria-label="Warnings"><h2>{word}</h2><ul>{items}</ul></aside>'
 
 

@@ -120,7 +120,8 @@ class Audit:
             return stacked_bands(self.sides)
         truth = read_numbers(y, "y", self.n_test)
         values = read_numbers(predicted, "predicted", self.n_test)
-        scoring = usual_scoring(truth) if scoring is None else scoring
+        if scoring is None:
+            scoring = usual_scoring(truth)
         name = scorer(scoring).name
         scores = [side.scores(truth, values, scoring) for _, side in self.sides]
         return stacked_bands(self.sides, **{name: scores})
@@ -240,9 +241,9 @@ class Audit:
             f"among them"
         )
         words = {"instance": names.instance, "task": names.task}
-        for side, found in self.sides:
+        for side, similarities in self.sides:
             word = words.get(side, side)
-            lines += [f"  {sentence}" for sentence in in_words(found, (word, plural(word)))]
+            lines += [f"  {sentence}" for sentence in in_words(similarities, (word, plural(word)))]
         return "\n".join(lines)
 
 
@@ -311,7 +312,7 @@ def _audit_cells(train: Any, test: Any, claimed: tuple[str, ...]) -> CellAudit:
     settings = []
     for row in range(n_test):
         settings.append(" + ".join(name for name in is_new if is_new[name][row]) or "cell")
-    cells = [np.stack(each, axis=1) for each in zip(*codes.values(), strict=True)]
+    cells = [np.stack(columns, axis=1) for columns in zip(*codes.values(), strict=True)]
     trained = set(map(tuple, cells[0].tolist()))
     is_leak = np.array([tuple(cell) in trained for cell in cells[1].tolist()])
     if claimed:
@@ -400,60 +401,92 @@ def audit(
         return _audit_cells(train, test, tuple(setting))
     claimed = None if setting is None else as_setting(setting)  # type: ignore[arg-type]
     newest, n_older = (None, 0) if time is None else _older(*time)
-    (first, second), (test_first, test_second) = _read(train, test)
-    pairs = ((first, test_first), (second, test_second))
+    known, tested = _read(train, test)
+    compared: list[tuple[Column, Column]] = list(zip(known, tested, strict=True))
     if network:
-        pairs = (([*first, *second], [*test_first, *test_second]), ([], []))
-        rows, columns, test_rows, test_columns = factorize(
-            [first, second, test_first, test_second], "train or test"
-        )
-        nodes = np.concatenate([rows, columns])
-        instance_seen = np.isin(test_rows, nodes)
-        task_seen = np.isin(test_columns, nodes)
-        check_writing([first, second], [test_first, test_second], "Nodes of train and test")
-        check_writing([first], [second], "Instances and tasks of a network")
-        rows, columns, test_rows, test_columns = (
-            *ends_in_order(rows, columns),
-            *ends_in_order(test_rows, test_columns),
-        )
+        split = _Split.of_network(known, tested)
+        compared = [([*known[0], *known[1]], [*tested[0], *tested[1]]), ([], [])]
     else:
-        rows, test_rows = factorize([first, test_first], "train or test")
-        columns, test_columns = factorize([second, test_second], "train or test")
-        instance_seen = np.isin(test_rows, rows)
-        task_seen = np.isin(test_columns, columns)
-        check_writing([first], [test_first], "Instances of train and test")
-        check_writing([second], [test_second], "Tasks of train and test")
-    n_tasks = int(max(columns.max(), test_columns.max())) + 1
-    is_repeated = np.isin(
-        pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks)
-    )
-    is_leak = is_repeated
-    is_harder = np.zeros_like(is_repeated)
-    if network and claimed in (Setting.B, Setting.C):
-        is_leak = instance_seen & task_seen
-        is_harder = ~(instance_seen | task_seen)
-    elif claimed is not None:
-        seen = (instance_seen, task_seen)
-        known = [~seen[axis] for axis in (0, 1) if axis not in claimed.new]
-        is_harder = np.logical_or.reduce([is_harder, *known])
-        if claimed is not Setting.A:
-            is_leak = np.logical_or.reduce([seen[axis] for axis in claimed.new])
+        split = _Split.of_grid(known, tested)
+    is_leak, is_harder = split.against(claimed)
     return Audit(
-        n_train=len(rows),
-        n_test=len(test_rows),
+        n_train=len(split.train[0]),
+        n_test=len(split.test[0]),
         claimed=None if claimed is None else claimed.value,
-        settings=np.array(["D", "C", "B", "A"])[instance_seen + 2 * task_seen],
-        is_repeated=is_repeated,
+        settings=np.array(["D", "C", "B", "A"])[split.seen[0] + 2 * split.seen[1]],
+        is_repeated=split.is_repeated,
         is_leak=is_leak,
         is_harder=is_harder,
         network=network,
         nearness=(
-            _nearness(instances, kernel, *pairs[0]),
-            _nearness(tasks, task_kernel, *pairs[1]),
+            _nearness(instances, kernel, *compared[0]),
+            _nearness(tasks, task_kernel, *compared[1]),
         ),
         n_older=n_older,
         newest=newest,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Numbers of the instances and tasks of training and test pairs, and which of those tested are known.
+
+    Attributes
+    ----------
+    train, test : (array, array)
+        Numbers of the instance and of the task of each pair.
+    seen : (array, array) of bool
+        Whether the instance, and the task, of each test pair is in training.
+    is_network : bool
+        Whether instances and tasks are the same nodes.
+    """
+
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+    seen: tuple[np.ndarray, np.ndarray]
+    is_network: bool
+
+    @classmethod
+    def of_grid(cls, train: tuple[Column, Column], test: tuple[Column, Column]) -> _Split:
+        """Return the split of pairs of instances and tasks."""
+        rows, test_rows = factorize([train[0], test[0]], "train or test")
+        columns, test_columns = factorize([train[1], test[1]], "train or test")
+        check_writing([train[0]], [test[0]], "Instances of train and test")
+        check_writing([train[1]], [test[1]], "Tasks of train and test")
+        seen = (np.isin(test_rows, rows), np.isin(test_columns, columns))
+        return cls((rows, columns), (test_rows, test_columns), seen, is_network=False)
+
+    @classmethod
+    def of_network(cls, train: tuple[Column, Column], test: tuple[Column, Column]) -> _Split:
+        """Return the split of edges, whose nodes are numbered together."""
+        rows, columns, test_rows, test_columns = factorize([*train, *test], "train or test")
+        check_writing([*train], [*test], "Nodes of train and test")
+        check_writing([train[0]], [train[1]], "Instances and tasks of a network")
+        nodes = np.concatenate([rows, columns])
+        seen = (np.isin(test_rows, nodes), np.isin(test_columns, nodes))
+        edges = ends_in_order(rows, columns)
+        return cls(edges, ends_in_order(test_rows, test_columns), seen, is_network=True)
+
+    @cached_property
+    def is_repeated(self) -> np.ndarray:
+        """Whether each test pair is in training."""
+        n_tasks = int(max(self.train[1].max(), self.test[1].max())) + 1
+        return np.isin(pair_numbers(*self.test, n_tasks), pair_numbers(*self.train, n_tasks))
+
+    def against(self, claimed: Setting | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether each test pair is easier than a claimed setting, and whether it is harder."""
+        is_harder = np.zeros_like(self.is_repeated)
+        if claimed is None:
+            return self.is_repeated, is_harder
+        if self.is_network and claimed in (Setting.B, Setting.C):
+            first, second = self.seen
+            return first & second, ~(first | second)
+        for axis in {0, 1}.difference(claimed.new):
+            is_harder |= ~self.seen[axis]
+        if claimed is Setting.A:
+            return self.is_repeated, is_harder
+        is_leak = np.logical_or.reduce([self.seen[axis] for axis in claimed.new])
+        return is_leak, is_harder
 
 
 def _nearness(described: Any, kernel: Kernel, train: Column, test: Column) -> Nearness | None:

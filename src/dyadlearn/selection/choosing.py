@@ -166,12 +166,12 @@ class _Candidate:
         It is cloned.
     """
 
-    def __init__(self, name: str, given: Any) -> None:
+    def __init__(self, name: str, estimator: Any) -> None:
         self.name = name
         self.owner: PairRegressor | None = (
-            clone(given) if isinstance(given, PairRegressor) else None
+            clone(estimator) if isinstance(estimator, PairRegressor) else None
         )
-        model = given if self.owner is None else self.owner.model
+        model = estimator if self.owner is None else self.owner.model
         if not isinstance(model, Search) or getattr(model, "alpha_per_task", False):
             raise TypeError(
                 f"{name!r} is {type(model).__name__}: better_of compares searches, such as "
@@ -235,14 +235,14 @@ class _Candidate:
         self.search.fitted_ = self.fitted
         if self.owner is None:
             return self.search
-        return self.owner._fit_by(lambda *given: self.search, X, y, sample_weight)
+        return self.owner._fit_by(lambda *data: self.search, X, y, sample_weight)
 
 
 class _Recording:
     """Context that adds the warnings of a block to a list."""
 
-    def __init__(self, found: list[warnings.WarningMessage]) -> None:
-        self._found = found
+    def __init__(self, caught: list[warnings.WarningMessage]) -> None:
+        self._found = caught
         self._catching = warnings.catch_warnings(record=True)
 
     def __enter__(self) -> None:
@@ -301,17 +301,21 @@ def _reason(best: _Candidate, candidates: list[_Candidate], tried: list[_Candida
     """Return why a search was chosen: the scores of all that were run, and what the others would cost."""
     judge = scorer(best.search.scoring).name
     setting = as_setting(best.search.setting).value
-    others = [each for each in tried if each is not best]
-    compared = [f", {each.name} {number(each.score)}" for each in others if each.score is not None]
+    others = [candidate for candidate in tried if candidate is not best]
+    compared = [
+        f", {candidate.name} {number(candidate.score)}"
+        for candidate in others
+        if candidate.score is not None
+    ]
     sentences = [
         f"{judge} in setting {setting}: {best.name} {number(best.score)}{''.join(compared)}"
     ]
     sentences[0] += f" ({best.fitted.validation.reason})."
-    for each in candidates:
-        if each in tried and each.score is None:
-            sentences.append(_ends(each))
-        elif each not in tried:
-            sentences.append(f"{each.name} was left out: {each.expected.words}.")
+    for candidate in candidates:
+        if candidate in tried and candidate.score is None:
+            sentences.append(_ends(candidate))
+        elif candidate not in tried:
+            sentences.append(f"{candidate.name} was left out: {candidate.expected.words}.")
     return " ".join(sentences)
 
 

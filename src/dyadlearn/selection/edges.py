@@ -166,7 +166,10 @@ def warn_of_choice(fitted: FittedSearch) -> None:
 def _edges_of_sides(fitted: FittedSearch, scores: np.ndarray) -> list[Edge]:
     """Return the edges of one or two grids."""
     grids = {"alpha": fitted.choice.alphas, "task_alpha": fitted.choice.task_alphas}
-    n_columns = 1 if grids["task_alpha"] is None else grids["task_alpha"].size
+    if grids["task_alpha"] is None:
+        n_columns = 1
+    else:
+        n_columns = grids["task_alpha"].size
     scores = scores.reshape(-1, fitted.choice.alphas.size, n_columns)
     edges = []
     for name, axes in (("alpha", (0, 2)), ("task_alpha", (0, 1))):

@@ -146,34 +146,55 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     judge = scorer(scoring)
-    return _interval(
-        Y,
-        F,
-        judge,
-        average=judge.average_in(setting, average),
-        over=over,
-        n_resamples=n_resamples,
-        coverage=coverage,
-        random_state=random_state,
-    )
+    resampling = _Resampling(over, n_resamples, coverage, random_state)
+    return _interval(Y, F, judge, judge.average_in(setting, average), resampling)
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """What a bootstrap draws, and the part of its scores that an interval contains.
+
+    Attributes
+    ----------
+    over, n_resamples, coverage, random_state : as in `bootstrap_interval`
+    """
+
+    over: str = "both"
+    n_resamples: int = 1000
+    coverage: float = 0.95
+    random_state: Any = None
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Raise if a parameter is wrong, or if a side to draw from has one member."""
+        check_choice(self.over, "over", ("instances", "tasks", "both"))
+        check_whole(self.n_resamples, "n_resamples")
+        check_share(self.coverage, "coverage")
+        m, q = shape
+        for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
+            if self.over != spared and count < 2:
+                remedy = f"give labels of two or more, or draw the others with over={spared!r}"
+                raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
+
+    def interval(self, score: float, scores: np.ndarray) -> Interval:
+        """Return the central part of resampled scores, of which some are not NaN."""
+        defined = scores[~np.isnan(scores)]
+        ends = [(1 - self.coverage) / 2, (1 + self.coverage) / 2]
+        low, high = np.quantile(defined, ends)
+        n_undefined = self.n_resamples - defined.size
+        return Interval(
+            score, float(low), float(high), float(self.coverage), defined.size, n_undefined
+        )
 
 
 def _interval(
     Y: Any,
     F: Any,
     judge: Scorer,
-    *,
     average: str,
-    over: str = "both",
-    n_resamples: int = 1000,
-    coverage: float = 0.95,
-    random_state: Any = None,
+    resampling: _Resampling,
     folds: np.ndarray | None = None,
 ) -> Interval:
     """Return the interval of `bootstrap_interval`, of scores within folds (m, q) if there are any."""
-    check_choice(over, "over", ("instances", "tasks", "both"))
-    n_resamples = check_whole(n_resamples, "n_resamples")
-    coverage = check_share(coverage, "coverage")
     grid = read_labels(Y)
     stack, shape = read_stack(F, grid)
     if shape:
@@ -181,50 +202,41 @@ def _interval(
             f"F must be one grid of predictions, found a stack of shape {shape} of them."
         )
     labels = grid.values
-    m, q = grid.values.shape
-    for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
-        if over != spared and count < 2:
-            remedy = f"give labels of two or more, or draw the others with over={spared!r}"
-            raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
+    resampling.check(labels.shape)
     if folds is not None:
         folds = folds[None, ...]
     score = float(scores_in_folds(labels, stack, judge, average, folds)[0])
-    options: dict[str, Any] = {
-        "average": average,
-        "folds": folds,
-        "over": over,
-        "n_resamples": n_resamples,
-        "random_state": random_state,
-    }
-    scores = resampled_scores(labels, stack, judge, **options)[:, 0]
-    scores = scores[~np.isnan(scores)]
-    if not scores.size:
+    scores = resampled_scores(
+        labels,
+        stack,
+        judge,
+        average=average,
+        folds=folds,
+        over=resampling.over,
+        n_resamples=resampling.n_resamples,
+        random_state=resampling.random_state,
+    )[:, 0]
+    if np.isnan(scores).all():
         raise ValueError(
-            f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels "
+            f"{judge.name} is undefined in all {len(scores)} resamples: there are too few labels "
             f"for it."
         )
-    low, high = np.quantile(scores, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return Interval(
-        score, float(low), float(high), coverage, scores.size, n_resamples - scores.size
-    )
+    return resampling.interval(score, scores)
 
 
 def _interval_of_pairs(
-    pairs: PairsOut, labels: np.ndarray, score: float, n_resamples: int, random_state: Any
+    pairs: PairsOut, labels: np.ndarray, score: float, resampling: _Resampling
 ) -> Interval | None:
-    """Return a 95 % interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
+    """Return an interval of a score by leave-pair-out; None if it takes too much memory or is undefined."""
     m, q = labels.shape
     if min(m, q) < 2:
         return None
-    random = check_random_state(random_state)
-    draws = islice(drawn("both", (m, q), lambda size: random.randint(size, size=size)), n_resamples)
-    scores = pairs.resampled(labels, draws)
+    random = check_random_state(resampling.random_state)
+    endless = drawn(resampling.over, (m, q), lambda size: random.randint(size, size=size))
+    scores = pairs.resampled(labels, islice(endless, resampling.n_resamples))
     if scores is None or np.isnan(scores).all():
         return None
-    scores = scores[~np.isnan(scores)]
-    low, high = np.quantile(scores, [0.025, 0.975])
-    n_undefined = n_resamples - scores.size
-    return Interval(score, float(low), float(high), 0.95, scores.size, n_undefined)
+    return resampling.interval(score, scores)
 
 
 def scores_in_folds(
@@ -235,10 +247,10 @@ def scores_in_folds(
         scores = judge(labels, stack, average=average, tie_tolerance=None)
         return np.asarray(to_numpy(scores), dtype=np.float64)
     grid = Labels.of_grid(labels)
-    own = judge.averaged(average)
+    averaged = judge.averaged(average)
     scores = []
     for place, within in enumerate(folds):
-        prepared = prepared_score(grid, own, Setting.A, folds=within)
+        prepared = prepared_score(grid, averaged, Setting.A, folds=within)
         scores.append(float(prepared(stack[place, ...])))
     return np.asarray(scores)
 
@@ -287,9 +299,9 @@ def resampled_scores(
             by_row = prepared
         else:
             by_row = None
-    each = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
+    scores_of_rows = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
     if by_row is not None:
-        each[:, by_row.rows] = to_numpy(by_row.each(stack))
+        scores_of_rows[:, by_row.rows] = to_numpy(by_row.each(stack))
     random, scores = (
         check_random_state(random_state),
         np.full((n_resamples, stack.shape[0]), np.nan),
@@ -312,7 +324,7 @@ def resampled_scores(
                 F = namespace(stack).stack(grids)
                 scores[resample] = to_numpy(judge(sample, F, average=average, tie_tolerance=None))
         else:
-            row_scores = each[:, rows if over == "instances" else columns]
+            row_scores = scores_of_rows[:, rows if over == "instances" else columns]
             defined = row_scores[:, ~np.isnan(row_scores[0])]
             scores[resample] = by_row.combined(defined) if defined.size else np.nan
     return scores
@@ -369,7 +381,9 @@ class _Listed:
             (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
         )
         values = labels[rows, columns]
-        within = None if folds is None else np.asarray(folds)[:, rows, columns]
+        within = None
+        if folds is not None:
+            within = np.asarray(folds)[:, rows, columns]
         return cls(places, values, stack[:, rows, columns], judge.averaged(average), within)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -501,17 +515,13 @@ class SettingScore:
             or self.is_network
         ):
             return None
-        drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+        resampling = _Resampling(n_resamples=n_resamples, random_state=random_state)
         if self.pairs is not None:
-            return _interval_of_pairs(self.pairs, self.labels, self.score, **drawn)
+            return _interval_of_pairs(self.pairs, self.labels, self.score, resampling)
+        average = self.judge.average_in(self.setting)
         try:
             return _interval(
-                self.labels,
-                self.predictions,
-                self.judge,
-                average=self.judge.average_in(self.setting),
-                folds=self.folds,
-                **drawn,
+                self.labels, self.predictions, self.judge, average, resampling, self.folds
             )
         except ValueError:
             return None
@@ -619,25 +629,29 @@ class Scores(dict[str, list[Any]]):
         self.scoring = scoring or "score"
         self.sides = sides
         self._kind = kind
-        scored = dict.fromkeys(name for each in results for name in each.baselines)
+        scored = dict.fromkeys(name for result in results for name in result.baselines)
         baselines = tuple(scored) or BASELINES
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring]
         names += [*_OTHERS[1 : -len(BASELINES)], *baselines]
-        self.has_actual = any(each.actual is not None for each in results)
+        self.has_actual = any(result.actual is not None for result in results)
         if self.has_actual:
             names.insert(1, "actual")
         rows: list[dict[str, Any]] = []
-        for each in results:
+        for result in results:
             words = {
-                "setting": each.setting.value,
-                "actual": (each.actual or each.setting).value,
-                "scoring": each.judge.name,
-                "average": each.average,
-                "new": sides.new_in(each.setting),
+                "setting": result.setting.value,
+                "actual": (result.actual or result.setting).value,
+                "scoring": result.judge.name,
+                "average": result.average,
+                "new": sides.new_in(result.setting),
             }
-            figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
-            means = {**dict.fromkeys(baselines, math.nan), **each.baselines}
-            rows.append({**words, self.scoring: each.score, **figures, **means})
+            figures = {
+                "undefined": result.n_undefined,
+                "method": result.method,
+                "null": result.null,
+            }
+            means = {**dict.fromkeys(baselines, math.nan), **result.baselines}
+            rows.append({**words, self.scoring: result.score, **figures, **means})
         super().__init__({name: [row[name] for row in rows] for name in names})
 
     def frame(self, kind: str | None = None) -> Any:
@@ -660,13 +674,13 @@ class Scores(dict[str, list[Any]]):
         """Notes on the scores, one sentence each."""
         said = None
         if not self.has_actual:
-            counts = {each.setting.value: each.actual_counts for each in self.results}
+            counts = {result.setting.value: result.actual_counts for result in self.results}
             said = in_one_line(counts)
-        notes = (
-            [] if said is None else [Message('{said} <by="setting"> scores them apart.', said=said)]
-        )
+        notes = []
+        if said is not None:
+            notes = [Message('{said} <by="setting"> scores them apart.', said=said)]
         return notes + list(
-            dict.fromkeys(note for each in self.results for note in each.notes(self.sides))
+            dict.fromkeys(note for result in self.results for note in result.notes(self.sides))
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -676,7 +690,7 @@ class Scores(dict[str, list[Any]]):
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
         has_null = not all(
-            math.isnan(each.null) for each in self.results
+            math.isnan(result.null) for result in self.results
         )  # not requested, or too expensive
         scoring = ["scoring"] if "scoring" in self else []
         headings = [
@@ -690,20 +704,20 @@ class Scores(dict[str, list[Any]]):
             "best baseline",
         ]
         lines = []
-        for each in self.results:
-            new = self.sides.new_in(each.setting)
-            best = best_in_words(each.baselines, self.sides, short=True)
+        for result in self.results:
+            new = self.sides.new_in(result.setting)
+            best = best_in_words(result.baselines, self.sides, short=True)
             words = {
-                "new": f"{each.setting.value} {new}".strip(),
-                "really": (each.actual or each.setting).value,
-                "method": each.method,
-                "scoring": each.judge.name,
-                "average": _averaged_over(each.average, self.sides),
+                "new": f"{result.setting.value} {new}".strip(),
+                "really": (result.actual or result.setting).value,
+                "method": result.method,
+                "scoring": result.judge.name,
+                "average": _averaged_over(result.average, self.sides),
             }
             cells = {
                 **words,
-                self.scoring: number(each.score),
-                "null": number(each.null),
+                self.scoring: number(result.score),
+                "null": number(result.null),
                 "best baseline": best,
             }
             lines.append([cells[heading] for heading in headings])
@@ -764,10 +778,9 @@ def baseline_scores(
             _constant_in(setting, getattr(score, "average", "pooled")), constant
         )
     # Baselines with equal predictions are scored once.
-    scores = {
-        id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()
-    }
-    return {name: scores[id(each)] for name, each in predictions.items()}
+    distinct = {id(F): F for F in predictions.values()}
+    scores = {key: _score(score, F) for key, F in distinct.items()}
+    return {name: scores[id(F)] for name, F in predictions.items()}
 
 
 def _constant_in(setting: Setting, average: str) -> tuple[str, ...]:
@@ -798,7 +811,7 @@ def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
     ('task_means', 0.7)
     """
     defined = {name: score for name, score in scores.items() if not math.isnan(score)}
-    return max(defined.items(), key=lambda each: each[1], default=None)
+    return max(defined.items(), key=lambda entry: entry[1], default=None)
 
 
 def in_words(name: str, sides: SideNames = _SIDES) -> str:
@@ -917,7 +930,10 @@ def drawn(
 ) -> Iterator[Permutation]:
     """Yield an endless sequence of random positions of one of `SIDES`, where `draw(n)` returns n random positions."""
     while True:
-        rows = np.arange(shape[0]) if sides == "tasks" else draw(shape[0])
+        if sides == "tasks":
+            rows = np.arange(shape[0])
+        else:
+            rows = draw(shape[0])
         if sides == "nodes":
             yield Permutation(rows, rows)
         else:
@@ -1161,21 +1177,18 @@ def evaluate(
     check_flag(nested, "nested")
     if by is not None:
         check_choice(by, "by", ("setting",))
-    metrics: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
-    error_score = error_score if error_score == "raise" else float(error_score)
+    metrics: Sequence[Any]
+    if isinstance(scoring, list | tuple):
+        metrics = scoring
+    else:
+        metrics = [scoring]
+    if error_score != "raise":
+        error_score = float(error_score)
     fitted: Any = as_fitted(model)
     if isinstance(fitted, FittedMultiway):
-        unused = {
-            "cv": cv,
-            "method": method,
-            "task_groups": task_groups,
-            "sides": sides,
-            "average": average,
-            "by": by,
-        }
-        check_exact(unused, n_permutations)
-        usual: Any = usual_scoring(fitted.values)
-        judges = [scorer(each or usual) for each in metrics]
+        unused = {"cv": cv, "method": method, "task_groups": task_groups, "sides": sides}
+        check_exact(unused | {"average": average, "by": by}, n_permutations)
+        judges = [scorer(metric or usual_scoring(fitted.values)) for metric in metrics]
         results = cell_scores(fitted, new, judges, groups, error_score)
         return Scores(results, _column(metrics, scoring, judges), _SIDES, None)
     if new is not None:
@@ -1185,45 +1198,42 @@ def evaluate(
                 model=fitted.name,
             )
         )
-    asked = as_settings(setting)
-    wanted = [each for each in asked if each in fitted.settings]
-    if not wanted:
-        fitted.hold_out(asked[0])  # raises an error with the reason
-    names = side_names(sides, network=fitted.is_network)
-    judges = [scorer(scoring_of(fitted, each)).averaged(average) for each in metrics]
+    judges = [scorer(scoring_of(fitted, metric)).averaged(average) for metric in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    how: dict[str, Any] = {
-        "cv": cv,
-        "method": method,
-        "groups": groups,
-        "task_groups": task_groups,
-        "nested": nested,
-    }
-    results = []
-    with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
-        for setting in wanted:
-            with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
-                hold_outs = HoldOuts(fitted, setting, how)
-                options = (judges, n_permutations, error_score, by is not None)
-                results += _setting_scores(hold_outs, *options)
+    how: dict[str, Any] = {"cv": cv, "method": method, "nested": nested}
+    how |= {"groups": groups, "task_groups": task_groups}
+    wanted = _Wanted(judges, n_permutations, error_score, by is not None)
+    names = side_names(sides, network=fitted.is_network)
+    results = wanted.scores(fitted, _supported(fitted, setting), how)
     return Scores(results, _column(metrics, scoring, judges), names, fitted.form.kind)
+
+
+def _supported(fitted: Fitted, setting: Iterable[str | Setting]) -> list[Setting]:
+    """Return the settings that a model has among those that are asked for; raise if there is none."""
+    asked = as_settings(setting)
+    supported = [one for one in asked if one in fitted.settings]
+    if not supported:
+        fitted.hold_out(asked[0])  # raises an error with the reason
+    return supported
 
 
 def _column(metrics: Any, scoring: Any, judges: Sequence[Scorer]) -> str | None:
     """Return the name of the column with the scores; None for several metrics."""
     if metrics is scoring:
         return None
-    return "score" if judges[0].name in _OTHERS else judges[0].name
+    if judges[0].name in _OTHERS:
+        return "score"
+    return judges[0].name
 
 
 def check_exact(unused: Mapping[str, Any], n_permutations: int) -> None:
     """Raise if arguments are given that the exact hold-out of cells does not use."""
-    given = [name for name, value in unused.items() if value is not None]
+    named = [name for name, value in unused.items() if value is not None]
     if n_permutations:
-        given.append("n_permutations")
-    if given:
+        named.append("n_permutations")
+    if named:
         raise ValueError(
-            f"{given[0]} is not available for a MultiwayRidge, whose hold-out is exact in all "
+            f"{named[0]} is not available for a MultiwayRidge, whose hold-out is exact in all "
             f"settings: leave it out, and choose settings by new=."
         )
 
@@ -1264,7 +1274,7 @@ def cell_scores(
         means = units.baselines(fitted.values, weights, sides, setting.names)
         for judge in judges:
             prepared = judge.prepare(labels, average="pooled", tie_tolerance=None)
-            scores = {name: _score(prepared, each[:, None]) for name, each in means.items()}
+            scores = {name: _score(prepared, mean[:, None]) for name, mean in means.items()}
             results.append(
                 SettingScore(
                     setting,
@@ -1284,59 +1294,79 @@ def _duration(setting: Setting) -> float:
     return 5.0 if setting is Setting.D else 1.0
 
 
-def _setting_scores(
-    hold_outs: HoldOuts,
-    judges: Sequence[Scorer],
-    n_permutations: int,
-    error_score: Any,
-    by_setting: bool,
-) -> list[SettingScore]:
-    """Return several scores of held-out predictions in one setting, or of each actual setting."""
-    fitted = hold_outs.fitted
-    setting = hold_outs.setting
-    is_alone = any(fitted.labels.shape[axis] < 2 for axis in setting.new)
-    results = []
-    for judge in judges:
-        held: Judged | None = None
-        try:
-            if is_alone:
-                raise nothing_left()
-            held = hold_outs.of(judge)
-        except ValueError as error:
-            if not isinstance(error, LeverageError):  # the arguments are wrong
-                raise
-            results.append(_failed(hold_outs, judge, error, error_score))
-            continue
-        for actual in held.actual_settings() if by_setting else [None]:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is computed from the held-out predictions of each setting; attributes as in `evaluate`.
+
+    Attributes
+    ----------
+    judges : sequence of Scorer
+    n_permutations : int
+    error_score : "raise" or float
+    by_setting : bool
+        Whether each actual setting is scored separately.
+    """
+
+    judges: Sequence[Scorer]
+    n_permutations: int
+    error_score: str | float
+    by_setting: bool
+
+    def scores(
+        self, fitted: Fitted, settings: Sequence[Setting], how: dict[str, Any]
+    ) -> list[SettingScore]:
+        """Return the scores in some settings; `how` are the arguments of the hold-out."""
+        results = []
+        with Phase("Hold-out", sum(map(_duration, settings)), of=1):
+            for setting in settings:
+                with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
+                    results += self._scores_of(HoldOuts(fitted, setting, how))
+        return results
+
+    def _scores_of(self, hold_outs: HoldOuts) -> list[SettingScore]:
+        """Return the scores of all metrics in one setting, or of each actual setting."""
+        shape = hold_outs.fitted.labels.shape
+        is_alone = any(shape[axis] < 2 for axis in hold_outs.setting.new)
+        results = []
+        for judge in self.judges:
+            held: Judged | None = None
             try:
-                results.append(_score_of(held, actual, n_permutations))
+                if is_alone:
+                    raise nothing_left()
+                held = hold_outs.of(judge)
             except ValueError as error:
-                results.append(_failed(hold_outs, judge, error, error_score, held, actual))
-    return results
+                if not isinstance(error, LeverageError):  # the arguments are wrong
+                    raise
+                results.append(self._without_score(hold_outs, judge, error))
+                continue
+            for actual in held.actual_settings() if self.by_setting else [None]:
+                try:
+                    results.append(_score_of(held, actual, self.n_permutations))
+                except ValueError as error:
+                    results.append(self._without_score(hold_outs, judge, error, held, actual))
+        return results
 
-
-def _failed(
-    hold_outs: HoldOuts,
-    judge: Scorer,
-    error: ValueError,
-    error_score: Any,
-    held: Judged | None = None,
-    actual: Setting | None = None,
-) -> SettingScore:
-    """Return a result without a score, or raise its error."""
-    if error_score == "raise":
-        raise error
-    known = {} if held is None else _facts(held, held.targets_of(actual))
-    return SettingScore(
-        hold_outs.setting,
-        judge,
-        float(error_score),
-        trouble=message_of(error),
-        is_network=hold_outs.fitted.is_network,
-        average=judge.average_in(hold_outs.setting),
-        actual=actual,
-        **known,
-    )
+    def _without_score(
+        self,
+        hold_outs: HoldOuts,
+        judge: Scorer,
+        error: ValueError,
+        held: Judged | None = None,
+        actual: Setting | None = None,
+    ) -> SettingScore:
+        """Return a result with the error score and what is known, or raise the error."""
+        if self.error_score == "raise":
+            raise error
+        return SettingScore(
+            hold_outs.setting,
+            judge,
+            float(self.error_score),
+            trouble=message_of(error),
+            is_network=hold_outs.fitted.is_network,
+            average=judge.average_in(hold_outs.setting),
+            actual=actual,
+            **({} if held is None else _facts(held, held.targets_of(actual))),
+        )
 
 
 def _facts(held: Judged, targets: Array) -> dict[str, Any]:
@@ -1408,4 +1438,6 @@ def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, i
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
     """Return the metric of a fitted model: the given one, that of its search, or the default for its labels."""
     metric = fitted.scoring if scoring is None else scoring
-    return usual_scoring(fitted.labels.values) if metric is None else metric
+    if metric is None:
+        return usual_scoring(fitted.labels.values)
+    return metric

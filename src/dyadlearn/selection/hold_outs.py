@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array
+from dyadlearn._checks import caller_level
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.actual import actual_settings, counts_of, of_setting, tested_labels
 from dyadlearn.holdout.one_fit import (
@@ -57,12 +58,16 @@ class Judged:
     @property
     def method(self) -> str:
         """Description of the hold-out method."""
-        return self.held_out.method if self.pairs is None else self.pairs.method
+        if self.pairs is None:
+            return self.held_out.method
+        return self.pairs.method
 
     @property
     def reason(self) -> str:
         """The method and why it was chosen."""
-        return self.held_out.reason if self.pairs is None else self.pairs.explanation
+        if self.pairs is None:
+            return self.held_out.reason
+        return self.pairs.explanation
 
     @cached_property
     def folds(self) -> np.ndarray | None:
@@ -90,7 +95,7 @@ class Judged:
         if self.fitted.is_network:
             return [self.setting]
         present = set(np.unique(self._letters).tolist())
-        return [each for each in Setting if each.value in present]
+        return [actual for actual in Setting if actual.value in present]
 
     def targets_of(self, actual: Setting | None) -> Array:
         """Return the labels to score of one actual setting; None means all."""
@@ -164,13 +169,13 @@ class HoldOuts:
         setting = self.setting
         plan = self._pairs(judge, held_out) if pairs else None
         if plan is None and self.how["cv"] is None:
-            groups = tuple(
-                each if axis in setting.new else None for axis, each in enumerate(self._groups)
-            )
+            used = [None, None]
+            for axis in setting.new:
+                used[axis] = self._groups[axis]
             labels = self.fitted.labels
-            together = Units.of_groups(labels, setting, groups)
-            given = (held_out.units, together, judge, setting, pairing_of(self.fitted))
-            splitter = larger_folds(labels, *given)
+            together = Units.of_groups(labels, setting, tuple(used))
+            pairing = pairing_of(self.fitted)
+            splitter = larger_folds(labels, held_out.units, together, judge, setting, pairing)
             if splitter is not None:
                 held_out, targets = self._held_out(splitter)
         return Judged(self.fitted, setting, judge, held_out, plan, targets)
@@ -193,12 +198,12 @@ class HoldOuts:
     def _groups(self) -> tuple[Any, Any]:
         """Groups of instances and of tasks: those that are given, or those of the fit."""
         stored = getattr(self.fitted, "validation", None)
-        of_fit = (None, None) if stored is None else stored.groups
-        given = (self.how["groups"], self.how["task_groups"])
-        first, second = (
-            fit if each is None else each for each, fit in zip(given, of_fit, strict=True)
-        )
-        return first, second
+        groups = [self.how["groups"], self.how["task_groups"]]
+        if stored is not None:
+            for axis in (0, 1):
+                if groups[axis] is None:
+                    groups[axis] = stored.groups[axis]
+        return groups[0], groups[1]
 
     def _held_out(self, splitter: Any) -> tuple[HeldOut, Array]:
         """Return the usual held-out predictions, or those of a splitter, and the labels to score."""
@@ -214,7 +219,7 @@ class HoldOuts:
                 held_out.predictions,
                 self.setting,
                 quiet=bool(self._known),
-                stacklevel=5,
+                stacklevel=caller_level(),
             )
             targets = tested_labels(targets, fitted.labels, self.setting, held_out.units)
             self._known[key] = (held_out, targets)
@@ -223,4 +228,6 @@ class HoldOuts:
 
 def pairing_of(fitted: Fitted) -> Pairing | None:
     """Return the model of pairs; None if there is none."""
-    return fitted.pairing if isinstance(fitted, FittedRidge) else None
+    if isinstance(fitted, FittedRidge):
+        return fitted.pairing
+    return None

@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -31,13 +31,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
-from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
+from dyadlearn._checks import DEFAULT_ALPHAS, caller_level, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._messages import Message
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, Units, check_enough_left, plan
 from dyadlearn.holdout.actual import tested_labels
+from dyadlearn.holdout.folds import Folds
 from dyadlearn.holdout.one_fit import folds_to_compare, larger_folds, needs_one_fit
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.holdout.planning import Cost, Plan, is_affordable
@@ -48,7 +49,7 @@ from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.pairing.base import absorbs_weights, check_request, mean_eigenvalues, settings_of
-from dyadlearn.pairing.full import sweep
+from dyadlearn.pairing.full import Stack, Sweep, sweep
 from dyadlearn.settings import Groups, Setting, as_settings
 from dyadlearn.solve.leaving import group_members
 
@@ -75,14 +76,16 @@ class LeftOut(NamedTuple):
         if self.cv is not None or pairs_of(how, judge, n_alphas, self.method) is not None:
             return how
         together = Units.of_groups(problem.labels, setting, (self.groups, self.task_groups))
-        given = (how.units, together, judge, setting, problem.pairing)
-        splitter = larger_folds(problem.labels, *given)
+        pairing = problem.pairing
+        splitter = larger_folds(problem.labels, how.units, together, judge, setting, pairing)
         if splitter is None:
             return how
         larger = plan(problem, setting, *self[:2], splitter, **options)
         work = larger.cost.times(n_alphas).work / n_alphas
         is_cheap = n_alphas == 1 or is_affordable(work, problem.labels, n_alphas)
-        return larger if is_cheap or larger.cost.work <= how.cost.work else how
+        if is_cheap or larger.cost.work <= how.cost.work:
+            return larger
+        return how
 
 
 def pairs_of(
@@ -123,8 +126,8 @@ class Expected(NamedTuple):
     @property
     def cost(self) -> Cost:
         """Estimated cost of all points."""
-        each = self.how.cost.times(self.n_alphas)
-        return replace(each, work=self.n_problems * each.work)
+        cost = self.how.cost.times(self.n_alphas)
+        return replace(cost, work=self.n_problems * cost.work)
 
     @property
     def words(self) -> str:
@@ -206,7 +209,10 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     >>> round(grids["alphas"][7], 2), round(float(X.var(axis=0).sum()), 2)
     (2.16, 2.16)
     """
-    problem = model if isinstance(model, Problem) else as_fitted(model).problem
+    if isinstance(model, Problem):
+        problem = model
+    else:
+        problem = as_fitted(model).problem
     pairing = problem.pairing
     # The weights of the problem are in its unit.
     if absorbs_weights(pairing):
@@ -215,7 +221,9 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
         weight = 1.0
     grids = {}
     for name, mean in mean_eigenvalues(pairing).items():
-        scale = min(max(mean * weight, _SCALES[0]), _SCALES[1]) if mean > 0 else 1.0
+        scale = 1.0
+        if mean > 0:
+            scale = min(max(mean * weight, _SCALES[0]), _SCALES[1])
         grids[f"{name}s"] = [multiple * scale for multiple in DEFAULT_ALPHAS]
     return grids
 
@@ -231,9 +239,9 @@ def grids_of(
     alphas, task_alphas : iterables of float, float or None
         None means `default_alphas`. `task_alphas` is ignored by a model with one regularisation.
     """
-    given = {"alphas": alphas, "task_alphas": task_alphas}
+    asked = {"alphas": alphas, "task_alphas": task_alphas}
     checked = {
-        name: check_alphas(values, name) for name, values in given.items() if values is not None
+        name: check_alphas(values, name) for name, values in asked.items() if values is not None
     }
     grids = {name: checked.get(name, values) for name, values in default_alphas(problem).items()}
     return grids["alphas"], grids.get("task_alphas")
@@ -315,6 +323,14 @@ def _all_points(*alphas: Values) -> Iterator[Point]:
     return product(rows, columns)
 
 
+def _sufficient_diagonal(folds: Folds) -> list[int] | None:
+    """Return the numbers of the folds on the diagonal; None if there are no others, or too few labels in them."""
+    has_others = len(folds.diagonal) < folds.n_folds
+    if has_others and folds.n_tested(folds.diagonal) >= _ENOUGH_LABELS:
+        return folds.diagonal
+    return None
+
+
 class _PointScore:
     """Score of held-out predictions, for one regularisation at a time.
 
@@ -344,15 +360,14 @@ class _PointScore:
         self._pairs = pairs
         self._judge = judge
         self._quiet = quiet
-        self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
+        self.is_rough = is_rough
+        self.tol = max(how.problem.tol, _TOL)
+        self.n_unconverged = 0
+        self.refusal = LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
-        # The folds on the diagonal, if they suffice.
         self.diagonal: list[int] | None = None
-        if is_rough and how.folds is not None and len(how.folds.diagonal) < how.folds.n_folds:
-            if how.folds.n_tested(how.folds.diagonal) >= _ENOUGH_LABELS:
-                self.diagonal = how.folds.diagonal
-            else:
-                self.diagonal = None
+        if is_rough and how.folds is not None:
+            self.diagonal = _sufficient_diagonal(how.folds)
         self._prepared: PreparedScorer | None = None
 
     def use_all_folds(self) -> None:
@@ -378,12 +393,11 @@ class _PointScore:
         except LeverageError as error:
             self.refusal = error
             return float("nan")
-        if (
-            self._prepared is None
-        ):  # the labels that have a prediction are the same for all regularisations
+        # The labels that have a prediction are the same for all regularisations.
+        if self._prepared is None:
             quiet = self._quiet or self.diagonal is not None
             labels = scored_labels(
-                how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=6
+                how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=caller_level()
             )
             labels = tested_labels(labels, how.problem.labels, how.setting, how.units)
             self._prepared = prepared_score(
@@ -434,98 +448,140 @@ def score_plan(
     LeverageError
         If the model interpolates the labels that are left out at every point.
     """
-    has_two = len(how.problem.pairing.alphas) > 1
-    task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
-    bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     judge = scorer(scoring)
-    pairs = pairs_of(how, judge, len(alphas) * len(task_alphas), method)
+    grids = (alphas, _second_values(how.problem, task_alphas))
+    bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
+    pairs = pairs_of(how, judge, math.prod(map(len, grids)), method)
     if how.swept is not None and pairs is None:
         units = {how.setting: how.units}
-        groups, task_groups = how.units.sides
-        groups_and_more = (groups, task_groups, max_memory, bar)
-        by_setting = _swept(how.swept, alphas, task_alphas, units, judge, *groups_and_more)
-        scores = by_setting[how.setting]
-        if current().heard is None:
-            n_points = scores.size
-        else:
+        sweeping = _GridSweep.of(how.swept, units, judge, how.units.sides, max_memory, bar)
+        scores = sweeping.scores(*grids)[how.setting]
+        n_points = scores.size
+        if current().heard is not None:
             n_points = int(np.isfinite(scores).sum())
         return Evaluated(scores, n_points, is_rough=False)
     # Labels are missing or weighted: score one regularisation after the other.
-    shape = len(alphas), len(task_alphas)
-    is_coarse = _is_coarse(how, shape, exhaustive)
-    score, interrupts = _PointScore(how, judge, search, is_coarse, pairs), current()
-    # One entry per pass: folds on the diagonal, then all folds.
-    grids = [np.full(shape, np.nan)]
-    counts = [0]
-
-    def evaluate(points: Iterator[Point]) -> None:
-        for row, column in points:
-            value = interrupts.attempt(partial(score, alphas[row], task_alphas[column]))
-            if value is None:
-                return
-            grids[-1][row, column] = value
-            counts[-1] += 1
-            if np.isfinite(value):
-                interrupts.keep()
-            bar.advance()
-
-    bar.total = expected_points(how, alphas, task_alphas, exhaustive=exhaustive)
+    is_coarse = _is_coarse(how, grids, exhaustive)
+    score = _PointScore(how, judge, search, is_coarse, pairs)
+    bar.total = expected_points(how, *grids, exhaustive=exhaustive)
     if score.diagonal is not None:  # the best point and its neighbours follow in all folds
-        bar.total += 1 + 2 * sum(size > 1 for size in shape)
-    with bar:
-        evaluate(
-            coarse_to_fine(grids[0], alphas, task_alphas)
-            if is_coarse
-            else _all_points(alphas, task_alphas)
-        )
-        if score.diagonal is not None and np.isfinite(grids[0]).any() and interrupts.heard is None:
-            best = best_point(grids[0], alphas, task_alphas)
-            score.use_all_folds()
-            grids.append(np.full(shape, np.nan))
-            counts.append(0)
-            start = (best[0], best[1])
-            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, start=start))
-    if np.isnan(
-        grids[-1]
-    ).all():  # interrupted before the first score in all folds, or nothing but interpolation
-        grids = grids[:1]
-        counts = counts[:1]
-    if np.isnan(grids[-1]).all() and score.refusal.args:
+        bar.total += 1 + 2 * _n_axes(grids)
+    last = _scored_point_by_point(score, grids, bar)
+    if np.isnan(last.scores).all() and score.refusal.args:
         raise score.refusal
     if score.n_unconverged and not is_coarse:
-        warnings.warn(
-            Message(
-                "For {n_unconverged} of {count} regularisations {max_iter} conjugate-gradient "
-                "iterations did not reach a relative residual of {tol:g}: their scores are "
-                "approximate. [Raise max_iter, or leave|Leave] out the smallest regularisations.",
-                n_unconverged=score.n_unconverged,
-                count=counts[-1],
-                max_iter=how.problem.max_iter,
-                tol=score.tol,
-            ),
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return Evaluated(grids[-1] if has_two else grids[-1][:, 0], counts[-1], is_coarse)
+        _warn_of_unconverged(score, last.n_points)
+    has_two = len(how.problem.pairing.alphas) > 1
+    return Evaluated(last.scores if has_two else last.scores[:, 0], last.n_points, is_coarse)
 
 
-def _is_coarse(how: Plan, shape: tuple[int, int], exhaustive: bool) -> bool:
+def _second_values(problem: Problem, task_alphas: Values | None) -> Values:
+    """Return the values of the second regularisation; one without effect if there is none."""
+    if task_alphas is None or len(problem.pairing.alphas) == 1:
+        return [1.0]
+    return task_alphas
+
+
+class _Pass:
+    """Scores of one pass over a grid of regularisations.
+
+    Parameters
+    ----------
+    score : _PointScore
+    grids : (sequence of float, sequence of float)
+        Values of both regularisations.
+    bar : Progress
+
+    Attributes
+    ----------
+    scores : array of shape (n_alphas, n_task_alphas)
+        NaN where a point has no score or was not evaluated.
+    n_points : int
+        Number of points that were evaluated.
+    """
+
+    def __init__(self, score: _PointScore, grids: tuple[Values, Values], bar: Progress) -> None:
+        self.scores = np.full((len(grids[0]), len(grids[1])), np.nan)
+        self.n_points = 0
+        self._score = score
+        self._grids = grids
+        self._bar = bar
+
+    def run(self, points: Iterable[Point]) -> None:
+        """Score some points, until an interrupt."""
+        alphas, task_alphas = self._grids
+        interrupts = current()
+        for row, column in points:
+            value = interrupts.attempt(partial(self._score, alphas[row], task_alphas[column]))
+            if value is None:
+                return
+            self.scores[row, column] = value
+            self.n_points += 1
+            if np.isfinite(value):
+                interrupts.keep()
+            self._bar.advance()
+
+
+def _scored_point_by_point(
+    score: _PointScore, grids: tuple[Values, Values], bar: Progress
+) -> _Pass:
+    """Return the last pass with a score: over all folds, or over those on the diagonal before."""
+    first = _Pass(score, grids, bar)
+    with bar:
+        if score.is_rough:
+            first.run(coarse_to_fine(first.scores, *grids))
+        else:
+            first.run(_all_points(*grids))
+        is_last = score.diagonal is None or not np.isfinite(first.scores).any()
+        if is_last or current().heard is not None:
+            return first
+        score.use_all_folds()
+        row, column = best_point(first.scores, *grids)
+        second = _Pass(score, grids, bar)
+        second.run(coarse_to_fine(second.scores, *grids, start=(row, column)))
+    # The second pass has no score after an interrupt, or if the model interpolates everywhere.
+    return first if np.isnan(second.scores).all() else second
+
+
+def _warn_of_unconverged(score: _PointScore, n_points: int) -> None:
+    """Warn that solutions of some points have not converged."""
+    warnings.warn(
+        Message(
+            "For {n_unconverged} of {count} regularisations {max_iter} conjugate-gradient "
+            "iterations did not reach a relative residual of {tol:g}: their scores are "
+            "approximate. [Raise max_iter, or leave|Leave] out the smallest regularisations.",
+            n_unconverged=score.n_unconverged,
+            count=n_points,
+            max_iter=score.how.problem.max_iter,
+            tol=score.tol,
+        ),
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _is_coarse(how: Plan, grids: tuple[Values, Values], exhaustive: bool) -> bool:
     """Return whether the search is coarse to fine."""
-    return not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
+    is_long = max(map(len, grids)) >= _LONG
+    return not exhaustive and isinstance(how, SolveAgain) and is_long
+
+
+def _n_axes(grids: tuple[Values, Values]) -> int:
+    """Return the number of regularisations with several values."""
+    return sum(len(values) > 1 for values in grids)
 
 
 def expected_points(
     how: Plan, alphas: Values, task_alphas: Values | None, *, exhaustive: bool
 ) -> int:
     """Return about how many regularisations a search evaluates."""
-    has_two = task_alphas is not None and len(how.problem.pairing.alphas) > 1
-    shape = len(alphas), len(task_alphas or ()) if has_two else 1
-    if not _is_coarse(how, shape, exhaustive):
-        return shape[0] * shape[1]
-    n_axes = sum(size > 1 for size in shape)
-    n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
+    grids = (alphas, _second_values(how.problem, task_alphas))
+    n_points = math.prod(map(len, grids))
+    if not _is_coarse(how, grids, exhaustive):
+        return n_points
+    n_first = math.prod(len(_every_fourth(len(values))) for values in grids)
     # Every fourth value, and the neighbours of the best in each step.
-    return min(n_first + len(_STEPS) * int(3**n_axes - 1), shape[0] * shape[1])
+    return min(n_first + len(_STEPS) * int(3 ** _n_axes(grids) - 1), n_points)
 
 
 def landscape(
@@ -596,8 +652,8 @@ def landscape(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge().fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
-    >>> found = landscape(model, "BD", alphas=[0.1, 1], task_alphas=[1])
-    >>> {letter: scores.shape for letter, scores in found.items()}
+    >>> scores = landscape(model, "BD", alphas=[0.1, 1], task_alphas=[1])
+    >>> {letter: grid.shape for letter, grid in scores.items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
     if isinstance(model, Problem):
@@ -608,7 +664,8 @@ def landscape(
         problem = fitted.problem
         searched = fitted.scoring
         groups, task_groups = fitted.in_groups(groups, task_groups)
-    scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
+    if scoring is None:
+        scoring = searched or "neg_mean_squared_error"
     wanted = as_settings(setting)
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)
@@ -618,25 +675,18 @@ def landscape(
     if cv is None and _share_products(plans, judge, (groups, task_groups)):
         bar = Progress(None, "Landscape", progress, of=1)
         units = {how.setting: how.units for how in plans}
-        by_setting = _swept(
-            problem, rows, columns, units, judge, groups, task_groups, max_memory, bar
-        )
+        sweeping = _GridSweep.of(problem, units, judge, (groups, task_groups), max_memory, bar)
+        by_setting = sweeping.scores(rows, _second_values(problem, columns))
         scores = {setting.value: by_setting[setting] for setting in wanted}
     else:
         scores = {}
+        options: dict[str, Any] = {"method": method, "max_memory": max_memory}
         with Progress(len(plans), "Landscape", progress, of=1):
             for how in plans:
-                each = score_plan(
-                    how,
-                    judge,
-                    rows,
-                    columns,
-                    method=method,
-                    max_memory=max_memory,
-                    progress=progress,
-                    of=1,
+                evaluated = score_plan(
+                    how, judge, rows, columns, progress=progress, of=1, **options
                 )
-                scores[how.setting.value] = each.scores
+                scores[how.setting.value] = evaluated.scores
     for letter, grid in scores.items():
         warn_of_undefined(grid, (rows, columns), letter, 2)
     return scores
@@ -698,87 +748,122 @@ def planned_for(
     return planned(problem.at(*middle), setting, left_out, judge, math.prod(map(len, grids)))
 
 
-def _swept(
-    problem: Problem,
-    alphas: Values,
-    task_alphas: Values | None,
-    units: Mapping[Setting, Units],
-    judge: Scorer,
-    groups: Any,
-    task_groups: Any,
-    max_memory: int,
-    bar: Progress,
-) -> dict[Setting, np.ndarray]:
-    """Score many regularisations of complete labels together, in the settings of some units.
+@dataclass(frozen=True, eq=False)
+class _GridSweep:
+    """Scores of many regularisations of a complete grid together, in one or several settings.
 
-    `task_alphas` is ignored without tasks.
+    Attributes
+    ----------
+    problem : Problem
+    scorers : dict of Setting to PreparedScorer
+    members : (list of integer array or None, list of integer array or None)
+        Positions of the members of each group of instances and of tasks.
+    per_stack : int
+        Number of grids of predictions that are computed together.
+    bar : Progress
     """
-    Y, has_two, interrupts = problem.Y, len(problem.pairing.alphas) > 1, current()
-    task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
-    settings = list(units)
-    labels = Labels.of_grid(Y)
-    scorers = {}
-    for setting in settings:
-        folds = folds_to_compare(labels, judge, setting, units[setting], problem.pairing)
-        scorers[setting] = prepared_score(labels, judge, setting, folds=folds)
-    members = (
-        group_members(groups, Y.shape[0], "groups"),
-        group_members(task_groups, Y.shape[1], "task_groups"),
-    )
-    per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
-    # A score that depends on squared errors only may need no predictions.
-    of_errors = {setting: scorers[setting].of_squared_errors for setting in settings}
-    closed = {setting: score_of for setting, score_of in of_errors.items() if score_of is not None}
-    whole = sweep(problem.pairing, Y, problem.in_unit(alphas), task_alphas, *members)
-    for squared, some in (
-        (True, list(closed)),
-        (False, [setting for setting in settings if setting not in closed]),
-    ):
-        if some:
-            whole.check_memory(some, per_stack, squared=squared)
-    bar.total = len(alphas) * len(task_alphas) * len(settings)
-    with bar:
 
-        def score(
-            wanted: Sequence[Setting], rows: Values, columns: Values
-        ) -> dict[Setting, np.ndarray]:
-            swept = sweep(problem.pairing, Y, problem.in_unit(rows), columns, *members)
-            closed_here = [setting for setting in wanted if setting in closed]
-            errors = interrupts.attempt(partial(swept.squared_errors, closed_here, per_stack)) or {}
-            scores = {setting: closed[setting](squares) for setting, squares in errors.items()}
-            keep(scores)
-            bar.advance(len(rows) * len(columns) * len(scores))
-            left = [setting for setting in wanted if setting not in scores]
-            scores |= {setting: np.full((len(rows), len(columns)), np.nan) for setting in left}
-            stacks = swept.walk(left, per_stack)
+    problem: Problem
+    scorers: Mapping[Setting, PreparedScorer]
+    members: tuple[Any, Any]
+    per_stack: int
+    bar: Progress
 
-            def score_next() -> bool:
-                found = next(stacks, None)
-                if found is None:
-                    return False
-                here, there, setting, stack = found
-                scores[setting][here, there] = to_numpy(scorers[setting](stack))
-                bar.advance(stack.shape[0])
-                return True
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        units: Mapping[Setting, Units],
+        judge: Scorer,
+        groups: Groups,
+        max_memory: int,
+        bar: Progress,
+    ) -> _GridSweep:
+        """Prepare the scores in the settings of some units; this raises where a score is undefined."""
+        m, q = problem.Y.shape
+        labels = Labels.of_grid(problem.Y)
+        scorers = {}
+        for setting, left_out in units.items():
+            folds = folds_to_compare(labels, judge, setting, left_out, problem.pairing)
+            scorers[setting] = prepared_score(labels, judge, setting, folds=folds)
+        members = (
+            group_members(groups[0], m, "groups"),
+            group_members(groups[1], q, "task_groups"),
+        )
+        per_stack = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * m * q))
+        return cls(problem, scorers, members, per_stack, bar)
 
-            while interrupts.attempt(score_next):
-                keep(scores)
+    @cached_property
+    def of_errors(self) -> dict[Setting, Callable[[np.ndarray], np.ndarray]]:
+        """Scores that depend on squared errors only, and may need no predictions."""
+        functions = {}
+        for setting, score in self.scorers.items():
+            if score.of_squared_errors is not None:
+                functions[setting] = score.of_squared_errors
+        return functions
+
+    def scores(self, alphas: Values, task_alphas: Values) -> dict[Setting, np.ndarray]:
+        """Return the scores in each setting, NaN where the model interpolates or after an interrupt."""
+        settings = list(self.scorers)
+        whole = self._sweep(alphas, task_alphas)
+        by_predictions = [setting for setting in settings if setting not in self.of_errors]
+        if self.of_errors:
+            whole.check_memory(list(self.of_errors), self.per_stack, squared=True)
+        if by_predictions:
+            whole.check_memory(by_predictions, self.per_stack, squared=False)
+        self.bar.total = len(alphas) * len(task_alphas) * len(settings)
+        with self.bar:
+            try:
+                scores = self._scored(settings, alphas, task_alphas)
+            except LeverageError:  # perhaps in one setting and for some values only
+                scores = {
+                    setting: where_defined(partial(self._scored_in, setting), alphas, task_alphas)
+                    for setting in settings
+                }
+        if len(self.problem.pairing.alphas) > 1:
             return scores
+        return {setting: grid[:, 0] for setting, grid in scores.items()}
 
-        def keep(scores: dict[Setting, np.ndarray]) -> None:
-            if any(np.isfinite(each).any() for each in scores.values()):
-                interrupts.keep()
+    def _sweep(self, alphas: Values, task_alphas: Values) -> Sweep:
+        problem = self.problem
+        in_unit = problem.in_unit(alphas)
+        return sweep(problem.pairing, problem.Y, in_unit, task_alphas, *self.members)
 
-        def alone(setting: Setting, rows: Values, columns: Values) -> np.ndarray:
-            return score([setting], rows, columns)[setting]
+    def _scored_in(self, setting: Setting, alphas: Values, task_alphas: Values) -> np.ndarray:
+        """Return the scores in one setting."""
+        return self._scored([setting], alphas, task_alphas)[setting]
 
-        try:
-            scores_of = score(settings, alphas, task_alphas)
-        except LeverageError:  # perhaps in one setting and for some values only
-            scores_of = {
-                setting: where_defined(partial(alone, setting), alphas, task_alphas)
-                for setting in settings
-            }
-    if has_two:
-        return scores_of
-    return {setting: scores[:, 0] for setting, scores in scores_of.items()}
+    def _scored(
+        self, settings: Sequence[Setting], alphas: Values, task_alphas: Values
+    ) -> dict[Setting, np.ndarray]:
+        """Return the scores in some settings: by squared errors alone where these suffice and are quick."""
+        interrupts = current()
+        swept = self._sweep(alphas, task_alphas)
+        asked = [setting for setting in settings if setting in self.of_errors]
+        errors = interrupts.attempt(partial(swept.squared_errors, asked, self.per_stack)) or {}
+        scores = {setting: self.of_errors[setting](squares) for setting, squares in errors.items()}
+        _keep_if_scored(scores)
+        shape = (len(alphas), len(task_alphas))
+        self.bar.advance(math.prod(shape) * len(scores))
+        left = [setting for setting in settings if setting not in scores]
+        scores |= {setting: np.full(shape, np.nan) for setting in left}
+        stacks = swept.walk(left, self.per_stack)
+        while interrupts.attempt(partial(self._score_next, stacks, scores)):
+            _keep_if_scored(scores)
+        return scores
+
+    def _score_next(self, stacks: Iterator[Stack], scores: Mapping[Setting, np.ndarray]) -> bool:
+        """Score the next stack of predictions; return False if there is none."""
+        entry = next(stacks, None)
+        if entry is None:
+            return False
+        rows, columns, setting, stack = entry
+        scores[setting][rows, columns] = to_numpy(self.scorers[setting](stack))
+        self.bar.advance(stack.shape[0])
+        return True
+
+
+def _keep_if_scored(scores: Mapping[Setting, np.ndarray]) -> None:
+    """Keep the result of a search from now on, if a point has a score."""
+    if any(np.isfinite(grid).any() for grid in scores.values()):
+        current().keep()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NoReturn, Self
 
 from dyadlearn._checks import caller_level
+from dyadlearn._documenting import with_sections_of
 from dyadlearn._interrupts import keeping_best
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.models.base import ProcessModel
@@ -25,6 +26,7 @@ from dyadlearn.selection.learning_kernels import (
     relearn,
 )
 from dyadlearn.selection.nested import Prepared
+from dyadlearn.selection.search import Search
 from dyadlearn.settings import as_setting
 
 
@@ -197,6 +199,7 @@ class LearnedKernelRidge(ProcessModel):
     random_state: Any = None
     progress: bool | None = None
 
+    @with_sections_of(Search.fit)
     def fit(
         self,
         X: Any,
@@ -209,33 +212,9 @@ class LearnedKernelRidge(ProcessModel):
         """Fit the model, and learn its kernels.
 
         An interrupt (Ctrl-C) ends the learning: the best result so far is fitted, with a
-        `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A
-        second interrupt, or one before the first result, raises `KeyboardInterrupt` and leaves the
-        model as it was.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
-            The instances: features, or the kernel between them. `LearnedKernelRidge` also accepts a
-            mapping or list of such tables, or `Descriptions`.
-        y : array, frame or series of shape (m, q) or (m,)
-            Grid of labels; NaN means "not observed". Ids of its rows and columns are matched with
-            those of `X` and `tasks`. In a sparse matrix, cells that are not stored are not
-            observed.
-        tasks : the same as `X` for the q tasks, default=None
-            The tasks: features, or the kernel between them. Without `tasks` each task is learned
-            independently. `IndependentTaskRidgeCV` ignores `tasks`.
-        sample_weight : array, series or frame of shape (m,), (q,) or (m, q), default=None
-            Weights of instances, of tasks or of labels in the squared loss, in the fit and in the
-            hold-out error that kernels are learned by. The `scoring` of a search counts all labels
-            with positive weight equally.
-        groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
-            Groups of instances and of tasks; a group is left out together. "identical" groups rows
-            with equal features or kernels.
-
-        Returns
-        -------
-        self
+        `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A second
+        interrupt, or one before the first result, raises `KeyboardInterrupt` and leaves the model
+        as it was.
         """
         spec = self._learning_spec()
         kernels = (self.kernel, self.task_kernel)

@@ -247,7 +247,7 @@ class LearnedKernels(Stored):
 
 
 def read_described(
-    spec: LearningSpec, kernels: Sequence[Any], given: tuple[Any, Any, Any, Any]
+    spec: LearningSpec, kernels: Sequence[Any], arguments: tuple[Any, Any, Any, Any]
 ) -> tuple[Training, Described]:
     """Return checked data with a wide table for each side, and the kernels of the descriptions.
 
@@ -256,9 +256,9 @@ def read_described(
     spec : LearningSpec
     kernels : (kernel, task_kernel)
         Parameters of the user.
-    given : (X, y, tasks, sample_weight)
+    arguments : (X, y, tasks, sample_weight)
     """
-    X, y, tasks, sample_weight = given
+    X, y, tasks, sample_weight = arguments
     tables = [X, unwrap_tasks(tasks)]
     of_sides = [read_descriptions(table, name) for table, name in zip(tables, _SIDES, strict=True)]
     kernels = list(kernels)
@@ -283,16 +283,16 @@ def read_described(
         kernel, side = _scaled_side(spec, (table, of_sides[axis]), kernels[axis], axis, weights)
         learned.append(kernel)
         wide.append(side)
-    first, second = (None if each is None else each.places for each in of_sides)
+    places = [None if descriptions is None else descriptions.places for descriptions in of_sides]
     plain = (of_sides[0] is None, of_sides[1] is None)
-    described = Described(tuple(learned), plain, (first, second))
+    described = Described(tuple(learned), plain, (places[0], places[1]))
     combined = tuple(KernelSpec(kernel, None, spec.common["repair"]) for kernel in learned)
     return replace(data, sides=tuple(wide), kernels=combined), described
 
 
-def kernel_spec(given: Any, repair: str) -> KernelSpec:
+def kernel_spec(chosen: Any, repair: str) -> KernelSpec:
     """Return the kernel of a side that is a plain table, given by its name, a function or with its parameters."""
-    kernel, params = given if is_pair(given) else (given, None)
+    kernel, params = chosen if is_pair(chosen) else (chosen, None)
     return KernelSpec(kernel, params, repair)
 
 
@@ -325,17 +325,17 @@ def _scaled_side(
 
 
 def _describe(
-    spec: LearningSpec, given: Descriptions, kernel: Any, axis: int
+    spec: LearningSpec, descriptions: Descriptions, kernel: Any, axis: int
 ) -> tuple[LearnedKernel, Table]:
     """Return the kernel of the descriptions of a side, and their wide table."""
     name = _SIDES[axis]
-    taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
+    taken = [label for label in descriptions.names if label in (CONSTANT, *PROFILES)]
     if taken:
         raise ValueError(
             f"{name} has a description called {taken[0]!r}, which is a reserved name: rename it."
         )
     repair = spec.common["repair"]
-    return describe(given, kernel, normalize=spec.normalize, repair=repair, name=name)
+    return describe(descriptions, kernel, normalize=spec.normalize, repair=repair, name=name)
 
 
 # Learning --------------------------------------------------------------------------------------------------
@@ -431,25 +431,25 @@ def _folds_to_learn(
 ) -> FoldsToLearn:
     """Return what is left out to learn from."""
     setting = spec.setting
-    given = data.labels
+    whole = data.labels
     # Given folds or groups are always used.
     is_free = isinstance(spec.cv, Integral) and all(group is None for group in groups)
     splitter = spec.splitter(knows_tasks=data.has_tasks)
     if n_stages == 1 and is_free and has_exact_error(labels.labels, setting):
         return FoldsToLearn(True, Units(), [], True, "exact leave-one-out")
-    units = splitter.units(given, groups=groups[0], task_groups=groups[1])
+    units = splitter.units(whole, groups=groups[0], task_groups=groups[1])
     if setting is Setting.A and units.sides[0] is not None:
         # A fold of instances is one of their cells.
-        units = Units(cells=given.at(units.sides[0], 0))
-    masks = [fold.masks for fold in folds_of(given, setting, units)]
+        units = Units(cells=whole.at(units.sides[0], 0))
+    masks = [fold.masks for fold in folds_of(whole, setting, units)]
     is_whole = True
     if not labels.labels.cells.is_dense:
         # The other folds take as long as several steps; their predictions are computed when they
         # are needed.
-        n_used = n_first([np.sum(test & given.observed) for _, test in masks], ENOUGH)
+        n_used = n_first([np.sum(test & whole.observed) for _, test in masks], ENOUGH)
         is_whole = n_used == len(masks)
         masks = masks[:n_used]
-    together = Units.of_groups(given, setting, tuple(groups))
+    together = Units.of_groups(whole, setting, tuple(groups))
     method = f"{folds_in_words(splitter, setting, together)}, not nested"
     return FoldsToLearn(False, units, masks, is_whole, method)
 
@@ -528,7 +528,9 @@ class _Watching:
 
 def _ranking(labels: Labels) -> str:
     """Return the metric of ranks to show beside the error."""
-    return "average_precision" if is_binary(labels.values) else "concordance_index"
+    if is_binary(labels.values):
+        return "average_precision"
+    return "concordance_index"
 
 
 def _summary(
@@ -696,12 +698,12 @@ class FittedLearned(FittedChoice):
 
     # --- new rows -------------------------------------------------------------------------------------
 
-    def new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+    def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
         side = self.sides[axis]
         kernel = self.described.kernels[axis]
         places = self.described.places[axis]
-        descriptions = self._read_descriptions(given, axis)
+        descriptions = self._read_descriptions(new, axis)
         if _is_profiled(side):
             return self._known_rows(descriptions, axis)
         table = widen(kernel, descriptions, places, _SIDES[axis])
@@ -712,13 +714,13 @@ class FittedLearned(FittedChoice):
         asked = side.new_rows(rows)
         return table, replace(asked, prior=None) if kernel.without_diagonal(rows) else asked
 
-    def _read_descriptions(self, given: Any, axis: int) -> Descriptions:
+    def _read_descriptions(self, new: Any, axis: int) -> Descriptions:
         """Return the descriptions of new rows; a plain table is one description."""
         name = _SIDES[axis]
         side = self.sides[axis]
         kernel = self.described.kernels[axis]
         is_plain = self.described.plain[axis]
-        descriptions = read_descriptions(unwrap_tasks(given), name)
+        descriptions = read_descriptions(unwrap_tasks(new), name)
         if (descriptions is None) is not is_plain:
             if is_plain:
                 wanted = ("several", "a single table")
@@ -740,7 +742,7 @@ class FittedLearned(FittedChoice):
         )
         names = None if axis else self.feature_names
         known = Known(self.name, spec, side.ids, side.names, member.n_columns, names)
-        table, rows = read_rows(given, axis, known)
+        table, rows = read_rows(new, axis, known)
         return Descriptions({member.name: replace(table, values=rows, column_ids=None)})
 
     def _known_rows(self, descriptions: Descriptions, axis: int) -> tuple[Table, NewRows]:
@@ -788,19 +790,19 @@ class FittedLearned(FittedChoice):
         with_filled = replace(side, spec=replace(side.spec, kernel=filled))
         return replace(with_filled.new_rows(rows), prior=refuse)
 
-    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, diagonal: Any) -> Array:
         kernel = learned_of(self.sides[axis])
         names = self.kernels_given(axis)
         argument = _DIAGONALS[axis]
-        if not isinstance(given, Mapping):
+        if not isinstance(diagonal, Mapping):
             if len(names) > 1:
                 raise ValueError(
                     f"{argument} must be a mapping with the diagonal of each kernel, "
                     f"{shown(names)}."
                 )
-            given = {names[0]: given}
-        extra = [name for name in given if name not in names]
-        needed = [name for name in kernel.without_diagonal(rows.values) if name not in given]
+            diagonal = {names[0]: diagonal}
+        extra = [name for name in diagonal if name not in names]
+        needed = [name for name in kernel.without_diagonal(rows.values) if name not in diagonal]
         problems = []
         if extra:
             problems.append(f"has the unknown name {shown(extra)}")
@@ -815,8 +817,8 @@ class FittedLearned(FittedChoice):
             assert rows.prior is not None
             rows.prior(rows.values)  # raises
         known = {}
-        for name in given:
-            known[name] = super()._given_diagonal(axis, ids, rows, given[name])
+        for name in diagonal:
+            known[name] = super()._given_diagonal(axis, ids, rows, diagonal[name])
         return kernel.diagonal(double(rows.values), known)
 
     # --- settings -------------------------------------------------------------------------------------
@@ -862,8 +864,8 @@ class FittedLearned(FittedChoice):
         labels = self.labels
         targets = scored_labels(labels, stored.predictions, stored.setting, quiet=True)
         judge = scorer(self.scoring or "neg_mean_squared_error")
-        given = (stored.setting, stored.units, self.pairing)
-        return baselines_to_score(labels, judge, *given, targets)
+        units = stored.units
+        return baselines_to_score(labels, judge, stored.setting, units, self.pairing, targets)
 
     @property
     def held_out(self) -> Array:
@@ -880,7 +882,9 @@ class FittedLearned(FittedChoice):
         stored = self.validation
         if setting is stored.setting:
             return HeldOut(self.held_out, stored.method, stored.units)
-        return self._own_holdout(setting) if self.describes_by_labels else None
+        if self.describes_by_labels:
+            return self._own_holdout(setting)
+        return None
 
     def _hold_out(self, setting: Setting, left_out: LeftOut) -> HeldOut:
         """Return held-out predictions; nested ones learn the kernels again without each fold."""
@@ -915,7 +919,8 @@ class FittedLearned(FittedChoice):
         self.check(setting)
         Y = self.training_problem.Y
         xp = namespace(Y)
-        units = Units() if units is None else units
+        if units is None:
+            units = Units()
         if units.are_single and cv is None and setting is stored.setting:
             if setting is Setting.A:
                 # Missing labels are not used in the fit.

@@ -222,30 +222,31 @@ def holdout_bands(
     return held_out.method, stacked_bands(sides, **{scorer(chosen).name: scores})
 
 
-def in_words(found: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
+def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
     """Return sentences about one side: its copies, and how many new entities are similar to one of training.
 
     Parameters
     ----------
-    found : Nearness
+    similarities : Nearness
     words : (str, str)
         Name of an entity in the singular and in the plural.
     threshold : float, default=0.6
     """
     sentences = []
-    copies = found.copies
+    copies = similarities.copies
     pairs = [f"{new!s} is {old!s}" for new, old in copies.items()]
     if copies:
         is_one = len(copies) == 1
-        what = (
-            f"1 new {words[0]} is a copy" if is_one else f"{len(copies)} new {words[1]} are copies"
-        )
+        if is_one:
+            what = f"1 new {words[0]} is a copy"
+        else:
+            what = f"{len(copies)} new {words[1]} are copies"
         sentences.append(f"{what} of one in training: {shown(pairs)}.")
-    n_new = int(np.count_nonzero(found.is_new))
+    n_new = int(np.count_nonzero(similarities.is_new))
     if n_new:
-        middle = number(float(np.median(found.similarity[found.is_new])), 2)
+        middle = number(float(np.median(similarities.similarity[similarities.is_new])), 2)
         sentences.append(
-            f"{found.similar(threshold)} of {n_new} new {words[1]} have a similarity of "
+            f"{similarities.similar(threshold)} of {n_new} new {words[1]} have a similarity of "
             f"{threshold:g} or more to one in training; the median is {middle}."
         )
     return sentences
@@ -263,8 +264,8 @@ def stacked_bands(
     """
     columns: dict[str, list[Any]] = {"side": [], "similarity": [], "entities": [], "pairs": []}
     columns |= {heading: [] for heading in scores}
-    for place, (name, found) in enumerate(sides):
-        part: dict[str, list[Any]] = found.histogram()
+    for place, (name, similarities) in enumerate(sides):
+        part: dict[str, list[Any]] = similarities.histogram()
         for heading, lists in scores.items():
             part[heading] = lists[place]
         columns["side"] += [name] * len(part["entities"])

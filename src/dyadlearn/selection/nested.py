@@ -244,13 +244,47 @@ def nested_score(
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
     >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
     >>> search = TwoStepRidgeCV(setting="D")
-    >>> found = nested_score(search, X, Y, tasks=T, cv=2, random_state=0)
-    >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
+    >>> nested = nested_score(search, X, Y, tasks=T, cv=2, random_state=0)
+    >>> nested.alphas.shape, nested.score < search.fit(X, Y, tasks=T).best_score_
     ((4,), True)
     """
     if isinstance(search, PairRegressor):
         X, y, tasks, sample_weight = search.given_to_model(X, y, sample_weight)
         search = search.model
+    _check_search(search, tasks)
+    setting = as_setting(search.setting)
+    prepared = search.prepared(X, y, tasks, sample_weight)
+    data = prepared.data
+    labels = data.labels
+    together = code_groups(labels, groups_in_order(data, groups, task_groups))
+    # A model that learns its kernels may use groups in other settings too.
+    used = Units.of_groups(labels, setting if search.learns_kernels else Setting.D, together)
+    splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
+    refits = Refits(prepared.fit, data, together, setting, search.progress)
+    how = plan_fits(labels, setting, used, splitter, predict=refits.predict, line=refits.line)
+    F = refits.held_out(how)
+    judge = scorer(usual_scoring(labels.values) if search.scoring is None else search.scoring)
+    targets = scored_labels(labels, F, setting)
+    compared = folds_to_compare(labels, judge, setting, how.units)
+    score = prepared_score(labels, judge, setting, targets, folds=compared)
+    task_alphas = None
+    if "task_alpha" in refits.alphas[0]:
+        task_alphas = np.array([chosen["task_alpha"] for chosen in refits.alphas])
+    fold_scores = [_score_of(judge, labels, targets, F, fold, setting) for fold in how.folds]
+    return NestedScore(
+        score=float(score(F)),
+        setting=setting.value,
+        fold_scores=np.array(fold_scores),
+        alphas=np.array([chosen["alpha"] for chosen in refits.alphas]),
+        task_alphas=task_alphas,
+        predictions=labels.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
+        baselines=baseline_scores(labels, setting, how.units, score),
+        folds=None if labels.grid is None else fold_codes(labels, setting, how.units),
+    )
+
+
+def _check_search(search: Any, tasks: Any) -> None:
+    """Raise if a model has no search, or if its nested folds are undefined."""
     if not getattr(search, "searches", False):
         name = type(search).__name__
         raise TypeError(
@@ -269,35 +303,6 @@ def nested_score(
                 setting=setting.value,
             )
         )
-    prepared = search.prepared(X, y, tasks, sample_weight)
-    data = prepared.data
-    whole = data.labels
-    together = code_groups(whole, groups_in_order(data, groups, task_groups))
-    # A model that learns its kernels may use groups in other settings too.
-    used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, together)
-    splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
-    refits = Refits(prepared.fit, data, together, setting, search.progress)
-    how = plan_fits(whole, setting, used, splitter, predict=refits.predict, line=refits.line)
-    F = refits.held_out(how)
-    alphas = refits.alphas
-    judge = scorer(usual_scoring(whole.values) if search.scoring is None else search.scoring)
-    labels = scored_labels(whole, F, setting)
-    folds = folds_to_compare(whole, judge, setting, how.units)
-    score = prepared_score(whole, judge, setting, labels, folds=folds)
-    return NestedScore(
-        score=float(score(F)),
-        setting=setting.value,
-        fold_scores=np.array(
-            [_score_of(judge, whole, labels, F, fold, setting) for fold in how.folds]
-        ),
-        alphas=np.array([chosen["alpha"] for chosen in alphas]),
-        task_alphas=np.array([chosen["task_alpha"] for chosen in alphas])
-        if "task_alpha" in alphas[0]
-        else None,
-        predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
-        baselines=baseline_scores(whole, setting, how.units, score),
-        folds=None if whole.grid is None else fold_codes(whole, setting, how.units),
-    )
 
 
 def _score_of(

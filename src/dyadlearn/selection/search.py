@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, Self
 
@@ -160,7 +160,9 @@ def fit_search(spec: SearchSpec, data: Training, groups: Sequence[Any]) -> Fitte
 
 def averaged(scoring: Any, average: str | None) -> Any:
     """Return a score with an average; the score itself if none is given."""
-    return scoring if average is None else scorer(scoring).averaged(average)
+    if average is None:
+        return scoring
+    return scorer(scoring).averaged(average)
 
 
 def reached(fitted: FittedSearch) -> str:
@@ -170,6 +172,7 @@ def reached(fitted: FittedSearch) -> str:
     return f"The search was interrupted: {tried}; the best is chosen."
 
 
+@dataclass(eq=False, repr=False)
 class Search(GridModel, stored=False):
     """Base class of searches: sides are decomposed once, and every regularisation is scored.
 
@@ -178,17 +181,23 @@ class Search(GridModel, stored=False):
 
     searches = True
 
-    alphas: Any
-    setting: str
-    scoring: Any
-    average: str | None
-    kernel_grid: Sequence[dict[str, Any]] | None
-    cv: Any
-    method: str | None
-    exhaustive: bool
-    progress: bool | None
+    fitted_: FittedSearch = field(init=False)
 
-    fitted_: FittedSearch
+    alphas: Any = None
+    _: KW_ONLY
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    device: str | None = None
+    setting: str = "B"
+    scoring: Any = "neg_mean_squared_error"
+    average: str | None = None
+    kernel_grid: Sequence[dict[str, Any]] | None = None
+    cv: Any = None
+    method: str | None = None
+    exhaustive: bool = False
+    progress: bool | None = None
 
     def fit(
         self,
@@ -279,7 +288,9 @@ class Search(GridModel, stored=False):
 
     def _all_constants(self) -> tuple[Constants, ...] | None:
         """Return all constants of both kernels to try; None if the model has no constants."""
-        return None
+        if not hasattr(self, "constants"):
+            return None
+        return _constants_to_try(self.constants)
 
     def _searched_shares(self) -> tuple[Shares, ...] | None:
         """Return all shares to try; None if shares are not searched."""
@@ -313,6 +324,12 @@ class Search(GridModel, stored=False):
     def kernel_params_(self) -> Any:
         """Chosen kernel parameters of the instances."""
         return as_fitted(self).sides[0].spec.params
+
+    @property
+    def task_kernel_params_(self) -> Any:
+        """Chosen kernel parameters of the tasks; None without tasks."""
+        sides = as_fitted(self).sides
+        return sides[1].spec.params if len(sides) > 1 else None
 
     @property
     def best_score_(self) -> float:
@@ -359,7 +376,9 @@ class Search(GridModel, stored=False):
 def _grid(values: Any, name: str) -> tuple[float, ...] | None:
     """Return the values of a parameter to try; None stays."""
     _check_sequence(values, name)
-    return None if values is None else tuple(check_alphas(values, name))
+    if values is None:
+        return None
+    return tuple(check_alphas(values, name))
 
 
 def _kernel_grid(grid: Any) -> Any:
@@ -376,15 +395,15 @@ def _check_sequence(values: Any, name: str) -> None:
         )
 
 
-def _constants_to_try(given: Any) -> tuple[Constants, ...]:
+def _constants_to_try(constants: Any) -> tuple[Constants, ...]:
     """Return all constants of both kernels to try, from the parameter of the user."""
-    if given is None:
+    if constants is None:
         return (NO_CONSTANTS,)
-    _check_sequence(given, "constants")
-    is_one = isinstance(given, str) or getattr(given, "ndim", 1) == 0
-    if is_one or not isinstance(given, Iterable):
-        return (check_constants(given),)
-    tried = tuple(check_constants(level, "each of constants") for level in given)
+    _check_sequence(constants, "constants")
+    is_one = isinstance(constants, str) or getattr(constants, "ndim", 1) == 0
+    if is_one or not isinstance(constants, Iterable):
+        return (check_constants(constants),)
+    tried = tuple(check_constants(level, "each of constants") for level in constants)
     if not tried:
         raise ValueError("constants is empty: give at least one number or pair of numbers.")
     return tried
@@ -441,39 +460,20 @@ class TwoStepRidgeCV(Search):
     (4, 5)
     """
 
-    alphas: Any = None
     task_alphas: Any = None
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
-    task_filter: SpectralFilter | None = field(default=None, kw_only=True)
-    identity: Any = field(default=0.0, kw_only=True)
-    symmetry: str | None = field(default=None, kw_only=True)
-    setting: str = field(default="B", kw_only=True)
-    scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
-    average: str | None = field(default=None, kw_only=True)
-    kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    method: str | None = field(default=None, kw_only=True)
-    exhaustive: bool = field(default=False, kw_only=True)
-    progress: bool | None = field(default=None, kw_only=True)
-    task_kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    filter: SpectralFilter | None = None
+    task_filter: SpectralFilter | None = None
+    identity: Any = 0.0
+    symmetry: str | None = None
+    task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
         return two_step_spec(self)
-
-    @property
-    def task_kernel_params_(self) -> Any:
-        """Chosen kernel parameters of the tasks; None without tasks."""
-        sides = as_fitted(self).sides
-        return sides[1].spec.params if len(sides) > 1 else None
 
 
 @documented(TaskSearchParameters, SearchParameters, ConstantsSearchParameter, KroneckerRidge)
@@ -510,40 +510,18 @@ class KroneckerRidgeCV(Search, ProcessModel):
     ((3, 14), (1.0, 100.0))
     """
 
-    alphas: Any = None
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    identity: Any = field(default=0.0, kw_only=True)
-    constants: Any = field(default=None, kw_only=True)
-    setting: str = field(default="B", kw_only=True)
-    scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
-    average: str | None = field(default=None, kw_only=True)
-    kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    method: str | None = field(default=None, kw_only=True)
-    exhaustive: bool = field(default=False, kw_only=True)
-    progress: bool | None = field(default=None, kw_only=True)
-    task_kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    identity: Any = 0.0
+    constants: Any = None
+    task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds([identity_shares(self.identity)], self._all_constants())
+        needs = KernelNeeds([identity_shares(self.identity)], _constants_to_try(self.constants))
         return pair_kernel_spec(self, needs, is_kronecker=True)
-
-    def _all_constants(self) -> tuple[Constants, ...]:
-        return _constants_to_try(self.constants)
-
-    @property
-    def task_kernel_params_(self) -> Any:
-        """Chosen kernel parameters of the tasks; None without tasks."""
-        sides = as_fitted(self).sides
-        return sides[1].spec.params if len(sides) > 1 else None
 
     @property
     def constants_(self) -> Constants | None:
@@ -599,30 +577,17 @@ class PairKernelRidgeCV(Search, ProcessModel):
     (0.5, 0.5, 0.0)
     """
 
-    alphas: Any = None
     shares: Sequence[tuple[float, float, float]] | None = None
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    task_kernel: Any = field(default="linear", kw_only=True)
-    task_kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=1000, kw_only=True)
-    constants: Any = field(default=None, kw_only=True)
-    setting: str = field(default="B", kw_only=True)
-    scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
-    average: str | None = field(default=None, kw_only=True)
-    kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    method: str | None = field(default=None, kw_only=True)
-    exhaustive: bool = field(default=False, kw_only=True)
-    progress: bool | None = field(default=None, kw_only=True)
-    task_kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    constants: Any = None
+    task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds(self._searched_shares(), self._all_constants())
+        needs = KernelNeeds(self._searched_shares(), _constants_to_try(self.constants))
         return pair_kernel_spec(self, needs)
 
     def _searched_shares(self) -> tuple[Shares, ...]:
@@ -634,20 +599,11 @@ class PairKernelRidgeCV(Search, ProcessModel):
             )
         return tuple(check_shares(triple) for triple in self.shares)
 
-    def _all_constants(self) -> tuple[Constants, ...]:
-        return _constants_to_try(self.constants)
-
     @property
     def shares_(self) -> Shares | None:
         """The best shares: product, per_task and per_instance; None without tasks."""
         shares: Shares | None = as_fitted(self).choice.shares
         return shares
-
-    @property
-    def task_kernel_params_(self) -> Any:
-        """Chosen kernel parameters of the tasks; None without tasks."""
-        sides = as_fitted(self).sides
-        return sides[1].spec.params if len(sides) > 1 else None
 
     @property
     def constants_(self) -> Constants | None:
@@ -703,22 +659,9 @@ class IndependentTaskRidgeCV(Search):
     (4,)
     """
 
-    alphas: Any = None
-    kernel: Any = field(default="linear", kw_only=True)
-    kernel_params: dict[str, Any] | None = field(default=None, kw_only=True)
-    fit_intercept: bool = field(default=True, kw_only=True)
-    repair: str = field(default="clip", kw_only=True)
-    device: str | None = field(default=None, kw_only=True)
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
-    alpha_per_task: bool = field(default=False, kw_only=True)
-    setting: str = field(default="B", kw_only=True)
-    scoring: Any = field(default="neg_mean_squared_error", kw_only=True)
-    average: str | None = field(default=None, kw_only=True)
-    kernel_grid: Sequence[dict[str, Any]] | None = field(default=None, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    method: str | None = field(default=None, kw_only=True)
-    exhaustive: bool = field(default=False, kw_only=True)
-    progress: bool | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    filter: SpectralFilter | None = None
+    alpha_per_task: bool = False
 
     def _spec(self) -> ModelSpec:
         return independent_spec(self)

@@ -205,7 +205,10 @@ class Choice(Stored):
     def fits(self, *, per_task: bool) -> bool:
         """Return whether the landscape has an axis for each grid; it is the first if each task has a regularisation."""
         grids = [values for values in (self.alphas, self.task_alphas) if values is not None]
-        axes = self.landscape.shape[:1] if per_task else self.landscape.shape[-len(grids) :]
+        if per_task:
+            axes = self.landscape.shape[:1]
+        else:
+            axes = self.landscape.shape[-len(grids) :]
         return self.landscape.dtype.kind == "f" and all(
             is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True)
         )
@@ -271,8 +274,8 @@ class FittedSearch(FittedChoice):
         stored = self.validation
         judge = self.search.judge
         if not self.search.alpha_per_task:
-            given = (stored.setting, stored.units, self.pairing)
-            return baselines_to_score(self.labels, judge, *given)
+            units = stored.units
+            return baselines_to_score(self.labels, judge, stored.setting, units, self.pairing)
         folds = folds_to_compare(self.labels, judge, stored.setting, stored.units, self.pairing)
         score = judge.prepare_each_task(self.labels.values, folds)
         return stored.units, lambda predictions: np.nanmean(score(predictions))
@@ -430,7 +433,9 @@ class PosedSearch:
 
     def run(self, of: float = 0.0) -> FittedSearch:
         """Return the model with the best parameters; `of` is as in `Progress`."""
-        return _run_each_task(self, of) if self.spec.alpha_per_task else _run(self, of)
+        if self.spec.alpha_per_task:
+            return _run_each_task(self, of)
+        return _run(self, of)
 
 
 def code_groups(labels: Labels, groups: Sequence[Any]) -> Groups:
@@ -465,9 +470,9 @@ def _run(posed: PosedSearch, of: float) -> FittedSearch:
             validation, labels = _validated(posed, fitted, how)
     choice = _choice(posed, scored, place)
     if scored.is_rough:
-        given = (fitted.labels, spec.judge, spec.setting)
-        folds = folds_to_compare(*given, how.units, fitted.pairing)
-        score = prepared_score(*given, labels, folds=folds)
+        scored_in = (fitted.labels, spec.judge, spec.setting)
+        folds = folds_to_compare(*scored_in, how.units, fitted.pairing)
+        score = prepared_score(*scored_in, labels, folds=folds)
         choice = replace(choice, best_score=float(score(validation.predictions)))
     return fitted.extended(FittedSearch, search=spec, choice=choice, validation=validation)
 
@@ -719,15 +724,13 @@ class _TaskScores:
     def _prepared(self, held_out: Any) -> Any:
         """Return the score of the labels that have a prediction, the same for all regularisations."""
         if self._score is None:
-            labels = scored_labels(
-                self._how.problem.labels, held_out, self._spec.setting, quiet=True
-            )
             how = self._how
+            judge = self._spec.judge
             whole = how.problem.labels
+            labels = scored_labels(whole, held_out, self._spec.setting, quiet=True)
             labels = tested_labels(labels, whole, how.setting, how.units)
-            given = (how.setting, how.units, how.problem.pairing)
-            folds = folds_to_compare(whole, self._spec.judge, *given)
-            self._score = self._spec.judge.prepare_each_task(labels, folds)
+            folds = folds_to_compare(whole, judge, how.setting, how.units, how.problem.pairing)
+            self._score = judge.prepare_each_task(labels, folds)
         return self._score
 
 

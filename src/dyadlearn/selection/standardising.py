@@ -125,7 +125,8 @@ def _in_units(
     if weights is None:
         return None, 1.0
     known = to_numpy(weights)[observed]
-    unit = weight_unit(known) if unit is None else unit
+    if unit is None:
+        unit = weight_unit(known)
     return (None if (known == unit).all() else weights / unit), unit
 
 

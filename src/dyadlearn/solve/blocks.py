@@ -62,7 +62,9 @@ class Blocks(ABC):
 
     def prediction_level(self, labels: Array) -> Array:
         """Return the rounding error of a prediction that is zero, for each column of labels, shape (p,)."""
-        return self.level(labels) if self.is_hat else rounding_level(labels, 1.0)
+        if self.is_hat:
+            return self.level(labels)
+        return rounding_level(labels, 1.0)
 
     def sums(
         self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array

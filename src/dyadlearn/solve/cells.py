@@ -141,7 +141,9 @@ class CellSet:
         """Return the values (f, n) of grids (f, m, q) at the cells."""
         xp = namespace(grids)
         flat = xp.reshape(grids, (grids.shape[0], -1))
-        return flat if self.is_complete else xp.take(flat, self._positions, axis=1)
+        if self.is_complete:
+            return flat
+        return xp.take(flat, self._positions, axis=1)
 
     def times(self, values: Array, matrix: Array) -> Array:
         """Return the grids with these values times a matrix (q, p), of shape (f, m, p)."""
@@ -323,7 +325,9 @@ class CellSystem:
 
     def centred(self, X: Array) -> Array:
         """Return values minus the mean of the training cells, of all tasks or of each, if there is a constant."""
-        return X if self.constant is None else X - self._means_at_cells(X * self.train)
+        if self.constant is None:
+            return X
+        return X - self._means_at_cells(X * self.train)
 
     def _trained(self, X: Array) -> Array:
         """Return values at training cells, which sum to zero if there is a constant, and zeros elsewhere."""
@@ -333,7 +337,9 @@ class CellSystem:
 
     def _with_sum_zero(self, X: Array, part: Array) -> Array:
         """Return values minus a multiple of `part`, so that they sum to zero if there is a constant."""
-        return X if self.constant is None else X - self._proportional(X, part)
+        if self.constant is None:
+            return X
+        return X - self._proportional(X, part)
 
     def _proportional(self, X: Array, part: Array) -> Array:
         """Return the multiple of `part`, of all tasks or of each, that has the same sum as X."""
@@ -375,15 +381,21 @@ class CellSystem:
         """Return the preconditioner, whose results sum to zero if there is a constant; None means a diagonal one."""
         train = self.train
         if self.weights is None:
-            return self._trained if inverse is None else lambda X: self._trained(inverse(X * train))
+            if inverse is None:
+                return self._trained
+            return lambda X: self._trained(inverse(X * train))
         if inverse is None:
             a, b, c = self.operator.shares
             size, *sizes = (_mean_diagonal(kernel) for kernel in self.operator.kernels)
-            others = a * size * sizes[0] + b * size + c * sizes[0] if sizes else size
+            others = size
+            if sizes:
+                others = a * size * sizes[0] + b * size + c * sizes[0]
             diagonal = self.over_weights(self.lam + namespace(train).zeros_like(train)) + others
 
         def solve(X: Array) -> Array:
-            return X * train / diagonal if inverse is None else inverse(X * train)
+            if inverse is None:
+                return X * train / diagonal
+            return inverse(X * train)
 
         ones = solve(namespace(train).ones_like(train))
         return lambda X: self._with_sum_zero(solve(X), ones)
@@ -448,7 +460,8 @@ class CellSystem:
         ]
 
         def solve(X: Array) -> Array:
-            X = X if levels is None else X * levels
+            if levels is not None:
+                X = X * levels
             sums = cells.times(X, v)
             right = cells.transposed_times(X, u) - cells.transposed_times(crossed, inverses @ sums)
             of_columns = xp.stack([solvers[fold](right[fold, ...]) for fold in folds])

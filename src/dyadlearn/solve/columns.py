@@ -431,7 +431,9 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         route = min(sizes, key=lambda name: sizes[name])
         if route == "missing":
             return column.join(column.labels, _missing_rows(side, matrices, column))
-        directions = _directions(side, column) if route == "directions" else None
+        directions = None
+        if route == "directions":
+            directions = _directions(side, column)
         if directions is not None:
             fitted = side.spectrum.vectors @ directions[0]
             dual = column.scale * (column.labels - take_rows(fitted, column.rows))
@@ -561,9 +563,13 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
     missing = np.flatnonzero(~observed)
     if not rows.size:
         return xp.zeros_like(asked)
-    scale = None if weights is None else take_rows(weights, rows)[:, None]
+    scale = None
+    if weights is not None:
+        scale = take_rows(weights, rows)[:, None]
     column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
-    directions = _directions(side, column) if side.spectrum.is_truncated else None
+    directions = None
+    if side.spectrum.is_truncated:
+        directions = _directions(side, column)
     if directions is not None:
         is_used = side.shrinkage > 0
         along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(is_used, side.shrinkage, 1.0)
@@ -617,7 +623,10 @@ def _each_pattern(
     `without_labels` is the prediction for columns without labels.
     """
     observed = ~np.isnan(to_numpy(Y))
-    keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
+    if weights is None:
+        keys = observed
+    else:
+        keys = np.where(observed, to_numpy(weights), 0.0)
     _, codes = np.unique(keys, axis=1, return_inverse=True)
     patterns = members_of(codes.reshape(-1))
     pieces = []
@@ -679,7 +688,9 @@ class _Matrices:
         weights = shrinkage[:-1] / remainder[:-1]
         # Dual coefficients sum to zero, so that any value gives the same result. The smallest value
         # leaves the condition of the system unchanged.
-        value = 0.0 if self.side.spectrum.is_truncated else -largest(-weights, -1.0)
+        value = 0.0
+        if not self.side.spectrum.is_truncated:
+            value = -largest(-weights, -1.0)
         return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + value])
 
     @cached_property

@@ -205,7 +205,9 @@ class _Iteration(NamedTuple):
         return max_iter
 
     def _preconditioned(self, residual: Array) -> Array:
-        return residual if self.precondition is None else self.precondition(residual)
+        if self.precondition is None:
+            return residual
+        return self.precondition(residual)
 
 
 def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:

@@ -468,7 +468,9 @@ class _Left(NamedTuple):
         """Return the elimination of labels at some positions; the last one does not need its rows of N."""
         try:
             block = self.block(at, at)
-            lower = solve_lower(cholesky(block), identity(block)) if at.size else block
+            lower = block
+            if at.size:
+                lower = solve_lower(cholesky(block), identity(block))
         except np.linalg.LinAlgError:
             n_labels = int(self.known[-1]) + 1
             raise leverage_error(self.known[at], n_labels, "labels form a set that") from None

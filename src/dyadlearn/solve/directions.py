@@ -167,7 +167,9 @@ class LeastSquares:
         """Share of the weight of each row, shape (n,); zeros without a mean."""
         xp = namespace(self.root)
         weights = self.root**2
-        return weights / xp.sum(weights) if self.has_mean else xp.zeros_like(weights)
+        if self.has_mean:
+            return weights / xp.sum(weights)
+        return xp.zeros_like(weights)
 
     def solve(self, labels: Array, asked: Array | None = None) -> tuple[Array, Array]:
         """Return the coefficients x (p, c) and the means (c,) for labels (n, c).
@@ -200,7 +202,10 @@ class LeastSquares:
         moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(
             left, axis=0
         )
-        rows = self.features if asked is None else xp.concat([self.features, asked])
+        if asked is None:
+            rows = self.features
+        else:
+            rows = xp.concat([self.features, asked])
         reach = xp.max(xp.abs(rows @ solver), axis=0)
         warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
 

@@ -207,7 +207,9 @@ class FixedFit:
 
     def covariance(self, gap: Array) -> Array:
         """Return the product of the covariance of the coefficients with `gap`, shape (r, a)."""
-        return solve(self.precision, gap) if self.part.n_columns else gap
+        if self.part.n_columns:
+            return solve(self.precision, gap)
+        return gap
 
     @cached_property
     def log_determinant(self) -> float:

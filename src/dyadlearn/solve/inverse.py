@@ -115,7 +115,8 @@ class Inverse(Blocks):
         LeverageError
             If the model fits the labels of a unit exactly, whatever they are.
         """
-        units = np.arange(self.n_labels) if units is None else units
+        if units is None:
+            units = np.arange(self.n_labels)
         if self.n_labels > 1 and (units == units[0]).all():
             raise nothing_left()
         scaled = self._scaled(labels)
@@ -244,10 +245,14 @@ class Inverse(Blocks):
         return self._unscaled(held_out)
 
     def _scaled(self, labels: Array) -> Array:
-        return labels if self.root is None else labels * self.root[:, None]
+        if self.root is None:
+            return labels
+        return labels * self.root[:, None]
 
     def _unscaled(self, labels: Array) -> Array:
-        return labels if self.root is None else labels / self.root[:, None]
+        if self.root is None:
+            return labels
+        return labels / self.root[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,9 @@ def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:
     """Return the row positions of each group, with a group for each row if `members` is None."""
-    return [np.array([row]) for row in range(n_rows)] if members is None else members
+    if members is None:
+        return [np.array([row]) for row in range(n_rows)]
+    return members
 
 
 def largest_group(*groups: Members) -> int:
@@ -271,7 +273,8 @@ def leave_out_columns(
             labels[:, :, None], product[:, :, None], members, level[:, None], others
         )
         return solutions[:, :, 0], None if residuals is None else solutions[:, :, 1]
-    diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
+    if diagonal is None:
+        diagonal = spectrum.diagonal(weights)
     slack = diagonal - direct[None, :]
     if floor:
         check_cells(xp.min(xp.abs(slack), axis=1), floor, "rows")

@@ -166,20 +166,11 @@ def complete(
     holes = _Holes(operators, labels, observed, weights, n_observed)
     method = _method_for(holes, route, rank, max_direct)
     wanted = "missing" if method == "missing" else "observed"
-    begin = start.solution.values if start is not None and start.route == wanted else None
+    begin = None
+    if start is not None and start.route == wanted:
+        begin = start.solution.values
     stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
-    if method == "missing":
-        right = _right_of_missing(operators, labels, observed)
-        solution = solve_missing(
-            operators, right, observed, rank=rank, start=begin, max_direct=max_direct, **stopping
-        )
-        completion = Completion(solution.values, "missing", solution)
-    elif method == "cells":
-        completion = _completed_by_cells(operators, labels, observed, begin, **stopping)
-    else:
-        completion = _ObservedCells(operators, labels, observed, weights).completed(
-            method, begin, rank=rank, **stopping
-        )
+    completion = _solved_by(method, holes, begin, rank=rank, max_direct=max_direct, **stopping)
     settled = _settled(operators, completion.labels, labels, observed, holes.largest_weight)
     moved = settled + shift
     if weights is None:  # observed labels stay as they are
@@ -199,7 +190,34 @@ class _Holes(NamedTuple):
     @property
     def largest_weight(self) -> float:
         """Largest weight of an observed cell."""
-        return 1.0 if self.weights is None else largest(_where(self.observed, self.weights))
+        if self.weights is None:
+            return 1.0
+        return largest(_where(self.observed, self.weights))
+
+
+def _solved_by(
+    method: str,
+    holes: _Holes,
+    start: Array | None,
+    *,
+    rank: int | None,
+    max_direct: int,
+    **stopping: Any,
+) -> Completion:
+    """Return the labels that a method of `_method_for` completes; other arguments as in `complete`."""
+    operators = holes.operators
+    labels = holes.labels
+    observed = holes.observed
+    if method == "missing":
+        right = _right_of_missing(operators, labels, observed)
+        solution = solve_missing(
+            operators, right, observed, rank=rank, start=start, max_direct=max_direct, **stopping
+        )
+        return Completion(solution.values, "missing", solution)
+    if method == "cells":
+        return _completed_by_cells(operators, labels, observed, start, **stopping)
+    system = _ObservedCells(operators, labels, observed, holes.weights)
+    return system.completed(method, start, rank=rank, **stopping)
 
 
 def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: int) -> str:
@@ -414,7 +432,10 @@ def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.n
     """
     flat = namespace(values).reshape(values, (-1,))
     size = int(flat.shape[0])
-    nearest = np.arange(size) if rank >= size else least_positions(flat, rank + 1)
+    if rank >= size:
+        nearest = np.arange(size)
+    else:
+        nearest = least_positions(flat, rank + 1)
     smallest = to_numpy(take_rows(flat, nearest))
     edge = outside if rank >= size else float(smallest.max())
     return nearest[smallest < edge], smallest[smallest < edge], edge
@@ -500,7 +521,9 @@ def _completed_by_cells(
     kernels = [side.matrix(side.values) for side in operators.grid_spectra]
     values = cells.take(Y[None, ...])
     constant = "grand" if operators.free_mean else None
-    ends = {} if start is None else {"model": cells.take(start[None, ...])}
+    ends = {}
+    if start is not None:
+        ends = {"model": cells.take(start[None, ...])}
     operator = CellOperator(kernels, operators.shares, cells)
     train = namespace(Y).ones_like(values)
     system = CellSystem(operator, operators.ridge, values[0, :], train, None, constant, ends)
@@ -564,7 +587,9 @@ class _ObservedCells:
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._fixed.coefficients(self.right - self.root * self._at(fitted))[0]
-        labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
+        labels = fitted
+        if self.is_weighted:
+            labels = fitted + self.operators.ridge * dual
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
     def _completed_by_directions(self) -> Completion:
@@ -573,7 +598,10 @@ class _ObservedCells:
         columns = self.cells.columns
         fit = CellsFit(self.operators, rows, columns, self.right / self.root, self.root)
         excess = fit.excess()
-        labels = fit.grid() + self._grid(excess) if self.is_weighted else fit.grid()
+        if self.is_weighted:
+            labels = fit.grid() + self._grid(excess)
+        else:
+            labels = fit.grid()
         values = self._grid(excess / (self.operators.ridge * self.root))
         return Completion(labels, "observed", Solution(values, 0, 0.0, True))
 
@@ -614,7 +642,9 @@ class _ObservedCells:
             rank = choose_rank(
                 operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit
             )
-        precondition = self._preconditioner(min(rank, limit)) if rank else None
+        precondition = None
+        if rank:
+            precondition = self._preconditioner(min(rank, limit))
         if precondition is None and operators.free_mean and self.is_weighted:
             # The projection mixes weights of all magnitudes, so that the unknowns are scaled first.
             mean_kernel = float(namespace(root).sum(operators.kernel_values)) / math.prod(shape)

@@ -482,7 +482,9 @@ def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) 
     u = missing[0].size
     for_each(leave_out, range(m), labels, n_operations=float(m) * q * u**2 * (u / 3.0 + m))
     predictions = xp.stack(pieces, axis=0)
-    return xp.permute_dims(predictions, (1, 0, 2)) if axis else predictions
+    if axis:
+        return xp.permute_dims(predictions, (1, 0, 2))
+    return predictions
 
 
 def _times(matrix: Array, grids: Array) -> Array:

@@ -380,16 +380,21 @@ class ObservedSystem:
         self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None
     ) -> Array:
         """Return the function at the pairs, or at those of other products with the same basis."""
-        products = self.products if products is None else products
+        if products is None:
+            products = self.products
         return products.values(self._scaled(self._turned(solution.spectral))) + solution.mean
 
     @cached_property
     def scale(self) -> Array | None:
         """Factor of the unknowns, (k, l), that the features do not contain; None is one."""
-        return None if self.operators.is_product else self.operators.kernel_values**0.5
+        if self.operators.is_product:
+            return None
+        return self.operators.kernel_values**0.5
 
     def _scaled(self, unknowns: Array) -> Array:
-        return unknowns if self.scale is None else self.scale * unknowns
+        if self.scale is None:
+            return unknowns
+        return self.scale * unknowns
 
     def _diagonal(self) -> Array:
         rows, columns = self.basis.loads
@@ -398,7 +403,9 @@ class ObservedSystem:
         return self._scaled(self._scaled(diagonal)) + self.operators.ridge
 
     def _weighted(self, values: Array) -> Array:
-        return values if self.labels.weights is None else values * self.labels.weights
+        if self.labels.weights is None:
+            return values
+        return values * self.labels.weights
 
     def _centred(self, values: Array) -> Array:
         if self.operators.free_mean:
@@ -496,7 +503,10 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
     if not suit_directions(operators, labels.size, labels.largest_weight):
         return None
     y = labels.values
-    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    if labels.weights is None:
+        root = namespace(y).ones_like(y)
+    else:
+        root = labels.weights**0.5
     shift = operators.shift_of(y, labels.weights)
     spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
@@ -522,7 +532,10 @@ def solve_pairs(
         return None
     shift = operators.shift_of(y, labels.weights)
     try:
-        solved = factor_of(operators, labels) if factor is None else factor()
+        if factor is None:
+            solved = factor_of(operators, labels)
+        else:
+            solved = factor()
     except np.linalg.LinAlgError:
         return None
     dual = solved.dual(y - shift)
@@ -540,7 +553,10 @@ def solve_pairs(
 def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
     """Return the factor of the system of the observed pairs of a list of labels."""
     y = labels.values
-    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    if labels.weights is None:
+        root = namespace(y).ones_like(y)
+    else:
+        root = labels.weights**0.5
     return CellsFactor.of(operators, labels.places, root)
 
 

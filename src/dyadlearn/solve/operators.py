@@ -99,7 +99,9 @@ class SideProduct:
     def matrix(self) -> Array | None:
         """The matrix (n, n), computed on first use; None if two products with the eigenvectors are cheaper."""
         n, k = self.vectors.shape
-        return None if 2 * k < n else self.spectrum.matrix(self.weights)
+        if 2 * k < n:
+            return None
+        return self.spectrum.matrix(self.weights)
 
     def left(self, grid: Array) -> Array:
         """Return the product with a grid of shape (n, p)."""
@@ -257,7 +259,9 @@ class GridOperators(ABC):
     def _penalised_remainder(self) -> Array:
         """Remainders (n, 1) of all directions but the last if it is the grand mean, which any label determines."""
         remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
-        return remainders[:-1, :] if self._has_constants else remainders
+        if self._has_constants:
+            return remainders[:-1, :]
+        return remainders
 
     def rotated(self, grid: Array) -> Array:
         """Return UᵀYV of shape (k, l) for labels Y of shape (m, q)."""
@@ -420,7 +424,9 @@ def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
 def _condition(spectrum: Spectrum) -> float:
     positive = to_numpy(spectrum.values)
     positive = positive[positive > 0]
-    return float(positive.max() / positive.min()) if positive.size else 1.0
+    if positive.size:
+        return float(positive.max() / positive.min())
+    return 1.0
 
 
 def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> Smoother:
@@ -467,7 +473,9 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
     is_whole = _whole(side)
-    constant = side.spectrum.constant if side.spectrum.has_free_constant else None
+    constant = None
+    if side.spectrum.has_free_constant:
+        constant = side.spectrum.constant
     # A free constant, the last direction, comes first: other unpenalised directions are made
     # orthogonal to it.
     whole = np.flatnonzero(is_whole)[::-1]
@@ -543,7 +551,10 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     if _loses_digits(side):
         return _least_penalty(side, rows, hidden, labels)
     vectors = side.spectrum.vectors
-    weights = -side.remainder if side.prefers_residual else side.shrinkage
+    if side.prefers_residual:
+        weights = -side.remainder
+    else:
+        weights = side.shrinkage
     right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
 
@@ -552,7 +563,10 @@ def _loses_digits(side: Smoother) -> bool:
     """Return whether systems of the residual operator may lose more than four digits."""
     remainders = to_numpy(side.remainder)
     positive = remainders[remainders > 0]
-    top = 1.0 if side.spectrum.is_truncated else positive.max(initial=0.0)
+    if side.spectrum.is_truncated:
+        top = 1.0
+    else:
+        top = positive.max(initial=0.0)
     return bool(positive.min(initial=top) < _LEAST_REMAINDER * top)
 
 
@@ -615,7 +629,10 @@ def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) 
 
 def _whole(side: Smoother) -> np.ndarray:
     """Return a mask (k,) of the directions that are unpenalised up to the precision."""
-    scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
+    if side.spectrum.is_truncated:
+        scale = 1.0
+    else:
+        scale = largest(side.remainder)
     if scale < np.finfo(np.float64).tiny:
         scale = 1.0  # all remainders have underflowed
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)

@@ -136,7 +136,9 @@ def read_checksum(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     head = _HEAD.match(start[8:])
-    return None if head is None or head[2] is None else head[2].decode()
+    if head is None or head[2] is None:
+        return None
+    return head[2].decode()
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
@@ -310,7 +312,9 @@ class Writer:
         if kind in _PLAIN:
             return value
         if kind is float:
-            return value if math.isfinite(value) else {"$float": str(value)}
+            if math.isfinite(value):
+                return value
+            return {"$float": str(value)}
         if kind is list:
             return self.items(value, path)
         if kind is dict and all(type(name) is str and not name.startswith("$") for name in value):

@@ -54,7 +54,10 @@ def model_checks(
         name = min(skipped - set(CHECKS))
         raise ValueError(f"skip must be among {', '.join(CHECKS)}, found {name!r}.")
     for form in asked:
-        letters = settings if isinstance(settings, str) else settings.get(form, "ABCD")
+        if isinstance(settings, str):
+            letters = settings
+        else:
+            letters = settings.get(form, "ABCD")
         trial = Trial(estimator, form, letters, is_exact, random_state)
         for check in CHECKS.values():
             if form in check.forms and check.name not in skipped:

@@ -155,16 +155,16 @@ def check_order(trial: Trial) -> None:
     search = trial.again(trial.fit())
     model = clone(search).fit(**trial.data.arguments())
     other = clone(search).fit(**data.arguments())
-    expected, found = dense(trial.predict(model)), dense(trial.predict(other, data))
+    expected, actual = dense(trial.predict(model)), dense(trial.predict(other, data))
     if not trial.knows_tasks or trial.symmetry:
         expected = expected[:, columns]
-    trial.close(found, expected, "order")
+    trial.close(actual, expected, "order")
     setting = trial.settings[0]
     if not trial.grows and not trial.units(model, setting):
         expected = trial.hold_out(model, setting)[np.ix_(rows, columns)]
-        found = trial.hold_out(other, setting)
+        actual = trial.hold_out(other, setting)
         there = ~np.isnan(data.y)
-        trial.close(found[there], expected[there], "order")
+        trial.close(actual[there], expected[there], "order")
 
 
 @_check("scale", "full", "missing", "weights")
@@ -201,8 +201,8 @@ def check_list(trial: Trial) -> None:
     trial.close(trial.predict(model), trial.predict(other), "hold-out")
     setting = trial.settings[0]
     there = ~np.isnan(trial.data.y)
-    found, expected = (trial.hold_out(each, setting)[there] for each in (model, other))
-    trial.close(found, expected, "hold-out")
+    actual, expected = (trial.hold_out(one, setting)[there] for one in (model, other))
+    trial.close(actual, expected, "hold-out")
 
 
 @_check("vector", "full")
@@ -210,13 +210,13 @@ def check_vector(trial: Trial) -> None:
     """Check that a vector of labels is a grid of one column, and its predictions are vectors."""
     if trial.symmetry:
         return
-    given = {"X": trial.data.X.known}
+    arguments = {"X": trial.data.X.known}
     y = trial.data.y[:, 0]
-    model = clone(trial.estimator).fit(**given, y=y)
-    found = np.asarray(model.predict(trial.data.X.new))
-    grid = clone(trial.estimator).fit(**given, y=y[:, None]).predict(trial.data.X.new)
-    assert found.shape == (N_NEW,), f"predictions of a vector have the shape {found.shape}"
-    trial.close(found, np.asarray(grid)[:, 0], "vector")
+    model = clone(trial.estimator).fit(**arguments, y=y)
+    actual = np.asarray(model.predict(trial.data.X.new))
+    grid = clone(trial.estimator).fit(**arguments, y=y[:, None]).predict(trial.data.X.new)
+    assert actual.shape == (N_NEW,), f"predictions of a vector have the shape {actual.shape}"
+    trial.close(actual, np.asarray(grid)[:, 0], "vector")
 
 
 @_check("pairs", "full", "missing")
@@ -231,8 +231,8 @@ def check_pairs(trial: Trial) -> None:
     grid = dense(trial.predict(model))
     pairs = np.array([[2, 1], [0, 0], [2, 1], [1, 0]])
     for chosen in (pairs, pairs[:1]):
-        found = model.predict_pairs(data.X.new, tasks, chosen)
-        trial.close(found, grid[tuple(chosen.T)], "pairs")
+        actual = model.predict_pairs(data.X.new, tasks, chosen)
+        trial.close(actual, grid[tuple(chosen.T)], "pairs")
 
 
 @_check("score", "full")
@@ -243,9 +243,9 @@ def check_score(trial: Trial) -> None:
     grid = dense(trial.predict(model))
     truth = grid + np.random.default_rng(2).normal(size=grid.shape)
     new = tasks.new if trial.knows_tasks and tasks is not None else None
-    found = model.score(trial.data.X.new, truth, tasks=new)
-    assert type(found) is float, f"score must return a float, found {type(found).__name__}"
-    assert_allclose(found, r2_score(truth, grid), rtol=TOLERANCES["score"])
+    actual = model.score(trial.data.X.new, truth, tasks=new)
+    assert type(actual) is float, f"score must return a float, found {type(actual).__name__}"
+    assert_allclose(actual, r2_score(truth, grid), rtol=TOLERANCES["score"])
 
 
 @_check("input", "full", "weights", "list")
@@ -260,11 +260,11 @@ def check_input(trial: Trial) -> None:
     locked = trial.data.converted(frozen)
     expected = trial.answers(trial.fit(locked), locked)
     data = trial.data.converted(np.array)
-    given = data.arguments()
-    model = clone(trial.estimator).fit(**given)
-    for found, before in zip(given.values(), trial.data.arguments().values(), strict=True):
-        assert_array_equal(dense(found), dense(before), err_msg="fit has changed its input")
-    for values in given.values():
+    arguments = data.arguments()
+    model = clone(trial.estimator).fit(**arguments)
+    for after, before in zip(arguments.values(), trial.data.arguments().values(), strict=True):
+        assert_array_equal(dense(after), dense(before), err_msg="fit has changed its input")
+    for values in arguments.values():
         numbers = values if isinstance(values, np.ndarray) else values.data
         numbers[...] = 7.0
     answers = trial.answers(model)
@@ -498,5 +498,5 @@ def check_refusals(trial: Trial) -> None:
     if trial.grows:
         return
     for setting in {"E", *"ABCD"} - set(trial.settings):
-        given = {"setting": setting}
-        refused(model.holdout, Wrong(f"setting {setting}", given, (ValueError,), "[Ss]etting"))
+        arguments = {"setting": setting}
+        refused(model.holdout, Wrong(f"setting {setting}", arguments, (ValueError,), "[Ss]etting"))

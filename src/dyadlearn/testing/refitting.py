@@ -18,8 +18,8 @@ def compare_with_refits(
     trial: Trial, model: Any, setting: str, units: Mapping[str, Any], name: str
 ) -> None:
     """Compare held-out predictions with those of models that are fitted without some of the units."""
-    found = trial.hold_out(model, setting, **units)
-    m, q = found.shape
+    actual = trial.hold_out(model, setting, **units)
+    m, q = actual.shape
     cells = np.asarray(units.get("cells", np.arange(m * q).reshape(m, q)))
     rows = np.asarray(units.get("groups", np.arange(m)))
     columns = np.asarray(units.get("task_groups", np.arange(q)))
@@ -36,9 +36,18 @@ def compare_with_refits(
         if unit[setting] in done or len(done) == N_UNITS:
             continue
         done.add(unit[setting])
-        hidden = cells == cells[i, j] if setting == "A" else np.zeros((m, q), dtype=bool)
-        gone = rows == rows[i] if setting in "BD" else np.zeros(m, dtype=bool)
-        gone_columns = columns == columns[j] if setting in "CD" else np.zeros(q, dtype=bool)
+        if setting == "A":
+            hidden = cells == cells[i, j]
+        else:
+            hidden = np.zeros((m, q), dtype=bool)
+        if setting in "BD":
+            gone = rows == rows[i]
+        else:
+            gone = np.zeros(m, dtype=bool)
+        if setting in "CD":
+            gone_columns = columns == columns[j]
+        else:
+            gone_columns = np.zeros(q, dtype=bool)
         if trial.symmetry:
             hidden = hidden | hidden.T
             gone = gone_columns = gone | gone_columns
@@ -47,7 +56,7 @@ def compare_with_refits(
         refitted = clone(again).fit(**data.arguments())
         expected = _predicted(trial, refitted, setting, (i, j), (keep, keep_columns))
         what = f"{name}: setting {setting}, instance {i}, task {j}"
-        trial.close(found[i, j], expected, name, what)
+        trial.close(actual[i, j], expected, name, what)
     assert done, "the check compares nothing"
 
 
@@ -61,14 +70,17 @@ def _predicted(
     """Return the prediction of a cell by a model that was fitted on some of the rows and columns."""
     i, j = cell
     X = trial.data.X
-    tasks = trial.data.X if trial.data.tasks is None else trial.data.tasks
+    if trial.data.tasks is None:
+        tasks = trial.data.X
+    else:
+        tasks = trial.data.tasks
     row, column = int(np.searchsorted(kept[0], i)), int(np.searchsorted(kept[1], j))
     # None stands for the training rows, which some models treat differently from new rows.
-    given: list[Any] = [X.kept(kept[0]).known if trial.grows else None, None]
+    rows: list[Any] = [X.kept(kept[0]).known if trial.grows else None, None]
     if i not in kept[0]:
-        given[0] = X.beside(X.known[[i]], kept[0])
+        rows[0] = X.beside(X.known[[i]], kept[0])
         row = 0
     if j not in kept[1]:
-        given[1] = tasks.beside(tasks.known[[j]], kept[1])
+        rows[1] = tasks.beside(tasks.known[[j]], kept[1])
         column = 0
-    return float(dense(model.predict(given[0], given[1]))[row, column])
+    return float(dense(model.predict(rows[0], rows[1]))[row, column])

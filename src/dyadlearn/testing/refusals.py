@@ -45,34 +45,40 @@ def refused(method: Callable[..., Any], wrong: Wrong) -> None:
     assert re.search(wrong.sentence, message), f"{wrong.what}: the error says {message!r}"
 
 
-def wrong_arguments(given: Arguments) -> list[Wrong]:
+def wrong_arguments(arguments: Arguments) -> list[Wrong]:
     """Return wrong arguments of `fit`, made from right ones."""
-    X = given["X"]
-    y = given["y"]
+    X = arguments["X"]
+    y = arguments["y"]
     value = (ValueError,)
     either = (ValueError, TypeError)
     wrong = [
-        Wrong("too few instances", given | {"X": X[:-1]}, value, "rows|instances|X "),
-        Wrong("NaN in X", given | {"X": _with(X, np.nan)}, value, "NaN"),
-        Wrong("infinite features", given | {"X": _with(X, np.inf)}, value, "infin"),
-        Wrong("complex features", given | {"X": X + 1j}, either, "[Cc]omplex"),
-        Wrong("features of three axes", given | {"X": _deep(X)}, value, "dim|shape|axes"),
-        Wrong("infinite labels", given | {"y": _with(y, np.inf)}, value, "infin"),
-        Wrong("complex labels", given | {"y": y + 1j}, either, "[Cc]omplex"),
-        Wrong("labels of three axes", given | {"y": _deep(y)}, value, "dim|shape|axes"),
+        Wrong("too few instances", arguments | {"X": X[:-1]}, value, "rows|instances|X "),
+        Wrong("NaN in X", arguments | {"X": _with(X, np.nan)}, value, "NaN"),
+        Wrong("infinite features", arguments | {"X": _with(X, np.inf)}, value, "infin"),
+        Wrong("complex features", arguments | {"X": X + 1j}, either, "[Cc]omplex"),
+        Wrong("features of three axes", arguments | {"X": _deep(X)}, value, "dim|shape|axes"),
+        Wrong("infinite labels", arguments | {"y": _with(y, np.inf)}, value, "infin"),
+        Wrong("complex labels", arguments | {"y": y + 1j}, either, "[Cc]omplex"),
+        Wrong("labels of three axes", arguments | {"y": _deep(y)}, value, "dim|shape|axes"),
         Wrong(
-            "texts as labels", given | {"y": np.full(y.shape, "text")}, either, "text|number|dtype"
+            "texts as labels",
+            arguments | {"y": np.full(y.shape, "text")},
+            either,
+            "text|number|dtype",
         ),
-        Wrong("no labels", given | {"y": None}, either, "y"),
+        Wrong("no labels", arguments | {"y": None}, either, "y"),
         Wrong(
-            "no observed label", given | {"y": np.full(y.shape, np.nan)}, value, "label|observed"
+            "no observed label",
+            arguments | {"y": np.full(y.shape, np.nan)},
+            value,
+            "label|observed",
         ),
     ]
-    if "tasks" in given:
-        tasks = given["tasks"]
+    if "tasks" in arguments:
+        tasks = arguments["tasks"]
         words = "columns|tasks|labels"
-        wrong.append(Wrong("too few tasks", given | {"tasks": tasks[:-1]}, value, words))
-    weights = given.get("sample_weight")
+        wrong.append(Wrong("too few tasks", arguments | {"tasks": tasks[:-1]}, value, words))
+    weights = arguments.get("sample_weight")
     if weights is not None:
         words = "sample_weight|weights"
         others = {
@@ -81,7 +87,7 @@ def wrong_arguments(given: Arguments) -> list[Wrong]:
             "weights of another shape": weights[:-1],
         }
         for what, values in others.items():
-            wrong.append(Wrong(what, given | {"sample_weight": values}, value, words))
+            wrong.append(Wrong(what, arguments | {"sample_weight": values}, value, words))
     return wrong
 
 

@@ -120,20 +120,22 @@ class Data:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `fit`."""
-        given: dict[str, Any] = {"X": self.X.known, "y": self.y}
+        arguments: dict[str, Any] = {"X": self.X.known, "y": self.y}
         if self.is_list:
-            given["y"] = _stored(self.y, self.y)
+            arguments["y"] = _stored(self.y, self.y)
         if self.tasks is not None:
-            given["tasks"] = self.tasks.known
+            arguments["tasks"] = self.tasks.known
         if self.weights is not None:
-            given["sample_weight"] = self.weights
-        return given
+            arguments["sample_weight"] = self.weights
+        return arguments
 
     def without(self, hidden: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Data:
         """Return the data without hidden labels, and with some of the rows and columns."""
         y = np.where(hidden, np.nan, self.y)[np.ix_(rows, columns)]
         tasks = None if self.tasks is None else self.tasks.kept(columns)
-        weights = None if self.weights is None else self.weights[np.ix_(rows, columns)]
+        weights = None
+        if self.weights is not None:
+            weights = self.weights[np.ix_(rows, columns)]
         return replace(self, X=self.X.kept(rows), tasks=tasks, y=y, weights=weights)
 
     def converted(self, convert: Callable[[np.ndarray], Any]) -> Data:
@@ -248,37 +250,41 @@ class Trial:
 
     def predict(self, model: Any, data: Data | None = None) -> Any:
         """Return predictions for the new instances, and for the new tasks if the model knows tasks."""
-        data = self.data if data is None else data
+        if data is None:
+            data = self.data
         if self.knows_tasks and data.tasks is not None:
             return model.predict(data.X.new, tasks=data.tasks.new)
         return model.predict(data.X.new)
 
     def answers(self, model: Any, data: Data | None = None) -> dict[str, Any]:
         """Return what a fitted model can be asked for, by names."""
-        data = self.data if data is None else data
+        if data is None:
+            data = self.data
         X = data.X.new
-        tasks = data.tasks.new if self.knows_tasks and data.tasks is not None else None
+        tasks = None
+        if self.knows_tasks and data.tasks is not None:
+            tasks = data.tasks.new
         options = inspect.signature(model.predict).parameters
-        found = {"predictions": self.predict(model, data)}
+        answers = {"predictions": self.predict(model, data)}
         for setting in self.settings[:2]:
             if self.grows:
                 held_out = model.holdout(data.X.known, data.y, setting)
             else:
                 held_out = model.holdout(setting, **self.units(model, setting))
-            found[f"hold-out {setting}"] = held_out
+            answers[f"hold-out {setting}"] = held_out
         if not self.grows:
-            found["predictions of training rows"] = model.predict()
+            answers["predictions of training rows"] = model.predict()
             if "B" in self.settings and not self.symmetry:
-                found["hold-out of groups"] = model.holdout("B", **self.groups("B"))
+                answers["hold-out of groups"] = model.holdout("B", **self.groups("B"))
         if hasattr(model, "completed_"):
-            found["completed labels"] = model.completed_
+            answers["completed labels"] = model.completed_
         if self.has_intervals:
-            found["lower ends"], found["upper ends"] = model.predict_interval(X, coverage=0.3)
+            answers["lower ends"], answers["upper ends"] = model.predict_interval(X, coverage=0.3)
         if "return_std" in options:
-            found["deviations"] = model.predict(X, tasks, return_std=True)[1]
+            answers["deviations"] = model.predict(X, tasks, return_std=True)[1]
         if "labels" in options and tasks is not None:
-            found["predictions with labels"] = model.predict(X, labels=data.new_y)
-        return found
+            answers["predictions with labels"] = model.predict(X, labels=data.new_y)
+        return answers
 
     @property
     def has_intervals(self) -> bool:
@@ -325,9 +331,9 @@ class Trial:
 
     def same(self, model: Any, data: Data, expected: dict[str, Any], name: str, what: str) -> None:
         """Compare all answers of a model by the tolerance of a check."""
-        found = self.answers(model, data)
-        assert found.keys() == expected.keys()
-        for question, values in found.items():
+        answers = self.answers(model, data)
+        assert answers.keys() == expected.keys()
+        for question, values in answers.items():
             self.close(values, expected[question], name, f"{what}: {question}")
 
 

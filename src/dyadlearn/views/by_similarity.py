@@ -57,7 +57,11 @@ def scores_by_similarity(
             continue
         sides = holdout_nearness(fitted, setting, units)
         # The results of a list of pairs may be lists, or grids as pages draw them.
-        at: Any = labels.places if result.labels.ndim > 1 else labels.observed
+        at: Any
+        if result.labels.ndim > 1:
+            at = labels.places
+        else:
+            at = labels.observed
         y = result.labels[at]
         predicted = result.predictions[at]
         scores = [side.scores(y, predicted, result.judge) for _, side in sides]

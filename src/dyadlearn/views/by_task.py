@@ -146,7 +146,7 @@ def within_parts(
     for numbers in (values, predictions):
         means = np.bincount(parts, numbers) / np.maximum(counts, 1)
         deviations.append(numbers - means[parts])
-    squares = [np.bincount(parts, each**2) for each in deviations]
+    squares = [np.bincount(parts, deviation**2) for deviation in deviations]
     products = np.bincount(parts, deviations[0] * deviations[1])
     size = np.sqrt(squares[0] * squares[1])
     is_compared = (counts >= LEAST_LABELS) & (squares[0] > 0)

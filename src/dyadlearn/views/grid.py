@@ -347,7 +347,9 @@ def _parts(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the positions of the cells that are ranked together: those of a row or column, within a fold."""
     places = np.nonzero(observed)
-    codes = [places[{"instance": 0, "task": 1}[average]]] if average != "pooled" else []
+    codes = []
+    if average != "pooled":
+        codes = [places[{"instance": 0, "task": 1}[average]]]
     if folds is not None:
         codes.append(folds[places])
     order = np.lexsort(codes)
@@ -455,8 +457,13 @@ def _shown(fitted: Fitted, setting: Setting, kind: str, cv: int | None) -> _Show
     judge = scorer(metric.scoring)
     hold_outs = HoldOuts(fitted, setting, how)
     held = hold_outs.of(judge)
-    score = None if held.pairs is None else held.score(held.targets).score
-    drawn = held if held.pairs is None else hold_outs.of(judge, pairs=False)
+    score = None
+    if held.pairs is not None:
+        score = held.score(held.targets).score
+    if held.pairs is None:
+        drawn = held
+    else:
+        drawn = hold_outs.of(judge, pairs=False)
     folds = None
     if drawn.folds is not None:
         folds = to_numpy(fitted.labels.spread(drawn.folds.astype(np.float64), -1.0))
@@ -510,7 +517,10 @@ def _compared(
                 f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."
             )
         curve = points_of(kind, scored, F, setting, folds)
-        curves[name] = curve if score is None or kind == "scatter" else replace(curve, score=score)
+        if score is None or kind == "scatter":
+            curves[name] = curve
+        else:
+            curves[name] = replace(curve, score=score)
     if kind == "scatter":
         share = float("nan")
     else:

@@ -159,7 +159,10 @@ def landscape_of_search(model: Any) -> LandscapeView:
     """
     wrapped = model.model if isinstance(model, PairRegressor) else model
     if not getattr(wrapped, "searches", False):
-        name = wrapped.name if isinstance(wrapped, Fitted) else type(wrapped).__name__
+        if isinstance(wrapped, Fitted):
+            name = wrapped.name
+        else:
+            name = type(wrapped).__name__
         raise TypeError(
             f"model must be a {listed(searches=True)}, found {name}: for a model without search "
             f"{_FROM_SCORES}."

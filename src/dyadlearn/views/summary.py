@@ -221,7 +221,9 @@ class Summary:
         folds = None if kind == "scatter" else result.folds
         points = points_of(kind, result.labels, result.predictions, result.setting, folds)
         is_same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
-        return replace(points, score=result.score) if result.judge.name == is_same else points
+        if result.judge.name == is_same:
+            return replace(points, score=result.score)
+        return points
 
     def levels(self) -> list[float]:
         """Return the levels of the loss that all maps share; empty without a map."""
@@ -514,10 +516,10 @@ def _by_task(
             note = f"Correlations of single {tasks} would need another hold-out of so large a grid."
             return None, [note]
     try:
-        found = correlations_by_task(fitted, setting, **how)
+        correlations = correlations_by_task(fitted, setting, **how)
     except ValueError:  # nothing is left to learn from without a fold
         return None, []
-    return (None if found.is_empty else found), []
+    return (None if correlations.is_empty else correlations), []
 
 
 # Lists of pairs ------------------------------------------------------------------------------------

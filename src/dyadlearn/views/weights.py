@@ -128,4 +128,6 @@ def weights_of_model(model: Any) -> Weights | None:
 
 def percent(share: float) -> str:
     """Return a proportion as a whole percentage, or "below 1 %"."""
-    return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
+    if share >= 0.0095:
+        return f"{100 * share:.0f} %"
+    return "below 1 %"
