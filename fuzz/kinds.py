@@ -293,12 +293,12 @@ def note_evaluate(case: Drawing, model: Any, letters: str, how: Any = None) -> N
     """Note the scores in some settings, with those of permuted labels and of means."""
 
     def scores() -> dict[str, Any]:
-        table = case.lib.call("evaluate", model=model, setting=letters, n_permutations=3)
-        return {
-            key: value
-            for key, value in dict(table).items()
-            if key not in ("method", "new", "setting")
-        }
+        table = dict(case.lib.call("evaluate", model=model, setting=letters, n_permutations=3))
+        for name in ("method", "new", "setting", "average"):
+            table.pop(name, None)
+        metric = next(iter(table))
+        case.what.append(f"evaluate by {metric}")
+        return table
 
     case.note(f"evaluate {letters}", scores, UNIT | (how or {}))
 

@@ -211,6 +211,8 @@ def draw_problem(case: Drawing, forms: tuple[str, ...] = FORMS) -> Problem:
     seen = Y[~np.isnan(Y)]
     case.scale = float(np.ptp(seen))
     binary = bool(np.isin(seen, (0.0, 1.0)).all())
+    if binary:
+        case.what.append("0/1 labels")
     weights = None
     if form.endswith("weights"):
         weights = rng.uniform(0.3, 3.0, size=m if case.chance(0.3) else (m, q))

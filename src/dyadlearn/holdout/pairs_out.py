@@ -341,25 +341,18 @@ class _Pairs:
             root = xp.ones_like(listed.values)
         else:
             root = inverse.root
-        centred = (listed.values - shift)[:, None]
-        y = centred * root[:, None]
-        singles = np.arange(inverse.n_labels)[:, None]
-        parts = inverse.parts(singles)
-        image = inverse.times(y)
-        others = inverse.sums(singles, singles[:, 0], y, image, parts)[:, 0, 0]
-        diagonal = inverse.blocks(parts)[:, 0, 0]
+        centred = listed.values - shift
         # This raises for labels that are fitted exactly.
-        held_out = inverse.leave_out(centred)[:, 0] + shift
-        level = float(to_numpy(inverse.level(y)).reshape(-1)[0])
+        singles = inverse.leave_singles_out(centred)
         return cls(
             inverse=inverse,
-            centred=centred,
-            labels=to_numpy(y[:, 0]),
-            others=to_numpy(others),
-            diagonal=to_numpy(diagonal),
+            centred=centred[:, None],
+            labels=to_numpy(singles.labels),
+            others=to_numpy(singles.sums),
+            diagonal=to_numpy(singles.diagonal),
             root=to_numpy(root),
-            predictions=to_numpy(held_out),
-            level=level,
+            predictions=to_numpy(singles.predictions + shift),
+            level=float(singles.level),
         )
 
     def compared(self, members: np.ndarray, values: np.ndarray) -> Iterator[_Outcomes]:
@@ -456,7 +449,7 @@ class _Pairs:
 
 def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the members with the rarer of two values, or all members if there are more values."""
-    distinct = np.unique(values)
+    distinct = distinct_labels(values)
     if distinct.size != 2:
         return members
     is_high = values == distinct[1]

@@ -38,7 +38,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -63,6 +63,30 @@ from dyadlearn.solve.blocks import (
 from dyadlearn.solve.crossing import leave_crossed_out
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
+
+
+class Singles(NamedTuple):
+    """Every label left out by itself.
+
+    Attributes
+    ----------
+    labels : array of shape (n,)
+        Labels, times the root of their weights.
+    sums : array of shape (n,)
+        Each row of N without its diagonal, times the labels.
+    diagonal : array of shape (n,)
+        Diagonal of N.
+    predictions : array of shape (n,)
+        Prediction of each label by the model without it.
+    level : array without axes
+        Rounding error of a sum that is zero.
+    """
+
+    labels: Array
+    sums: Array
+    diagonal: Array
+    predictions: Array
+    level: Array
 
 
 class Inverse(Blocks):
@@ -120,6 +144,24 @@ class Inverse(Blocks):
         if self.root is None:
             return held_out
         return held_out / take_rows(self.root, at)[:, None]
+
+    def leave_singles_out(self, labels: Array) -> Singles:
+        """Leave out each label (n,) by itself, and return what pairs of labels need besides."""
+        members = np.arange(self.n_labels)[:, None]
+        scaled = self._scaled(labels[:, None])
+        image = self.times(scaled)
+        parts = self.parts(members)
+        sums = self.sums(members, members[:, 0], scaled, image, parts)
+        blocks = self.blocks(parts)
+        refusal = partial(singular_set, blocks, members, self.n_labels)
+        solved = solve_block(blocks, sums, self.floor, self.is_graded, refusal, error=self.error)
+        return Singles(
+            labels=scaled[:, 0],
+            sums=sums[:, 0, 0],
+            diagonal=blocks[:, 0, 0],
+            predictions=self._unscaled(-solved[:, 0, :])[:, 0],
+            level=self.level(scaled)[0],
+        )
 
     def solved(self, labels: Array, ridge: float) -> Array:
         """Return the dual coefficients (n, p) of labels, for a model with this ridge."""

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
@@ -362,16 +361,30 @@ def _parts(
 
 def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the curve of some cells (n,), from left to right."""
+    hits, misses = _counts(positive, predicted)
+    recall = hits / hits[-1]
     if kind == "roc":
-        x, y, _ = roc_curve(positive, predicted)
-        return x, y
-    y, x, _ = precision_recall_curve(positive, predicted)
-    # The precision at a recall is that of the first threshold that reaches it; scikit-learn adds a
-    # point at recall 0.
-    recall, first = np.unique(x[::-1], return_index=True)
-    precision = y[::-1][first]
-    precision[0] = precision[1]
-    return recall, precision
+        # Points on a straight line between others are left out.
+        is_corner = (np.diff(hits[1:], 2) != 0) | (np.diff(misses[1:], 2) != 0)
+        corners = np.ones(hits.size, dtype=bool)
+        corners[2:-1] = is_corner
+        return misses[corners] / misses[-1], recall[corners]
+    # The precision at a recall is that of the first threshold that reaches it.
+    recall, first = np.unique(recall[1:], return_index=True)
+    precision = hits[1:][first] / (hits + misses)[1:][first]
+    if recall[0] == 0:
+        precision[0] = precision[min(1, precision.size - 1)]
+        return recall, precision
+    return np.append(0.0, recall), np.append(precision[0], precision)
+
+
+def _counts(positive: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of positive and of other cells above each threshold, from 0 on."""
+    order = np.argsort(-predicted, kind="stable")
+    falls = np.flatnonzero(np.diff(predicted[order]))
+    ends = np.append(falls + 1, order.size)
+    hits = np.append(0, np.cumsum(positive[order])[ends - 1])
+    return hits, np.append(0, ends) - hits
 
 
 def holdout_of_model(
