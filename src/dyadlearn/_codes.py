@@ -142,11 +142,7 @@ def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
         )
         codes = np.argsort(np.argsort(first))[codes]
     else:
-        rows = [
-            value
-            for column in columns
-            for value in (column if isinstance(column, list) else column.tolist())
-        ]
+        rows = [value for column in columns for value in list_of(column)]
         try:
             values = list(dict.fromkeys(rows))
         except TypeError as error:
@@ -218,6 +214,11 @@ def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
     return codes, [column[row] for row in rows] if isinstance(column, list) else column[
         rows
     ].tolist()
+
+
+def list_of(column: Column) -> list[Any]:
+    """Return the values of a column as Python objects."""
+    return column if isinstance(column, list) else column.tolist()
 
 
 def missing(column: Column) -> np.ndarray:

@@ -168,10 +168,11 @@ def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
         slices[-2:] = [slice(slices[-2].start, slices[-1].stop)]
     for rows in slices:
         block = take_rows(features.read(rows).T, order).T
-        above = 0 if factor is None else d
-        block, factor = xp.linalg.qr(
-            block if factor is None else xp.concat([factor, block], axis=0)
-        )
+        above = 0
+        if factor is not None:
+            above = d
+            block = xp.concat([factor, block], axis=0)
+        block, factor = xp.linalg.qr(block)
         tops.append(block[:above, :])
         out[rows, :] = block[above:, :]
     turn, roots, right = svd(factor)

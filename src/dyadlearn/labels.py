@@ -40,7 +40,15 @@ from dyadlearn._checks import (
     is_ready,
     reading_numbers,
 )
-from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
+from dyadlearn._codes import (
+    Column,
+    distinct,
+    lacks_id,
+    list_of,
+    pair_numbers,
+    series_column,
+    table_columns,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored, is_shaped
@@ -515,11 +523,13 @@ def symmetric_labels(labels: Labels, table: Table, sign: int) -> tuple[Labels, T
     gap = xp.abs(values - sign * values.T)
     if bool(xp.any(gap > 0)):
         largest = float(xp.max(xp.where(xp.isnan(gap), 0.0, gap)))
-        word = "symmetric" if sign > 0 else "antisymmetric"
+        if sign > 0:
+            words = ("symmetric", "its transpose", "Y + Y.T")
+        else:
+            words = ("antisymmetric", "minus its transpose", "Y - Y.T")
         raise ValueError(
-            f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up "
-            f"to {largest:.3g}. "
-            f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
+            f"Y is not {words[0]}: it differs from {words[1]} by up to {largest:.3g}. "
+            f"Use ({words[2]}) / 2 if this is intended."
         )
     if table.column_ids is not None:
         table = replace(table, column_ids=table.row_ids)
@@ -807,10 +817,11 @@ def to_grid(
     (array([[ 5., nan],
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
-    first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
-    grid = averaged_pairs(
-        first, second, values[0] if y is None else y, weights, instances, tasks
-    ).to_grid()
+    if y is None:
+        first, second, y = table_columns(pairs, "pairs", 3)
+    else:
+        first, second = table_columns(pairs, "pairs", 2)
+    grid = averaged_pairs(first, second, y, weights, instances, tasks).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
         return grid
     import narwhals as nw
@@ -929,7 +940,7 @@ def _weights_of_ids(
     lacking = []
     for column in columns:
         is_absent = lacks_id(column)
-        ids = column if isinstance(column, list) else column.tolist()
+        ids = list_of(column)
         of_rows = []
         unknown = []
         for label, absent in zip(ids, is_absent, strict=True):

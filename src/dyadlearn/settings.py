@@ -63,6 +63,17 @@ class Setting(Stored, StrEnum):
         axes = tuple(sorted(new))
         return next(setting for setting in cls if setting.new == axes)
 
+    def of_new_sides(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Return what is given for each side, such as groups, with None for the sides that are known.
+
+        Examples
+        --------
+        >>> from dyadlearn.settings import Setting
+        >>> Setting.B.of_new_sides(["families", "classes"])
+        ('families', None)
+        """
+        return tuple(value if axis in self.new else None for axis, value in enumerate(values))
+
     def state(self) -> dict[str, Any]:
         """Return the letter of the setting."""
         return {"value": self.value}

@@ -798,6 +798,16 @@ class Smoother:
         kept = int(xp.sum(xp.astype(self.shrinkage > 0.5, xp.int64)))
         return not self.spectrum.is_truncated and 2 * kept > self.spectrum.n_rows
 
+    @property
+    def smaller(self) -> Array:
+        """1 − f if `prefers_residual`, else f: the weights (k,) of `product`."""
+        return self.remainder if self.prefers_residual else self.shrinkage
+
+    @property
+    def off_diagonal_weights(self) -> Array:
+        """−(1 − f) if `prefers_residual`, else f: both are weights of the hat matrix off its diagonal."""
+        return -self.remainder if self.prefers_residual else self.shrinkage
+
     def hat(self) -> Array:
         r"""Return :math:`\mathbf{H} = \mathbf{U}f\mathbf{U}^\top` of shape (n, n)."""
         return self.spectrum.matrix(self.shrinkage)
@@ -816,11 +826,7 @@ class Smoother:
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""
-        if self.prefers_residual:
-            weights = -self.remainder
-        else:
-            weights = self.shrinkage
-        return with_diagonal(self.spectrum.matrix(weights), 0.0)
+        return with_diagonal(self.spectrum.matrix(self.off_diagonal_weights), 0.0)
 
     def smooth(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return :math:`\mathbf{HY}` for labels of shape (n, p); `rotated` as in `product`."""
@@ -908,18 +914,14 @@ class Smoother:
         """
         side = self.scaled()
         least = -largest(-side.slack)
-        error = epsilon(side.slack) * largest(
-            side.remainder if side.prefers_residual else side.shrinkage
-        )
+        error = epsilon(side.slack) * largest(side.smaller)
         if self.spectrum.is_sparse:
             error = max(error, self.spectrum.rounding(self.alpha))
         return error / least
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `product` for each column of labels, shape (p,)."""
-        return rounding_level(
-            labels, largest(self.remainder if self.prefers_residual else self.shrinkage)
-        )
+        return rounding_level(labels, largest(self.smaller))
 
     def scaled(self) -> Smoother:
         """Return operators with a scaled residual that is nonzero at λ = 0; hold-out does not depend on the scale."""
@@ -973,7 +975,7 @@ class Smoother:
         -------
         array of shape (n, p)
         """
-        weights = self.remainder if self.prefers_residual else self.shrinkage
+        weights = self.smaller
         n, k = self.spectrum.vectors.shape
         p = labels.shape[1]
         if rotated is not None:

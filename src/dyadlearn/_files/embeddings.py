@@ -644,9 +644,12 @@ def _check_shape(
 ) -> None:
     """Raise if an array is empty, or is no matrix of numbers; with `of_one`, a vector is allowed too."""
     check_numbers(dtype, whose)
-    dimensions = (1, 2) if of_one else (2,)
+    dimensions: tuple[int, ...] = (2,)
+    expected = "a row of features for each id"
+    if of_one:
+        dimensions = (1, 2)
+        expected = "a vector of features"
     if len(shape) not in dimensions or 0 in shape:
-        expected = "a vector of features" if of_one else "a row of features for each id"
         raise DataFileError(f"{whose} has an array of shape {shape}: expected {expected}.")
 
 

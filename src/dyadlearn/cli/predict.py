@@ -455,10 +455,13 @@ def _places(request: Request, pairs: FileTable, axis: int) -> np.ndarray:
         files = (request.options.instances, request.options.tasks)[axis]
         row = next(row for row, label in enumerate(labels) if label in unknown)
         where = f"{pairs.path}, line {pairs.numbers[row]}"
-        known = " ".join(files) if files else "the model"
+        known = "the model"
+        remedy = "Leave it out"
+        if files:
+            known = " ".join(files)
+            remedy = "Add its row to that file"
         name = request.loaded.names[axis]
         wrong = f"{name} {labels[row]!r} is not in {known} (ids such as {shown(ids.labels, 3)})"
-        remedy = "Add its row to that file" if files else "Leave it out"
         raise IdError(f"{where}: {wrong}. {remedy}, or predict a mean by --baseline.")
     return among(labels, ids.labels)
 

@@ -132,20 +132,23 @@ def predict_mixed(
         raise ValueError(
             Message("<prevalence> is for labels of two values: leave it out for intervals.")
         )
+    of_bounds = None if has_two else coverage
+    # Predictions, and lower and upper bounds of labels with many values.
     figures = np.full((1 if has_two else 3, len(settings)), np.nan)
     for setting in dict.fromkeys(map(Setting, settings.tolist())):
         fitted.check(setting)
         here = np.flatnonzero(settings == setting.value)
-        rows = [new[axis] if axis in setting.new else None for axis in (0, 1)]
+        rows = setting.of_new_sides(new)
         inside = [np.where(side[here] < 0, -1 - side[here], side[here]) for side in at]
         for block, asked, pairs in _blocks(fitted, setting, rows, inside):
-            figures[:, here[block]] = _figures(fitted, asked, pairs, None if has_two else coverage)
-    probabilities = None
-    if has_two:
-        probabilities = _probabilities(model, settings, figures[0], at, prevalence)
-    lower, upper = (None, None) if has_two else (figures[1], figures[2])
+            figures[:, here[block]] = _figures(fitted, asked, pairs, of_bounds)
+    predicted, *bounds = figures
     labels = _training_labels(fitted, at)
-    return MixedPredictions(settings, figures[0], lower, upper, probabilities, labels, coverage)
+    if has_two:
+        probabilities = _probabilities(model, settings, predicted, at, prevalence)
+        return MixedPredictions(settings, predicted, None, None, probabilities, labels, coverage)
+    lower, upper = bounds
+    return MixedPredictions(settings, predicted, lower, upper, None, labels, coverage)
 
 
 def predict_table(
@@ -265,8 +268,11 @@ def _figures(
         return predicted[None]
     asked: list[Asked] = []
     for side, read in zip(new, rows, strict=True):
-        n_new = 0 if side is None else len(np.unique(pairs[len(asked)]))
-        asked.append(Asked(read, None, None if side is None else np.full(n_new, -1)))
+        places = None
+        if side is not None:
+            n_new = len(np.unique(pairs[len(asked)]))
+            places = np.full(n_new, -1)
+        asked.append(Asked(read, None, places))
     request = IntervalRequest(coverage, pairs=(pairs[0], pairs[1]))
     bounds = interval_grids(fitted, asked, request)
     lower, upper = (to_numpy(end)[pairs[0], pairs[1]] for end in bounds)

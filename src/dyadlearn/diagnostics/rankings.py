@@ -405,13 +405,13 @@ def ranking_of_ids(model: Any, ids: Any, axis: int, options: Options) -> Ranking
     read_rows = fitted.columns if axis else fitted.rows
     _, rows = read_rows(fitted.describe(subjects, axis))
     observed = observed_pairs(fitted, places, axis, len(trained))
-    of_new = Setting.C if axis else Setting.B
+    of_new = Setting.of([axis])
     settings = tuple(Setting.A if known else of_new for known in is_trained)
     setting = Setting.A if is_trained.any() else of_new
     candidates = side_ids[1 - axis]
     query = Query(tuple(subjects), several, axis, candidates, setting, names, options, settings)
     known = query.with_known(observed, options.known, trained.labels, labels.shape)
-    expansion = fitted.expansion.transposed if axis else fitted.expansion
+    expansion = fitted.expansion.along(axis)
     return Ranking(query, expansion, rows, None, known, fitted, places)
 
 
@@ -435,7 +435,7 @@ def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) 
     subjects, several = subjects_of(ids, side)
     side_ids = (fitted.instance_ids, fitted.task_ids)
     shape = fitted.labels.shape
-    argument = "task" if axis else "instance"
+    argument = ("instance", "task")[axis]
     places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
     known = observed_pairs(fitted, places, axis, shape[axis])
     others = read_known(options.known, side_ids, shape, names, axis, options.zeros)
@@ -444,8 +444,7 @@ def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) 
     candidates = side_ids[1 - axis]
     of_subjects = ids_at(side_ids[axis], places)
     query = Query(of_subjects, several, axis, candidates, Setting.A, names, options)
-    whole = fitted.expansion.transposed if axis else fitted.expansion
-    expansion, rows = whole.by_training_rows()
+    expansion, rows = fitted.expansion.along(axis).by_training_rows()
     return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
 
 

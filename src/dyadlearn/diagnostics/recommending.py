@@ -445,7 +445,7 @@ def _held_out_lists(
     subjects, several = subjects_of(ids, side)
     side_ids = (labels.row_ids, labels.column_ids)
     shape = labels.values.shape
-    argument = "task" if axis else "instance"
+    argument = ("instance", "task")[axis]
     places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
     candidates = side_ids[1 - axis]
     query = Query(

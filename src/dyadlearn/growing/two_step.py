@@ -237,9 +237,10 @@ def in_places(
 ) -> Array:
     """Return an array whose rows at `places[i]` are `parts[i]`; the other rows are those of `old`, if there are any."""
     at = np.concatenate(places)
-    n_old = 0 if old is None else int(old.shape[0])
+    n_old = 0
+    if old is not None:
+        n_old = int(old.shape[0])
+        parts = [old, *parts]
     order = np.arange(max(n_old, at.size))
     order[at] = n_old + np.arange(at.size)
-    return take_rows(
-        namespace(parts[0]).concat([*([] if old is None else [old]), *parts], axis=0), order
-    )
+    return take_rows(namespace(parts[0]).concat([*parts], axis=0), order)

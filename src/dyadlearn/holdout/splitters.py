@@ -447,9 +447,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 if self.setting == Setting.D:
                     test = ((first == a) & (second == b)) | ((first == b) & (second == a))
                 else:
-                    is_b = self.setting == Setting.B
-                    new = first if is_b else second
-                    known = second if is_b else first
+                    new, known = first, second
+                    if self.setting == Setting.C:
+                        new, known = second, first
                     test = (new == a) & (known != a)
                 if test.any():
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test

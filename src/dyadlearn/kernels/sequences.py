@@ -563,14 +563,15 @@ class SmithWaterman(TextStep):
         """
         # The longest first, so that all cores finish at about the same time.
         queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
+        n = len(rows)
         if columns is None:
             targets = queries
+            p = n
         else:
             targets = list(dict.fromkeys(columns))
+            p = len(columns)
         engine = _engine()
         # The scores of different sequences, those of all, and the normalised ones.
-        n = len(rows)
-        p = n if columns is None else len(columns)
         share = len(queries) * len(targets) / (n * p)
         check_kernel_memory(n, p, None, 8 * (1 + max(1, share)))
 

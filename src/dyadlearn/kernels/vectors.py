@@ -65,13 +65,24 @@ def _nonzero(A: Array) -> Array:
     return namespace(squares).astype(squares > 0, squares.dtype)
 
 
+def _of_both(function: Callable[[Array], Array], A: Array, B: Array) -> tuple[Array, Array]:
+    """Return a function of both operands, computed once if they are the same."""
+    of_A = function(A)
+    return of_A, of_A if B is A else function(B)
+
+
+def _entries(features: Array) -> Array:
+    """Return the entries of a matrix; of a sparse one, those that are stored."""
+    return features.data if is_sparse(features) else features
+
+
 # --- parameters that are estimated from the training rows -------------------------------------------
 
 
 def _check_counts(markers: Array) -> None:
     """Raise if markers are not counts of an allele."""
     xp = namespace(markers)
-    entries = markers.data if is_sparse(markers) else markers
+    entries = _entries(markers)
     if 0 in entries.shape:
         return
     lowest = float(xp.min(entries))
@@ -86,7 +97,7 @@ def _check_counts(markers: Array) -> None:
 def _warn_of_presence(markers: Array) -> None:
     """Warn if all markers are 0 or 1, which presence of an allele is coded by."""
     xp = namespace(markers)
-    entries = markers.data if is_sparse(markers) else markers
+    entries = _entries(markers)
     if bool(xp.all((entries == 0) | (entries == 1))) and bool(xp.any(entries == 1)):
         warnings.warn(
             "All markers of kernel 'vanraden' are 0 or 1, but it takes counts 0, 1 and 2 of an "
@@ -146,10 +157,10 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its
     # diagonal.
     if B is A:
-        a = xp.asarray(xp.linalg.diagonal(K), copy=True)
+        a = b = xp.asarray(xp.linalg.diagonal(K), copy=True)
     else:
         a = square_norms(A)
-    b = a if B is A else square_norms(B)
+        b = square_norms(B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         union = a[rows, None] + b[None, :] - K[rows, :]
         empty = xp.astype(union == 0, K.dtype)
@@ -186,8 +197,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     """
     A, B = _operands(A, B, nonnegative="minmax", bytes_each=12, n_blocks=6)
     xp = namespace(A, B)
-    a = _row_sums(A)
-    b = a if B is A else _row_sums(B)
+    a, b = _of_both(_row_sums, A, B)
     K = _manhattan(A, B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         total = a[rows, None] + b[None, :]
@@ -231,8 +241,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
         keys = row_keys(features)
         return as_array_of([number_of.setdefault(key, len(number_of)) for key in keys], features)
 
-    a = numbers(A)
-    b = a if B is A else numbers(B)
+    a, b = _of_both(numbers, A, B)
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
@@ -336,8 +345,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     array([[0., 1., 0.]])
     """
     A, B = _operands(A, B)
-    a = _lengths(A)
-    b = a if B is A else _lengths(B)
+    a, b = _of_both(_lengths, A, B)
     K = matmul(A, B.T)
     K /= a[:, None]
     K /= b[None, :]
@@ -484,7 +492,7 @@ def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
         indices = features.indices.astype(np.int32)
         ends = features.indptr.astype(np.int32)
         features = csr_array((features.data, indices, ends), shape=features.shape)
-    entries = features.data if is_sparse(features) else features
+    entries = _entries(features)
     if nonnegative is None or 0 in entries.shape:
         return features
     smallest = float(namespace(entries).min(entries))

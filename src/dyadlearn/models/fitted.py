@@ -501,7 +501,7 @@ class Fitted(Predicting):
         method : {"exact", "folds"}, default=None
             Method to use, as in `dyadlearn.holdout.plan`; stored predictions are not returned then.
         """
-        together = (groups if 0 in setting.new else None, task_groups if 1 in setting.new else None)
+        together = setting.of_new_sides((groups, task_groups))
         left_out = LeftOut(together, cv, method, nested, exact)
         held_out = self._hold_out(setting, left_out)
         if cv is None:

@@ -846,9 +846,12 @@ class OnlineTwoStepRidge(Predictor):
                 return -terms.squared_errors(Phi, grid.values, values, wanted)
             return -online_squared_errors(model, Phi, grid.values, values, wanted)
 
-        scores = where_defined(score, rows, columns if now.knows_tasks else columns[:1])
-        grids = (rows, columns if now.knows_tasks else None)
-        warn_of_undefined(scores, grids, wanted.value, 2)
+        if now.knows_tasks:
+            scores = where_defined(score, rows, columns)
+            warn_of_undefined(scores, (rows, columns), wanted.value, 2)
+        else:
+            scores = where_defined(score, rows, columns[:1])
+            warn_of_undefined(scores, (rows, None), wanted.value, 2)
         _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
 

@@ -232,12 +232,15 @@ def read_rows(new: Any, axis: int, known: Known) -> tuple[Table, Array]:
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
     """Raise if ids show that the labels are transposed."""
-    if looks_transposed(
-        form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids
-    ):
+    task_ids = None
+    remedy = "pass Y.T"
+    if tasks is not None:
+        task_ids = tasks.row_ids
+        remedy = "pass Y.T, or exchange X and tasks"
+    if looks_transposed(form.row_ids, form.column_ids, instances.row_ids, task_ids):
         raise IdError(
-            "Y looks transposed: its columns have the ids of X, but instances must be in the rows; "
-            "pass Y.T" + ("." if tasks is None else ", or exchange X and tasks.")
+            f"Y looks transposed: its columns have the ids of X, but instances must be in the "
+            f"rows; {remedy}."
         )
 
 
@@ -614,10 +617,10 @@ def _weights_of_labels(labels: Labels, sample_weight: Any, form: Table) -> np.nd
     """Return the weight of each label, in the shape of the labels; arguments as in `with_weights`."""
     m, q = labels.shape
     if q > 1 and _are_of_tasks(sample_weight, form, (m, q)):
-        is_row = _shape_of(sample_weight) == (1, q)
-        row_ids = None if is_row else form.column_ids
-        column_ids = form.column_ids if is_row else None
-        weights = in_order(sample_weight, row_ids, column_ids, "sample_weight")
+        ids: tuple[Ids | None, Ids | None] = (form.column_ids, None)
+        if _shape_of(sample_weight) == (1, q):
+            ids = (None, form.column_ids)
+        weights = in_order(sample_weight, *ids, "sample_weight")
         values = nonnegative(to_numpy(weights), "sample_weight").reshape(-1)
         if values.shape == (q,):
             return np.asarray(labels.at(values, 1))

@@ -217,14 +217,11 @@ class NewRows:
 
     def take(self, index: np.ndarray | slice) -> NewRows:
         """Return some of the rows."""
-        values = self.values
+        is_slice = isinstance(index, slice)
+        values = self.values[index, :] if is_slice else take_rows(self.values, index)
         diagonal = self.diagonal
-        if isinstance(index, slice):
-            values = values[index, :]
-            diagonal = None if diagonal is None else diagonal[index]
-        else:
-            values = take_rows(values, index)
-            diagonal = None if diagonal is None else take_rows(diagonal, index)
+        if diagonal is not None:
+            diagonal = diagonal[index] if is_slice else take_rows(diagonal, index)
         places = None if self.places is None else self.places[index]
         return replace(self, values=values, places=places, diagonal=diagonal)
 
@@ -258,6 +255,10 @@ class Expansion:
     def transposed(self) -> Expansion:
         """Expansion of the transposed predictions, in which tasks are the instances."""
         return Expansion(self.values.T, self.tasks, self.instances)
+
+    def along(self, axis: int) -> Expansion:
+        """Return the expansion with the instances as rows (axis 0), or with the tasks."""
+        return self.transposed if axis else self
 
     @property
     def to_training(self) -> Array | None:

@@ -171,12 +171,16 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     if isinstance(row, int) and isinstance(column, int):
         weights[row, column] = 1.0
         return operators.hat(weights)  # a row of the hat matrix, which is symmetric
-    asked = [None if isinstance(side, int) else side for side in sides]
-    place, task_place = (side if isinstance(side, int) else 0 for side in sides)
+    asked: list[Any] = []
+    at = []
+    for side in sides:
+        is_known = isinstance(side, int)
+        asked.append(None if is_known else side)
+        at.append(side if is_known else 0)
     for i, j in np.ndindex(*weights.shape):
         unit = namespace(weights).zeros_like(weights)
         unit[i, j] = 1.0
-        weights[i, j] = model.expansion(model.coefficients(unit)).grid(*asked)[place, task_place]
+        weights[i, j] = model.expansion(model.coefficients(unit)).grid(*asked)[at[0], at[1]]
     return weights
 
 
@@ -208,12 +212,9 @@ class Sweep:
     members: Members = None
     task_members: Members = None
 
-    def _groups(self, setting: Setting) -> tuple[Members, Members]:
+    def _groups(self, setting: Setting) -> tuple[Members, ...]:
         """Return the groups that a setting leaves out."""
-        return (
-            self.members if 0 in setting.new else None,
-            self.task_members if 1 in setting.new else None,
-        )
+        return setting.of_new_sides((self.members, self.task_members))
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if the predictions to score do not fit into memory; `squared` if squared errors are requested."""

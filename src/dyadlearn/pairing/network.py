@@ -194,7 +194,7 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     delta = with_diagonal(e_i * e_j - r**2, 1.0)
     if side.is_graded:
         _check_pairs(side, delta)
-    top = largest(side.remainder if side.prefers_residual else side.shrinkage)
+    top = largest(side.smaller)
     xp = namespace(Y)
     tight = with_diagonal(delta < _TIGHT * top * xp.sqrt(e_i * e_j), False)
     pairs = to_numpy(tight)
@@ -263,7 +263,7 @@ def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) ->
     a_b = both - h * (left_diagonal[:, None] + right_diagonal[None, :]) + h**2 * Y.T
     a_a = both_diagonal[:, None] - h * (left + right.T) + h**2 * label_diagonal[None, :]
     held_out = (e_i * e_j * a_b + h * (e_j * a_a + e_i * a_a.T) + h**2 * a_b.T) / delta**2
-    top = largest(side.remainder if side.prefers_residual else side.shrinkage)
+    top = largest(side.smaller)
     return settle(
         held_out, namespace(Y).max(side.level(Y)) * top * (0.5 * (e_i + e_j) / delta) ** 2
     )

@@ -901,7 +901,7 @@ def _reach(side: Smoother) -> float:
 
 def _smaller(side: Smoother) -> SideProduct:
     """Return the multiplication by H or by I − H of a side, whichever is smaller."""
-    return SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
+    return SideProduct(side.spectrum, side.smaller)
 
 
 def pairs_without_ridge(rows: Smoother, columns: Smoother, Y: Array) -> Array:

@@ -264,7 +264,11 @@ class HoldoutDisplay(Display):
     def _draw_curves(self, ax: Any) -> None:
         """Draw the curves of all settings, and the line of a constant prediction."""
         is_roc = self.view.kind == "roc"
-        short = "AUC" if is_roc else "AP"
+        # The space above a precision–recall curve is free, and so is the space below a ROC curve.
+        if is_roc:
+            short, title, drawn, corner = ("AUC", "ROC", "default", "lower right")
+        else:
+            short, title, drawn, corner = ("AP", "precision–recall", "steps-pre", "upper right")
         sides = self.names or SideNames()
         means = {
             "pooled": "",
@@ -277,7 +281,7 @@ class HoldoutDisplay(Display):
                 "color": COLOURS[place % len(COLOURS)],
                 "linestyle": STYLES[place % len(STYLES)],
                 "linewidth": 1.8,
-                "drawstyle": "default" if is_roc else "steps-pre",
+                "drawstyle": drawn,
                 "clip_on": False,
             }
             words = f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}"
@@ -289,11 +293,10 @@ class HoldoutDisplay(Display):
             ax.axhline(self.view.positive_share, color=FAINT, linewidth=1, zorder=1)
             ax.set(xlabel="Recall", ylabel="Precision")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        title = f"Hold-out {'ROC' if is_roc else 'precision–recall'} curves"
-        ax.set_title("\n".join(filter(None, [title, self.view.note])), fontsize="medium")
+        lines = [f"Hold-out {title} curves", self.view.note]
+        ax.set_title("\n".join(filter(None, lines)), fontsize="medium")
         tidy(ax)
-        # The space above a precision–recall curve is free, and so is the space below a ROC curve.
-        ax.legend(loc="lower right" if is_roc else "upper right", fontsize="small")
+        ax.legend(loc=corner, fontsize="small")
 
     def _words(self, name: str) -> str:
         """Return the name of a curve in the legend; a setting is written with the names of the sides."""

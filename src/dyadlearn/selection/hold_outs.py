@@ -169,11 +169,8 @@ class HoldOuts:
         setting = self.setting
         plan = self._pairs(judge, held_out) if pairs else None
         if plan is None and self.how["cv"] is None:
-            used = [None, None]
-            for axis in setting.new:
-                used[axis] = self._groups[axis]
             labels = self.fitted.labels
-            together = Units.of_groups(labels, setting, tuple(used))
+            together = Units.of_groups(labels, setting, setting.of_new_sides(self._groups))
             pairing = pairing_of(self.fitted)
             splitter = larger_folds(labels, held_out.units, together, judge, setting, pairing)
             if splitter is not None:

@@ -718,11 +718,10 @@ def planned(
     n_alphas : int, default=1
         Number of regularisations.
     """
-    groups, task_groups, cv, _ = left_out
     pairing = problem.pairing
-    used = (groups if 0 in setting.new else None, task_groups if 1 in setting.new else None)
+    used = setting.of_new_sides((left_out.groups, left_out.task_groups))
     check_request(pairing, setting, used)
-    if cv is None:
+    if left_out.cv is None:
         check_enough_left(problem.labels, setting, used, knows_tasks=pairing.knows_tasks)
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():

@@ -785,8 +785,7 @@ class FittedLearned(FittedChoice):
                 )
             )
 
-        expansion = self.expansion.transposed if axis else self.expansion
-        filled = filled_kernel(side, expansion, lacking)
+        filled = filled_kernel(side, self.expansion.along(axis), lacking)
         with_filled = replace(side, spec=replace(side.spec, kernel=filled))
         return replace(with_filled.new_rows(rows), prior=refuse)
 

@@ -260,20 +260,14 @@ def _decompose(
     xp = namespace(side.shrinkage)
     spectrum = side.spectrum
     vectors = take_rows(spectrum.vectors, inside)
-    weights = side.remainder if side.prefers_residual else side.shrinkage
-    _, basis = eigh((vectors * weights) @ vectors.T)
+    _, basis = eigh((vectors * side.smaller) @ vectors.T)
     squares = (vectors.T @ basis) ** 2
     leverage = side.shrinkage @ squares
     slack = side.remainder @ squares
     if spectrum.is_truncated:
         slack = slack + xp.clip(1.0 - xp.sum(squares, axis=0), 0.0, 1.0)
-    sign = -1.0 if side.prefers_residual else 1.0
-    return (
-        basis,
-        slack,
-        leverage,
-        (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T,
-    )
+    others = take_rows(spectrum.vectors, outside)
+    return basis, slack, leverage, (vectors * side.off_diagonal_weights) @ others.T
 
 
 def leave_one_out_beside_block(

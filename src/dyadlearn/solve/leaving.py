@@ -128,10 +128,8 @@ def leave_out(
     if members is None:
         return smoother.leave_one_out(labels, rotated)
     side = smoother.scaled()
-    if side.prefers_residual:
-        weights, is_hat = (side.remainder, 0.0)
-    else:
-        weights, is_hat = (side.shrinkage, 1.0)
+    weights = side.smaller
+    is_hat = 0.0 if side.prefers_residual else 1.0
     filters = _Filters(
         side.spectrum,
         weights[:, None],
@@ -268,11 +266,11 @@ def leave_out_columns(
         remainders = xp.abs(weights - direct[None, :])
         graded = is_graded(remainders, spectrum.n_rows, spectrum.is_truncated)
         filters = _Filters(spectrum, weights, direct, None, floor, graded)
-        others = None if residuals is None else residuals[:, :, None]
-        solutions = filters.leave_groups_out(
-            labels[:, :, None], product[:, :, None], members, level[:, None], others
-        )
-        return solutions[:, :, 0], None if residuals is None else solutions[:, :, 1]
+        of_columns = (labels[:, :, None], product[:, :, None], members, level[:, None])
+        if residuals is None:
+            return filters.leave_groups_out(*of_columns, None)[:, :, 0], None
+        solutions = filters.leave_groups_out(*of_columns, residuals[:, :, None])
+        return solutions[:, :, 0], solutions[:, :, 1]
     if diagonal is None:
         diagonal = spectrum.diagonal(weights)
     slack = diagonal - direct[None, :]

@@ -201,7 +201,7 @@ class NearlyComplete:
     def of(cls, operators: GridOperators, missing: Places, axis: int = 0) -> NearlyComplete:
         """Return it for the operators of a model on the complete grid; axis 1 exchanges rows and columns."""
         is_hat = operators.prefers_hat
-        weights = operators.shrinkage if is_hat else operators.remainder
+        weights, sign = operators.weights_of(hat=is_hat)
         xp = namespace(weights)
         if missing[0].size:
             block = operators.block(weights, *missing)
@@ -231,7 +231,7 @@ class NearlyComplete:
             slack = 1.0 - squares @ weights
         else:
             slack = squares @ remainder
-        return cls(left, right, weights, slack, -1.0 if is_hat else 1.0, missing, block, constant)
+        return cls(left, right, weights, slack, -sign, missing, block, constant)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -336,21 +336,26 @@ class GridOperators(ABC):
 
         The residual operator of a truncated spectrum must not be asked for: the hat is smaller.
         """
-        block = self._between(self.shrinkage if hat else self.remainder, first, second)
+        weights, sign = self.weights_of(hat=hat)
+        block = self._between(weights, first, second)
         if self.mean_part is not None:
             grid, factor = self.mean_part
             at, others = (_at(grid, cells) for cells in (first, second))
-            block += at[:, None] * (others[None, :] * (factor if hat else -factor))
+            block += at[:, None] * (others[None, :] * (sign * factor))
         return block
+
+    def weights_of(self, *, hat: bool) -> tuple[Array, float]:
+        """Return the weights (k, l) of the hat or of the residual operator, and the sign in it of `mean_part`."""
+        return (self.shrinkage, 1.0) if hat else (self.remainder, -1.0)
 
     def part_diagonal(self, *, hat: bool) -> Array:
         """Return the diagonal of the hat, or of the residual operator, shape (m, q)."""
         rows, columns = self.grid_spectra
-        weights = self.shrinkage if hat else self.remainder
+        weights, sign = self.weights_of(hat=hat)
         diagonal = columns.diagonal(rows.diagonal(weights).T).T
         if self.mean_part is not None:
             grid, factor = self.mean_part
-            diagonal = diagonal + (factor if hat else -factor) * grid * grid
+            diagonal = diagonal + sign * factor * grid * grid
         return diagonal
 
     def hat(self, grid: Array) -> Array:
@@ -551,10 +556,7 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     if _loses_digits(side):
         return _least_penalty(side, rows, hidden, labels)
     vectors = side.spectrum.vectors
-    if side.prefers_residual:
-        weights = -side.remainder
-    else:
-        weights = side.shrinkage
+    weights = side.off_diagonal_weights
     right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
 
