@@ -14,8 +14,8 @@ line. So it is found again after code has moved. A mutant whose statement is gon
 such.
 
     python fuzz/mutants.py draw --count 300 --seed 5 --list /tmp/mutants.jsonl
-    python fuzz/mutants.py map
-    python fuzz/mutants.py run --check
+    python fuzz/mutants.py map --jobs 2
+    python fuzz/mutants.py run --check --jobs 2
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import contextlib
 import importlib
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -37,6 +38,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,9 @@ OPERATIONS = {
     ast.BitOr: "&",
 }
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+#: A file, and first line, first column, last line and last column in it.
+Place = tuple[Path, tuple[int, int, int, int]]
 
 
 def changes(node: ast.AST) -> list[tuple[str, str]]:
@@ -177,7 +183,7 @@ def draw(count: int, seed: int) -> list[dict]:
     return [{key: value for key, value in mutant.items() if key != "place"} for mutant in drawn]
 
 
-def locate(mutants: list[dict]) -> list[tuple[Path, tuple[int, int, int, int]] | None]:
+def locate(mutants: list[dict]) -> list[Place | None]:
     """Return the file and the place of each mutant in today's tree, None where its statement is gone."""
     places: dict[tuple, list] = collections.defaultdict(list)
     for path in sorted((ROOT / "src" / "dyadlearn").rglob("*.py")):
@@ -206,6 +212,7 @@ class Reached:
 
     def __init__(self) -> None:
         self.calls: dict[str, dict] = {}
+        self.failed: set[str] = set()
         builtins.reached = set()  # type: ignore[attr-defined]
 
     @pytest.hookimpl(wrapper=True)
@@ -221,6 +228,15 @@ class Reached:
                 "seconds": round(time.perf_counter() - begun, 3),
                 "functions": functions,
             }
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that fails without any mutant."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def usable(self) -> dict[str, dict]:
+        """Return what the tests that pass have called; a test that fails anyway notices nothing."""
+        return {test: entry for test, entry in self.calls.items() if test not in self.failed}
 
 
 def mark(tree: Path, mutants: list[dict]) -> None:
@@ -259,22 +275,36 @@ def mark(tree: Path, mutants: list[dict]) -> None:
         (tree / path.relative_to(ROOT)).write_text("".join(lines))
 
 
-def record(out: Path, tests: str = "tests") -> int:
+def record(out: Path, tests: list[str]) -> int:
     """Run tests in the tree at hand and write which test calls which mutated function."""
     plugin = Reached()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests], plugins=[plugin])
-    out.write_text(json.dumps(plugin.calls))
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[plugin])
+    out.write_text(json.dumps(plugin.usable()))
     return int(code)
 
 
-def record_calls(mutants: list[dict]) -> int:
-    """Run the tests once in a copy of the tree that records calls."""
+def record_calls(mutants: list[dict], tests: list[str], jobs: int) -> int:
+    """Run the tests once in a copy of the tree that records calls; return the worst exit code."""
     MAP.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder), "tree")
         mark(tree, mutants)
-        command = [sys.executable, __file__, "record", "--out", str(MAP)]
-        return subprocess.run(command, cwd=tree, env=environment(tree), check=False).returncode
+        files = [path for name in tests for path in (tree / name).rglob("test_*.py")]
+        files.sort(key=lambda path: path.stat().st_size)
+        shares = [files[start :: 4 * jobs] for start in range(4 * jobs)]
+
+        def recorded(number: int) -> tuple[int, dict[str, dict]]:
+            out = Path(folder) / f"{number}.json"
+            names = [str(path.relative_to(tree)) for path in shares[number]]
+            command = [sys.executable, __file__, "record", "--out", str(out), "--tests", *names]
+            code = subprocess.run(command, cwd=tree, env=environment(tree), check=False).returncode
+            return code, json.loads(out.read_text())
+
+        with ThreadPoolExecutor(jobs) as pool:
+            parts = list(pool.map(recorded, range(len(shares))))
+    calls = {test: entry for _, part in parts for test, entry in part.items()}
+    MAP.write_text(json.dumps(calls))
+    return max(code for code, _ in parts)
 
 
 def copied(folder: Path, name: str) -> Path:
@@ -284,7 +314,7 @@ def copied(folder: Path, name: str) -> Path:
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
     for part in ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / part, tree / part)
-    if (ROOT.parent / "shared").exists() and not (folder / "shared").exists():
+    if not (folder / "shared").is_symlink():
         (folder / "shared").symlink_to(ROOT.parent / "shared")
     return tree
 
@@ -314,7 +344,7 @@ def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
 def noticed(
     tree: Path,
     mutant: dict,
-    located: tuple[Path, tuple[int, int, int, int]],
+    located: Place,
     tests: list[str],
     seconds: float,
 ) -> str:
@@ -370,8 +400,8 @@ def in_a_fork(tree: Path, tests: list[str], seconds: float) -> int | None:
     return None
 
 
-def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[dict]:
-    """Return the mutants with their outcomes; those beyond the time limit stay as they are."""
+def import_slow_modules() -> None:
+    """Import what takes long, once for all forks of this process."""
     for name in (
         "numpy",
         "scipy.linalg",
@@ -383,34 +413,78 @@ def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    places = locate(mutants)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Finds the outcomes of mutants; each process has a copy of the tree.
+
+    Attributes
+    ----------
+    folder : path
+        Where the copies are.
+    seconds : float
+        Limit for the tests of one mutant.
+    end : float
+        The time, of `time.time`, after which no mutant is begun.
+    calls : dict of str to dict
+        What each test calls, and how long it takes.
+    """
+
+    folder: Path
+    seconds: float
+    end: float
+    calls: dict[str, dict]
+
+    def tree(self) -> Path:
+        """Return the copy of this process."""
+        name = f"tree-{os.getpid()}"
+        tree = self.folder / name
+        return tree if tree.exists() else copied(self.folder, name)
+
+    def outcome(self, mutant: dict, located: Place | None) -> tuple[str | None, float]:
+        """Return what came of a mutant, None where the time is over, and the seconds it took."""
+        if located is None:
+            return "gone", 0.0
+        start = time.time()
+        if start > self.end:
+            return None, 0.0
+        tests = tests_of(mutant, self.calls)
+        outcome = noticed(self.tree(), mutant, located, tests, self.seconds)
+        return outcome, time.time() - start
+
+
+def run(mutants: list[dict], seconds: float, minutes: float, out: Path, jobs: int) -> list[dict]:
+    """Return the mutants with their outcomes; those beyond the time limit stay as they are."""
     calls = json.loads(MAP.read_text())
-    begun = time.monotonic()
     ended = []
     with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder), "tree")
-        for number, (mutant, place) in enumerate(zip(mutants, places, strict=True)):
-            start = time.monotonic()
-            if place is None:
-                ended.append(mutant | {"outcome": "gone"})
-                continue
-            if start - begun > 60 * minutes:
-                ended.append(mutant)
-                continue
-            outcome = noticed(tree, mutant, place, tests_of(mutant, calls), seconds)
-            ended.append(mutant | {"outcome": outcome})
-            took = time.monotonic() - start
-            print(
-                f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}",
-                flush=True,
-            )
-            if outcome == "survived":
-                print(
-                    f"     {mutant.get('reason', 'no reason yet: equivalent, or a missing test?')}"
-                )
-            with out.open("a") as stream:
-                print(json.dumps({"number": number, "outcome": outcome}), file=stream)
+        (Path(folder) / "shared").symlink_to(ROOT.parent / "shared")
+        runner = Runner(Path(folder), seconds, time.time() + 60 * minutes, calls)
+        # A child that is forked has torch and its threads already; one that is spawned is clean.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, initializer=import_slow_modules) as pool:
+            outcomes = pool.map(runner.outcome, mutants, locate(mutants))
+            for number, (mutant, (outcome, took)) in enumerate(zip(mutants, outcomes, strict=True)):
+                if outcome is None:
+                    ended.append(mutant)
+                    continue
+                ended.append(mutant | {"outcome": outcome})
+                tell(number, ended[-1], took)
+                with out.open("a") as stream:
+                    print(json.dumps({"number": number, "outcome": outcome}), file=stream)
     return ended
+
+
+def tell(number: int, mutant: dict, seconds: float) -> None:
+    """Print what came of a mutant, and why it survived."""
+    outcome = mutant["outcome"]
+    print(
+        f"{number:4d} {outcome:8s} {seconds:6.1f} s  {mutant['function']}: {mutant['before']}",
+        flush=True,
+    )
+    if outcome == "survived":
+        print(f"     {mutant.get('reason', 'no reason yet: equivalent, or a missing test?')}")
 
 
 def main() -> int:
@@ -440,6 +514,8 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes of `map` and `run`")
+    parser.add_argument("--tests", nargs="*", default=["tests"], help="what `map` and `record` run")
     options = parser.parse_args()
     if options.action == "draw":
         mutants = draw(options.count, options.seed)
@@ -448,14 +524,14 @@ def main() -> int:
         )
         return 0
     if options.action == "record":
-        return record(options.out)
+        return record(options.out, options.tests)
     mutants = [json.loads(line) for line in options.list.read_text().splitlines()]
     if options.action == "map":
-        return record_calls(mutants)
+        return record_calls(mutants, options.tests, options.jobs)
     chosen = mutants[options.first : options.last]
     if options.check:
         chosen = [mutant for mutant in chosen if mutant.get("outcome") in ("killed", "timeout")]
-    ended = run(chosen, options.seconds, options.minutes, options.out)
+    ended = run(chosen, options.seconds, options.minutes, options.out, options.jobs)
     counts = collections.Counter(mutant.get("outcome", "not run") for mutant in ended)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
     if options.check:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -218,6 +218,7 @@ def asks_nested(form: Form, _: Path) -> None:
     found = dyadlearn.nested_score(search, *form.given, cv=2, random_state=1)
     labels = form.fitted.fitted_.labels
     folds = SettingKFold("A", 2, random_state=1).units(labels).cells
+    assert_array_equal(found.folds, np.reshape(folds, labels.values.shape))
     folds = labels.spread(np.reshape(folds, labels.values.shape).astype(float))
     grids = (X, form.labels, T, *form.given[3:])[
         : max(len(form.given), 3 if form.title == LISTED else 0)

@@ -171,8 +171,8 @@ class NestedScore:
         Prediction of every cell by the model that was fitted without it, of the type of the labels.
     baselines : dict of str to float
         Scores of the baselines in the same folds; see `dyadlearn.holdout.baselines`.
-    folds : integer array of shape (m, q), or None
-        Fold of each cell; None for a list of pairs.
+    folds : integer array of shape (m, q), or (n,) for a list of n pairs
+        Fold of each label.
     """
 
     score: float
@@ -279,7 +279,7 @@ def nested_score(
         task_alphas=task_alphas,
         predictions=labels.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=baseline_scores(labels, setting, how.units, score),
-        folds=None if labels.grid is None else fold_codes(labels, setting, how.units),
+        folds=fold_codes(labels, setting, how.units),
     )
 
 
