@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import fifty_digits
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
@@ -119,6 +120,46 @@ def check(method, shape, rank, alphas, filters=(RIDGE, RIDGE), forms=("gram", "g
 )
 def test_ridge_regression(method, shape, rank, alpha, task_alpha, dtype):
     check(method, shape, rank, (alpha, task_alpha), dtype=dtype)
+
+
+@over(
+    covering(
+        method=METHODS,
+        shape=SHAPES[:3],
+        alphas=[(1e-10, 0.5), (0.5, 1e-10), (1e-10, 1e-10), (1e-10, 1e10)],
+        form=["gram", "features"],
+        dtype=["float64", "float32"],
+    )
+)
+def test_a_tiny_ridge_on_singular_kernels(method, shape, alphas, form, dtype):
+    """The reference would lose digits here, so that these predictions have fifty of them."""
+    sides = [make_side(n, "singular", seed) for n, seed in zip(shape, (1, 2), strict=True)]
+    (X, X_new), (T, T_new) = sides
+    Y = np.random.default_rng(shape[0]).integers(-4, 5, size=shape).astype(float)
+    model = pairing_of(method, [spectrum_of(side, form, dtype) for side in (X, T)], alphas)
+    asked = [new @ own.T if form == "gram" else new for own, new in sides]
+    given = X, T, Y, np.ones(shape)
+    if method == "independent":
+        expected = fifty_digits.independent(X, Y, np.ones(shape), alphas[0], X_new, False)
+    elif method == "two_step":
+        expected = fifty_digits.two_step(*given, alphas, (X_new, T_new), False)
+    else:
+        expected = fifty_digits.pair_kernel(*given, alphas[0], (X_new, T_new), False)
+    labels = Y.astype(dtype)
+    close(predicted(model, labels, *(rows.astype(dtype) for rows in asked)), expected)
+    if method == "kronecker":
+        fitted = fifty_digits.pair_kernel(*given, alphas[0], (X, T), False)
+        dual = (Y - fitted) / alphas[0]
+    else:
+        dual = residuals(X, Y, alphas[0]) / alphas[0]
+    if method == "two_step":
+        dual = residuals(T, dual.T, alphas[1]).T / alphas[1]
+    close(model.dual(labels), dual)
+
+
+def residuals(X: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
+    """Return what ridge regression leaves of labels; of a singular kernel it is not small."""
+    return Y - fifty_digits.independent(X, Y, np.ones(Y.shape), alpha, X, False)
 
 
 @over(

@@ -156,9 +156,9 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
     expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, units)
     some = some_cells(shape)
     problem = Problem.of(pairing, Y, tol=1e-13)
-    grids.close(holdout(problem, letter, **units)[some], expected[some], 1e-8)
+    grids.close(holdout(problem, letter, **units)[some], expected[some], 1e-9)
     if observed.all():
-        grids.close(refit(problem, letter, **units, where=some)[some], expected[some], 1e-8)
+        grids.close(refit(problem, letter, **units, where=some)[some], expected[some], 1e-9)
 
 
 @over(
@@ -204,12 +204,12 @@ def test_operators(kinds, shares, free, alpha, constant):
         (pairing.kernel, P),
     ):
         found = np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
-        grids.close(found, expected, 1e-11)
+        grids.close(found, expected, 1e-12)
     for at in (np.array([3]), np.array([0, 7, 8, 11, 29]), np.arange(30)):
         grids.close(
-            pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-11
+            pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-12
         )
-        grids.close(pairing.kernel_block(*np.divmod(at, 5)), P[np.ix_(at, at)], 1e-11)
+        grids.close(pairing.kernel_block(*np.divmod(at, 5)), P[np.ix_(at, at)], 1e-12)
     dual, mean = solved(P, Y.ravel(), alpha, free)
     grids.close(pairing.dual(Y), dual.reshape(shape), 1e-10)
     assert_allclose(mean_of(pairing, Y), mean, rtol=1e-10)
