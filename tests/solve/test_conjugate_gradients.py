@@ -184,35 +184,6 @@ def test_the_small_system(shape, share, kinds, over_instances, monkeypatch):
         assert_array_equal(weights, before[1])
 
 
-class Counting(np.ndarray):
-    """Counts the multiplications of the products that it is the left factor of."""
-
-    done = 0
-
-    def __matmul__(self, other):
-        Counting.done += self.shape[0] * self.shape[1] * other.shape[1]
-        return (np.asarray(self) @ np.asarray(other)).view(Counting)
-
-
-def test_no_more_work_is_done_than_was_foreseen():
-    shape = (120, 90)
-    rng = np.random.default_rng(8)
-    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
-    weights = rng.random(shape).view(Counting)
-    spectra = [
-        Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)
-    ]
-    for most in (20, 90, 400):
-        leading = np.flatnonzero(places[0] * places[1] <= most)
-        Counting.done = 0
-        Deflation(spectra, leading, np.ones(leading.size), weights)
-        assert (
-            0
-            < Counting.done
-            < deflation_module._gram_work(*shape, leading // shape[1], leading % shape[1])[0]
-        )
-
-
 # --- what is left for conjugate gradients --------------------------------------------------------------------
 
 

@@ -288,25 +288,6 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
 # --- labels ------------------------------------------------------------------------------------------------------
 
 
-@over(
-    every(
-        shape=SHAPES,
-        container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix],
-    )
-)
-def test_what_a_sparse_matrix_stores_is_observed(shape, container):
-    expected, Y, _ = labels(shape)
-    rows, columns = np.nonzero(~np.isnan(Y))
-    shuffled = np.random.default_rng(1).permutation(rows.size)
-    places = (rows[shuffled], columns[shuffled])
-    found = Labels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
-    for name in ("places", "values"):
-        assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert found.shape == Y.shape
-    assert found.size == rows.size
-    assert repr(found) == f"Labels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
-
-
 def test_labels_come_in_any_order_with_their_weights():
     expected, _, _ = labels(SHAPES["tall"], weighted=True)
     order = np.random.default_rng(1).permutation(expected.size)
@@ -323,24 +304,6 @@ def test_a_pair_twice_is_refused():
     message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
     with pytest.raises(ValueError, match=message):
         Labels.from_sparse(twice)
-
-
-@over(every(shape=SHAPES, weighted=[False, True]))
-def test_sparse_matrices_of_the_same_places(shape, weighted):
-    found, Y, weights = labels(shape, weighted=weighted)
-    observed = ~np.isnan(Y)
-    made = found.to_sparse()
-    assert made.shape == Y.shape
-    assert made.nnz == observed.sum()
-    assert_array_equal(made.toarray(), np.where(observed, Y, 0.0))
-    assert_array_equal(
-        found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0)
-    )
-    heavy = np.where(observed, weights if weighted else 1.0, 0.0)
-    assert_allclose(found.total, heavy.sum(), rtol=1e-14)
-    assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
-    assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
-    assert found.sums(0).dtype == found.values.dtype
 
 
 # --- products ----------------------------------------------------------------------------------------------------
