@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from dyadlearn.metrics import scorer
 from dyadlearn.selection import SettingKFold
+from dyadlearn.settings import Setting
 
-__all__ = ["fold_numbers", "held_out_in_folds", "pairs_in_order", "score_in_folds"]
+__all__ = [
+    "fitted_in_folds",
+    "fold_numbers",
+    "held_out_in_folds",
+    "pairs_in_order",
+    "score_in_folds",
+]
 
 
 def fold_numbers(setting: str, n_folds: int, shape: tuple[int, int]) -> np.ndarray:
@@ -31,6 +39,45 @@ def held_out_in_folds(model: Any, setting: str, n_folds: int) -> np.ndarray:
     given = zip(names, units.sides, strict=True)
     groups = {name: codes for name, codes in given if codes is not None}
     return model.holdout(setting, **groups)
+
+
+def fitted_in_folds(
+    model: Any,
+    data: tuple[Any, np.ndarray, Any],
+    setting: str,
+    seed: int,
+    weights: np.ndarray | None = None,
+    **groups: Any,
+) -> tuple[np.ndarray, list[tuple[Any, np.ndarray]]]:
+    """Return predictions (m, q) of models that are fitted without each of two folds, on arrays that are cut out.
+
+    The models follow, with masks of their test cells. `data` are X, Y and the tasks.
+    """
+    X, Y, T = data
+    F = np.full(Y.shape, np.nan)
+    fits = []
+    new = Setting(setting).new
+    axes = {"groups": 0, "task_groups": 1}
+    groups = {name: np.asarray(codes) for name, codes in groups.items() if codes is not None}
+    cut = {name: codes for name, codes in groups.items() if axes[name] in new}
+    for train, test in SettingKFold(setting, 2, random_state=seed).split_grid(*Y.shape, **cut):
+        kept = [np.flatnonzero(train.any(axis=1 - axis)) for axis in (0, 1)]
+        own = {name: codes[kept[axes[name]]] for name, codes in groups.items()}
+        own["sample_weight"] = None if weights is None else weights[np.ix_(*kept)]
+        labels = np.where(train, Y, np.nan)[np.ix_(*kept)]
+        tasks = None if T is None else T[kept[1]]
+        inner = clone(model).fit(X[kept[0]], labels, tasks=tasks, **own)
+        asked = [
+            np.flatnonzero(test.any(axis=1 - axis)) if axis in new else np.arange(n)
+            for axis, n in enumerate(Y.shape)
+        ]
+        rows = X[asked[0]] if 0 in new else None
+        columns = T[asked[1]] if 1 in new else None
+        grid = np.full(Y.shape, np.nan)
+        grid[np.ix_(*asked)] = inner.predict(rows, columns) if new else inner.predict()
+        F[test] = grid[test]
+        fits.append((inner, test))
+    return F, fits
 
 
 def score_in_folds(
@@ -61,7 +108,9 @@ def score_in_folds(
     return float(np.mean(means)), n_undefined
 
 
-def pairs_in_order(model: Any, Y: np.ndarray, average: str = "pooled") -> float:
+def pairs_in_order(
+    model: Any, Y: np.ndarray, average: str = "pooled", weights: np.ndarray | None = None
+) -> float:
     """Return the share of pairs of labels in the right order, each pair hidden and the model fitted again."""
     params = model.get_params()
     tasks = model.fitted_.sides[1].features if len(model.fitted_.sides) > 1 else None
@@ -74,7 +123,8 @@ def pairs_in_order(model: Any, Y: np.ndarray, average: str = "pooled") -> float:
                 continue
             hidden = Y.copy()
             hidden[first] = hidden[other] = np.nan
-            again = type(model)(**params).fit(model.fitted_.sides[0].features, hidden, tasks=tasks)
+            again = type(model)(**params)
+            again.fit(model.fitted_.sides[0].features, hidden, tasks, weights)
             F = again.fitted_.completed
             gap = (F[first] - F[other]) * np.sign(Y[first] - Y[other])
             is_tie = abs(gap) <= 1e-9 * max(abs(F[first]), abs(F[other]))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.learning.error import FoldError, Targets
-from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_kernels
+from dyadlearn.selection.learning_kernels import mixtures
 from dyadlearn.solve.cells import CellSet
 from problems import bordered
 
@@ -110,6 +111,24 @@ def dense_predictions(
     else:
         dual, mean = bordered(system, y)
     return (pairs[:, at] @ dual + mean).reshape(Y.shape)
+
+
+def dense_stages(
+    model: Any, Y: np.ndarray, train: np.ndarray, profiled: tuple[bool, bool] = (True, True)
+) -> np.ndarray:
+    """Return what the stages of a learned model predict for all cells if they see some labels alone."""
+    fitted = model.fitted_
+    given = mixtures(fitted.learning, fitted.described, fitted.training())
+    sides = given
+    for vector in fitted.learned.path:
+        at = Parameters.start(sides).of(np.array(vector))
+        pairs = dense_pairs(sides, at, Y.shape[1])
+        F = dense_predictions(pairs, at.lam, np.nan_to_num(Y), train, None, "grand")
+        sides = [
+            side.joined(profile_kernels(values), DIVISIBLE) if is_profiled else side
+            for side, values, is_profiled in zip(given, (F, F.T), profiled, strict=True)
+        ]
+    return F
 
 
 def left_out(setting: str, shape: tuple[int, int]) -> list[np.ndarray]:

@@ -295,56 +295,6 @@ def test_weights_that_are_very_unlike(decades, seed):
             assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
 
 
-@over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))
-def test_labels_that_are_shifted(setting, holes, symmetry):
-    if symmetry and holes and setting != "A":
-        return
-    Y, _ = make_labels((6, 6), holes, symmetry)
-    plain, shifted = (
-        grid_baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0)
-    )
-    for name in BASELINES:
-        assert_allclose(shifted[name], plain[name] + 1000.0, rtol=1e-12)
-
-
-@over(every(holes=[0.0, 0.3]))
-def test_additive_labels_are_found_exactly(holes):
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=9)[:, None] + rng.normal(size=7)
-    Y = np.where(rng.random(truth.shape) < holes, np.nan, truth)
-    observed = ~np.isnan(Y)
-    assert_allclose(grid_baselines(Y, "A")["additive"][observed], truth[observed], atol=1e-12)
-    cells = rng.integers(4, size=Y.shape)
-    assert_allclose(
-        grid_baselines(Y, "A", Units(cells=cells))["additive"][observed],
-        truth[observed],
-        atol=1e-12,
-    )
-
-
-def test_what_cannot_differ_is_one_array():
-    Y, _ = make_labels((5, 4), 0.0)
-    found = {setting: grid_baselines(Y, setting) for setting in "ABCD"}
-    distinct = {
-        setting: len({id(values) for values in means.values()}) for setting, means in found.items()
-    }
-    assert distinct == {"A": 4, "B": 2, "C": 2, "D": 1}
-    assert found["B"]["instance_means"] is found["B"]["grand_mean"]
-    assert found["B"]["additive"] is found["B"]["task_means"]
-    assert found["C"]["additive"] is found["C"]["instance_means"]
-
-
-def test_array_libraries(library):
-    Y, weights = make_labels((6, 5), 0.2)
-    for setting in "ABCD":
-        found = grid_baselines(library.asarray(Y), setting, weights=library.asarray(weights))
-        expected = grid_baselines(Y, setting, weights=weights)
-        for name in BASELINES:
-            assert type(found[name]) is type(library.asarray(Y))
-            assert found[name].dtype == library.asarray(Y).dtype
-            assert_allclose(library.to_numpy(found[name]), expected[name], rtol=10 * library.rtol)
-
-
 @over(
     lines(
         "shape setting units",

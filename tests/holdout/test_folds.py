@@ -14,7 +14,7 @@ from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import Problem, Units, holdout, plan, planning
 from dyadlearn.holdout import folds as module
-from dyadlearn.holdout.folds import Folds, as_splitter, folds_of
+from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
@@ -300,67 +300,9 @@ def test_labels_of_groups_may_be_anything():
         assert_array_equal(holdout(problem, Setting.B, groups=groups), expected)
 
 
-def test_every_pair_is_tested_once_and_never_trained_on():
-    problem, _ = made("two_step", listed=True)
-    labels = problem.labels
-    for setting in "ABCD":
-        groups = {name: UNITS[name] for name in NAMES[setting] if name != "cells"}
-        both = (groups.get("groups"), groups.get("task_groups"))
-        folds = folds_of(labels, Setting(setting), Units.of_groups(labels, Setting(setting), both))
-        tested = np.concatenate([fold.test for fold in folds])
-        assert_array_equal(np.sort(tested), np.arange(labels.size))
-        for fold in folds:
-            train = np.flatnonzero(~fold.left)
-            rows, columns = fold.staying
-            assert not set(train) & set(fold.test)
-            assert np.isin(labels.places[0][train], rows).all()
-            assert np.isin(labels.places[1][train], columns).all()
-            expected = np.arange(M)
-            if setting in "BD":  # rows without labels leave with their group
-                own = UNITS["groups"][labels.places[0][fold.test[0]]]
-                expected = np.flatnonzero(UNITS["groups"] != own)
-            assert_array_equal(rows, expected)
-
-
 def cut(problem, setting, cv=None):
     """Return folds that a splitter makes."""
     return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
-
-
-@over(
-    covering(
-        method=["two_step", "kronecker"],
-        constant=[False, True],
-        setting="ABCD",
-        cv={"five": None, "two": 2},
-    )
-)
-def test_folds_of_splitters_are_groups(method, constant, setting, cv):
-    problem, _ = made(method, kinds=("thin", "primal"), constant=constant, listed=True)
-    folds = cut(problem, Setting(setting), cv)
-    found = folds.held_out()
-    labels = problem.labels
-    tested = np.unique(np.concatenate([fold.test for fold in folds.folds]))
-    assert_array_equal(np.flatnonzero(~np.isnan(found)), tested)
-    last = folds.folds[-1]
-    # The last fold is one group, and all else another.
-    groups = {}
-    for axis, name in enumerate(("groups", "task_groups")):
-        if name in NAMES[setting]:
-            fold = folds.units.sides[axis]
-            groups[name] = (fold == fold[labels.places[axis][last.test[0]]]).astype(int)
-    if setting == "A":
-        groups["cells"] = last.left.astype(int)
-    close(found[last.test], holdout(problem, Setting(setting), **groups)[last.test], 1e-8)
-
-
-@over(every(method=["two_step", "kronecker"], listed=[False, True]))
-def test_folds_of_other_regularisations_start_where_the_last_ended(method, listed):
-    problem, _ = made(method, listed=listed)
-    folds = Folds(problem, Setting.B, Units((UNITS["groups"], None)))
-    for alpha in (10.0, 1.0, 0.1):
-        found = folds.held_out(problem.pairing.at(alpha))
-        close(found, holdout(problem.at(alpha), "B", groups=UNITS["groups"]), 1e-8)
 
 
 @over(every(method=["two_step", "kronecker"], constant=[False, True]))

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
-import fifty_digits
 import problems
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
@@ -240,18 +239,6 @@ def test_a_small_slack_without_regularisation_is_no_leverage(method):
     assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_alpha_zero_of_iterated_tikhonov():
-    """Its residual vanishes as its own power of alpha, which the formulas cancel."""
-    problem = problems.problem(
-        "two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2)
-    )
-    for setting in "BCD":
-        exact = holdout(problem.at(0.0, 0.0), setting)
-        nearly = holdout(problem.at(1e-6, 1e-6), setting)
-        assert problems.error(nearly, exact) <= 1e-3
-        assert problems.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
-
-
 # ---- blocks that are singular though no single row is
 
 
@@ -365,23 +352,6 @@ def test_cells_that_hang_on_less_than_the_precision_are_refused():
         holdout(problem, "A", cells=cells)
 
 
-@over(lines("setting method", ("B", "two_step"), ("D", "kronecker"), ("B", "kronecker")))
-def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
-    rng = np.random.default_rng(0)
-    rows = Spectrum.from_features(np.zeros((5, 2)))
-    columns = Spectrum.from_features(rng.normal(size=(4, 2)))
-    Y = rng.normal(size=(5, 4))
-    Y[:, 1] = np.nan
-    groups = np.array([0, 0, 1, 1, 2])
-    for problem in (
-        posed(method, Y, rows, 0.1, columns, 0.1),
-        posed(method, Y.T, columns, 0.1, rows, 0.1),
-    ):
-        labels = groups[: problem.Y.shape[0]]
-        for found in (holdout(problem, setting), holdout(problem, setting, groups=labels)):
-            assert_allclose(found, 0.0, atol=0)
-
-
 def test_cells_beside_a_missing_block_are_refused_or_right():
     """Without regularisation, of singular kernels: by a dense least-squares fit of all that is left."""
     outcomes = set()
@@ -442,22 +412,6 @@ def test_digits_that_are_lost_near_leverage_one_are_counted(setting, alpha, spar
             holdout(problem, setting)
     else:
         holdout(problem, setting)
-
-
-@over(every(seed=range(3)))
-def test_outliers_of_leverage_near_one_keep_their_digits(seed):
-    """One row has a large feature that no other row has: the others predict it, although it is nearly interpolated."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(9, 14))
-    Y = rng.normal(size=(9, 2))
-    alpha = 300.0
-    X[:, 0] = 0.0
-    X[4, 0] = 1e6
-    found = holdout(posed("independent", Y, Spectrum.from_features(X), alpha), "B")[4]
-    others = np.delete(np.arange(9), 4)
-    weights = np.ones((8, 2))
-    expected = fifty_digits.independent(X[others], Y[others], weights, alpha, X[[4]], False)[0]
-    assert_allclose(found, fifty_digits.plain(expected), rtol=1e-8, atol=1e-11)
 
 
 def is_determined(kept, seen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -25,22 +26,12 @@ def data():
 
 MODELS = {
     "independent": IndependentTaskRidge(alpha=0.7),
-    "independent rbf": IndependentTaskRidge(alpha=0.7, kernel="rbf"),
     "two-step": TwoStepRidge(alpha=0.7, task_alpha=0.3),
-    "two-step rbf": TwoStepRidge(alpha=0.7, task_alpha=0.3, kernel="rbf", task_kernel="rbf"),
     "two-step iterated": TwoStepRidge(
         alpha=0.7, task_alpha=0.3, filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(3)
     ),
-    "kronecker": KroneckerRidge(alpha=0.7),
     "kronecker rbf": KroneckerRidge(alpha=0.7, kernel="rbf", task_kernel="rbf"),
-    "independent paper": IndependentTaskRidge(alpha=0.7, fit_intercept=False),
-    "two-step paper": TwoStepRidge(alpha=0.7, task_alpha=0.3, fit_intercept=False),
-    "kronecker paper": KroneckerRidge(alpha=0.7, fit_intercept=False),
-    "paper symmetric": TwoStepRidge(
-        alpha=0.7, task_alpha=0.7, symmetry="symmetric", fit_intercept=False
-    ),
     "symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, kernel="rbf", symmetry="symmetric"),
-    "antisymmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="antisymmetric"),
 }
 LEGAL = [
     (name, setting) for name in MODELS for setting in ("AB" if name.startswith("ind") else "ABCD")
@@ -50,77 +41,36 @@ LEGAL = [
 def fitted(name, data):
     X, tasks, Y = data
     model = clone(MODELS[name])
-    if name.startswith("independent"):
+    if name == "independent":
         return model.fit(X, Y)
-    if name.endswith("symmetric"):
+    if name == "symmetric":
         square = np.hstack([Y, Y[:, : M - Q]])
-        return model.fit(X, square + (-1 if name == "antisymmetric" else 1) * square.T)
+        return model.fit(X, square + square.T)
     return model.fit(X, Y, tasks=tasks)
 
 
 # ---- frames
 
 
-@pytest.fixture(params=["pandas", "polars"])
-def frames(request, data):
-    """Give (X, tasks, Y) as frames with ids, Y in an order of its own."""
-    library = pytest.importorskip(request.param)
+def test_groups_are_matched_by_id(data):
     X, tasks, Y = data
-    row_ids = [f"r{i}" for i in range(M)]
-    task_ids = [f"t{j}" for j in range(Q)]
-    order = np.random.default_rng(1).permutation(M)
-    task_order = np.random.default_rng(2).permutation(Q)
-    tables = (
-        (X, row_ids, list("abcd")),
-        (tasks, task_ids, list("xyz")),
-        (
-            Y[np.ix_(order, task_order)],
-            [row_ids[i] for i in order],
-            [task_ids[j] for j in task_order],
-        ),
-    )
-    if request.param == "pandas":
-        made = [
-            library.DataFrame(values, index=index, columns=columns)
-            for values, index, columns in tables
-        ]
-    else:
-        made = [
-            library.DataFrame({"id": index} | dict(zip(columns, values.T, strict=True)))
-            for values, index, columns in tables
-        ]
-    return request.param, made, (order, task_order)
-
-
-def grid_of(frame):
-    """Return the ids of the rows, of the columns and the values of a frame."""
-    if hasattr(frame, "index"):
-        return list(frame.index), list(frame.columns), frame.to_numpy()
-    return frame["id"].to_list(), frame.columns[1:], frame.drop("id").to_numpy()
-
-
-def test_groups_are_matched_by_id(data, frames):
-    pandas = pytest.importorskip("pandas")
-    _, (X, tasks, Y), _ = frames
-    model = KroneckerRidge(alpha=0.7).fit(X, Y, tasks=tasks)
-    rows, columns, _ = grid_of(Y)
-    groups = pandas.Series(np.arange(M) // 2, index=[f"r{i}" for i in range(M)])
-    task_groups = pandas.Series(np.arange(Q) % 3, index=[f"t{j}" for j in range(Q)])
-    found = grid_of(model.holdout("D", groups=groups, task_groups=task_groups))[2]
-    by_position = {
-        "groups": groups[rows].to_numpy(),
-        "task_groups": task_groups[columns].to_numpy(),
-    }
-    assert_allclose(found, grid_of(model.holdout("D", **by_position))[2], rtol=1e-12)
-    assert (
-        verify_holdout(model, "D", groups=groups, task_groups=task_groups, random_state=0) < 1e-11
-    )
-    cells = pandas.DataFrame(
-        np.arange(M * Q).reshape(M, Q) % 4, index=groups.index, columns=task_groups.index
-    )
-    found = grid_of(model.holdout("A", cells=cells))[2]
-    by_position = cells.loc[rows, columns].to_numpy()
-    assert_allclose(found, grid_of(model.holdout("A", cells=by_position))[2], rtol=1e-9)
+    rows = [f"r{i}" for i in range(M)]
+    columns = [f"t{j}" for j in range(Q)]
+    # Labels are in an order of their own.
+    labels = pd.DataFrame(Y, rows, columns).iloc[[3, 0, 5, 1, 4, 2], [4, 2, 0, 1, 3]]
+    model = KroneckerRidge(alpha=0.7)
+    model.fit(pd.DataFrame(X, rows), labels, tasks=pd.DataFrame(tasks, columns))
+    given = {"groups": np.arange(M) // 2, "task_groups": np.arange(Q) % 3}
+    groups = pd.Series(given["groups"], rows)
+    task_groups = pd.Series(given["task_groups"], columns)
+    plain = clone(model).fit(X, Y, tasks=tasks)
+    found = model.holdout("D", groups=groups, task_groups=task_groups).loc[rows, columns]
+    assert_allclose(found, plain.holdout("D", **given), rtol=1e-9)
+    units = {"groups": groups, "task_groups": task_groups, "random_state": 0}
+    assert verify_holdout(model, "D", **units) < 1e-11
+    cells = pd.DataFrame(np.arange(M * Q).reshape(M, Q) % 4, rows, columns)
+    found = model.holdout("A", cells=cells).loc[rows, columns]
+    assert_allclose(found, plain.holdout("A", cells=cells.to_numpy()), rtol=1e-9)
     assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-10
     with pytest.raises(IdError, match="groups"):
         model.holdout("B", groups=groups.rename(index={"r0": "other"}))
@@ -145,7 +95,7 @@ def test_verify_holdout_with_groups(data, name, setting):
     assert np.abs(model.holdout(setting, **LABELS[setting]) - model.holdout(setting)).max() > 1e-3
 
 
-@over(lines("name setting", *LEGAL[::3]))
+@over(lines("name setting", *LEGAL[::2]))
 def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting, monkeypatch):
     model = fitted(name, data)
     right = model.holdout(setting)
@@ -171,25 +121,13 @@ def test_what_stands_alone_cannot_be_left_out():
     row = np.array([[1.0, 2.0, 3.0]])
     column = np.array([[1.0], [2.0], [3.0]])
     network = TwoStepRidge(symmetry="symmetric").fit(np.eye(2), np.ones((2, 2)))
+    weights = row
     refused = [
-        *(
-            (model.fit(X, row, tasks=T), setting)
-            for model in (KroneckerRidge(), TwoStepRidge())
-            for setting in "BD"
-        ),
-        *(
-            (model.fit(T, column, tasks=X), setting)
-            for model in (KroneckerRidge(), TwoStepRidge())
-            for setting in "CD"
-        ),
+        (KroneckerRidge().fit(X, row, tasks=T), "B"),
+        (TwoStepRidge().fit(T, column, tasks=X), "C"),
         (IndependentTaskRidge().fit(X, row), "B"),
-        (IndependentTaskRidge().fit(X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])), "B"),
-        (
-            IndependentTaskRidge(fit_intercept=False).fit(
-                X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])
-            ),
-            "B",
-        ),
+        (IndependentTaskRidge().fit(X, row, sample_weight=weights), "B"),
+        (IndependentTaskRidge(fit_intercept=False).fit(X, row, sample_weight=weights), "B"),
         (network, "D"),
     ]
     for model, setting in refused:
@@ -203,10 +141,4 @@ def test_what_stands_alone_cannot_be_left_out():
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         IndependentTaskRidge().fit(X, row).holdout("A")  # a constant needs a label
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
-        landscape(
-            TwoStepRidge().fit(X, row, tasks=T),
-            alphas=[1.0],
-            task_alphas=[1.0],
-            setting="D",
-            scoring="neg_mean_squared_error",
-        )
+        landscape(TwoStepRidge().fit(X, row, tasks=T), alphas=[1.0], task_alphas=[1.0], setting="D")

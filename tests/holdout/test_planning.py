@@ -35,10 +35,7 @@ def planned(labels, setting, together=None, cv=None, **options):
 
 
 def test_a_plan_has_three_outcomes():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 3))
-    tasks = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(8, 6))
+    X, Y, tasks = problems.data(8, 6)
     problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
     exact = plan(problem, Setting.B)
     assert type(exact) is Formula
@@ -58,10 +55,7 @@ def test_a_plan_has_three_outcomes():
 
 
 def test_a_plan_says_whether_a_decomposition_serves_all_labels():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 3))
-    tasks = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(8, 6))
+    X, Y, tasks = problems.data(8, 6)
     problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
     assert plan(problem, Setting.B).is_of_grid
     assert plan(problem, Setting.B, cv=2).is_of_grid
@@ -72,10 +66,7 @@ def test_a_plan_says_whether_a_decomposition_serves_all_labels():
 
 
 def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 3))
-    tasks = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(8, 6))
+    X, Y, tasks = problems.data(8, 6)
     for holes, method in ((False, "exact leave-one-out"), (True, "exact leave-fold-out")):
         if holes:
             Y[2, 3] = np.nan

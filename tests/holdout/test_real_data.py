@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import warnings
 
 import numpy as np
 import pytest
 
-from dyadlearn import KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.holdout.refit import refit
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
@@ -70,33 +69,3 @@ def test_kronecker(network, precomputed, setting):
     for alpha in ALPHAS[::2]:
         allowed = 1e-9 + np.finfo(float).eps * norms[0] * norms[1] / alpha  # see docs/holdout.md
         assert largest_difference(model.set_alpha(alpha), setting) < allowed, alpha
-
-
-@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD"))
-def test_networks(network, symmetry, setting):
-    """Proteins that share drugs, and the sign of their difference in degree: both are networks of proteins."""
-    K, _, Y = network
-    shared = (Y > 0).astype(float) @ (Y > 0).T
-    degree = shared.diagonal()
-    if symmetry == "symmetric":
-        labels = shared
-    else:
-        labels = np.sign(degree[:, None] - degree[None, :])
-    model = TwoStepRidge(kernel="precomputed", symmetry=symmetry).fit(K, labels)
-    for alpha in ALPHAS[::2]:
-        assert largest_difference(model.set_alpha(alpha, alpha), setting) < 1e-8, alpha
-
-
-def test_similarities_are_repaired_on_the_way(shared_data, precomputed):
-    """Handed in as they are, they give what the repaired kernels give: the twin refits on those."""
-    folder = shared_data / "yamanishi2008"
-    K, G = (read(folder / f"nr_simmat_{side}.txt.gz") for side in ("dg", "dc"))
-    Y = fisher_relabel(read(folder / "nr_admat_dgc.txt.gz"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        raw = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(K, Y, tasks=G)
-    assert verify_holdout(raw, "D", n=5, random_state=0) < 1e-9
-    repaired = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(
-        repair(K), Y, tasks=repair(G)
-    )
-    np.testing.assert_allclose(raw.holdout("D"), repaired.holdout("D"), rtol=1e-7, atol=1e-9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from itertools import product
 
 import numpy as np
 import pytest
@@ -154,26 +153,6 @@ def test_the_cause_of_a_refusal_is_told():
     with pytest.raises(ValueError, match="of scikit-learn") as found:
         scorer(make_scorer(broken))
     assert isinstance(found.value.__cause__, KeyError)
-
-
-def test_a_scorer_keeps_its_own_average(each):
-    made = make_scorer(wide, power=2.0)
-    cases = [
-        (name, BY_DISTANCE[name]) for name in ("explained_variance", "neg_median_absolute_error")
-    ]
-    for (scoring, function), setting in each(
-        product([*cases, (made, lambda y, f: wide(y, f, 2.0))], "ABCD")
-    ):
-        F = STACK[0, 0]
-        own = {
-            "pooled": function(REAL.ravel(), F.ravel()),
-            "instance": np.mean([function(y, f) for y, f in zip(REAL, F, strict=True)]),
-            "task": np.mean([function(y, f) for y, f in zip(REAL.T, F.T, strict=True)]),
-        }
-        for average, expected in own.items():
-            assert_allclose(
-                scorer(scoring, average=average)(REAL, F, setting=setting), expected, rtol=1e-12
-            )
 
 
 def test_options_and_close_names():

@@ -14,6 +14,7 @@ from scipy import sparse
 from dyadlearn import metrics
 from dyadlearn.exceptions import IdError
 from dyadlearn.metrics import concordance_index, roc_auc
+from sweeps import lines, over
 
 Y = np.array([[1, 0, 0], [0, 1, 1]])
 F = np.array([[0.9, 0.1, 0.5], [0.2, 0.4, 0.3]])
@@ -71,67 +72,42 @@ def test_labels_must_be_two(each):
             getattr(metrics, name)(labels, F)
 
 
+# Each row has labels that are all alike, that are missing, or that are no gains.
+ALIKE = np.array([[1, 1, 1], [0, 0, 0]])
+EMPTY = np.full((2, 3), np.nan)
+UNDEFINED = {
+    "roc_auc": (ALIKE, "ROC curve is"),
+    "concordance_index": (ALIKE, "concordance index is"),
+    "r2": (ALIKE, "R² is"),
+    "pearson": (ALIKE, "Pearson correlation is"),
+    "spearman": (ALIKE, "Spearman correlation is"),
+    "mean_absolute_error": (EMPTY, "mean absolute error is"),
+    "mean_squared_error": (EMPTY, "mean squared error is"),
+    "ndcg_at_k": (np.zeros((2, 3)), "NDCG is undefined here.*a label above 0"),
+}
+
+
 def test_undefined_everywhere(each):
-    cases = [
-        ("roc_auc", [[1, 1, 1], [0, 0, 0]], "ROC curve is undefined here.*no row of Y has"),
-        (
-            "concordance_index",
-            [[1, 1, 1], [0, 0, 0]],
-            "concordance index is undefined here.*no row of Y has",
-        ),
-        ("r2", [[1, 1, 1], [0, 0, 0]], "R² is undefined here.*no row of Y has"),
-        (
-            "mean_absolute_error",
-            np.full((2, 3), np.nan),
-            "mean absolute error is undefined here.*no row of Y has",
-        ),
-        (
-            "pearson",
-            [[1, 1, 1], [0, 0, 0]],
-            "Pearson correlation is undefined here.*no row of Y has",
-        ),
-        (
-            "spearman",
-            [[1, 1, 1], [0, 0, 0]],
-            "Spearman correlation is undefined here.*no row of Y has",
-        ),
-        (
-            "mean_squared_error",
-            np.full((2, 3), np.nan),
-            "mean squared error is undefined here.*no row of Y has",
-        ),
-        ("ndcg_at_k", np.zeros((2, 3)), "NDCG is undefined here.*a label above 0.*no row of Y has"),
-    ]
-    for name, labels, message in each(cases):
-        with pytest.raises(ValueError, match=message):
-            getattr(metrics, name)(labels, F, average="instance")
-        transposed = np.transpose(labels)
-        with pytest.raises(ValueError, match=message.replace("no row", "no column")):
-            getattr(metrics, name)(transposed, F.T, average="task")
+    for name in each(UNDEFINED):
+        labels, words = UNDEFINED[name]
+        metric = getattr(metrics, name)
+        with pytest.raises(ValueError, match=f"{words}.*no row of Y has"):
+            metric(labels, F, average="instance")
+        with pytest.raises(ValueError, match=f"{words}.*no column of Y has"):
+            metric(labels.T, F.T, average="task")
 
 
 def test_undefined_for_equal_labels_altogether(each):
-    for name in each(["concordance_index", "r2", "pearson", "spearman"]):
-        with pytest.raises(
-            ValueError, match="two observed labels that differ, and Y does not have that"
-        ):
-            getattr(metrics, name)(np.ones((2, 3)), F)
-        with pytest.raises(
-            ValueError, match="two observed labels that differ, and Y does not have that"
-        ):
-            getattr(metrics, name)(np.full((2, 3), np.nan), F)
+    cases = product(["concordance_index", "r2", "pearson", "spearman"], [np.ones((2, 3)), EMPTY])
+    for name, labels in each(cases):
+        message = "two observed labels that differ, and Y does not have that"
+        with pytest.raises(ValueError, match=message):
+            getattr(metrics, name)(labels, F)
 
 
 def test_nan_among_the_predictions(each, library):
-    cases = [
-        "roc_auc",
-        "average_precision",
-        "concordance_index",
-        "mean_squared_error",
-        "r2",
-        "enrichment_factor",
-    ]
-    cases += ["mean_absolute_error", "root_mean_squared_error", "pearson", "spearman"]
+    cases = [*BINARY, "concordance_index", "mean_squared_error", "r2", "mean_absolute_error"]
+    cases += ["root_mean_squared_error", "pearson", "spearman"]
     for name, average in each(product(cases, ["pooled", "task"])):
         real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
         if name in BINARY:
@@ -147,62 +123,49 @@ def test_nan_among_the_predictions(each, library):
                 )
 
 
-def test_shapes_must_agree():
-    with pytest.raises(ValueError, match=r"each of the 2 × 3 labels.*\(…, 2, 3\), found \(3, 2\)"):
-        roc_auc(Y, F.T)
-    with pytest.raises(ValueError, match=r"found \(3,\)"):
-        roc_auc(Y, F[0])
+WHOLE = "k must be a whole number of at least 1"
+TOP = [metrics.precision_at_k, metrics.recall_at_k, metrics.ndcg_at_k]
+REFUSED = lines(
+    "metric arguments options error message",
+    (roc_auc, (Y, F.T), {}, ValueError, r"each of the 2 × 3 labels.*\(…, 2, 3\), found \(3, 2\)"),
+    (roc_auc, (Y, F[0]), {}, ValueError, r"found \(3,\)"),
+    (roc_auc, (Y, sparse.csr_array(F)), {}, TypeError, "F is sparse"),
+    (roc_auc, (Y, F + 1j), {}, ValueError, "Complex data not supported"),
+    (concordance_index, ([[1.0, np.inf]], F[:1, :2]), {}, ValueError, "Y contains infinity"),
+    (
+        roc_auc,
+        (Y, F),
+        {"average": "macro"},
+        ValueError,
+        "one of 'pooled', 'instance', 'task', 'fold', found 'macro'",
+    ),
+    (
+        roc_auc,
+        (Y, F),
+        {"average": "pooled", "setting": "B"},
+        ValueError,
+        "Give average or setting, not both: .*setting='B' and average='pooled'",
+    ),
+    (roc_auc, (Y, F), {"setting": "E"}, ValueError, "Unknown setting 'E'"),
+    *((metric, (Y, F, 0), {}, ValueError, f"{WHOLE}, found 0") for metric in TOP),
+    *((metric, (Y, F, k), {}, ValueError, WHOLE) for metric in TOP for k in (2.0, True, "2")),
+    *(
+        (metrics.enrichment_factor, (Y, F, fraction), {}, ValueError, r"must be in \(0, 1\]")
+        for fraction in (0.0, 1.5)
+    ),
+    (metrics.enrichment_factor, (Y, F, np.nan), {}, ValueError, "must be a finite number"),
+    (metrics.enrichment_factor, (Y, F, "0.1"), {}, TypeError, "fraction must be a number"),
+    (metrics.ndcg_at_k, (2 * Y - 1, F), {}, ValueError, "labels of at least 0, found -1.0"),
+)
 
 
-def test_sparse_infinite_or_complex():
-    with pytest.raises(TypeError, match="F is sparse"):
-        roc_auc(Y, sparse.csr_array(F))
-    with pytest.raises(ValueError, match="Y contains infinity"):
-        concordance_index(np.array([[1.0, np.inf]]), F[:1, :2])
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        roc_auc(Y, F + 1j)
+@over(REFUSED)
+def test_what_is_refused(metric, arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        metric(*arguments, **options)
 
 
 def test_both_must_be_of_one_library():
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match="Y of numpy, F of array_api_strict"):
         roc_auc(Y, strict.asarray(F))
-
-
-def test_average_and_setting():
-    with pytest.raises(
-        ValueError,
-        match="average must be one of 'pooled', 'instance', 'task', 'fold', found 'macro'",
-    ):
-        roc_auc(Y, F, average="macro")
-    with pytest.raises(
-        ValueError, match="Give average or setting, not both: .*setting='B' and average='pooled'"
-    ):
-        roc_auc(Y, F, average="pooled", setting="B")
-    with pytest.raises(ValueError, match="Unknown setting 'E'"):
-        roc_auc(Y, F, setting="E")
-
-
-def test_k_is_a_number_of_places(each):
-    for name in each(["precision_at_k", "recall_at_k", "ndcg_at_k"]):
-        metric = getattr(metrics, name)
-        with pytest.raises(ValueError, match="k must be a whole number of at least 1, found 0"):
-            metric(Y, F, 0)
-        for k in (2.0, True, "2"):
-            with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
-                metric(Y, F, k)
-
-
-def test_fraction():
-    for fraction in (0.0, 1.5):
-        with pytest.raises(ValueError, match=r"fraction must be in \(0, 1\]"):
-            metrics.enrichment_factor(Y, F, fraction)
-    with pytest.raises(ValueError, match="fraction must be a finite number"):
-        metrics.enrichment_factor(Y, F, float("nan"))
-    with pytest.raises(TypeError, match="fraction must be a number"):
-        metrics.enrichment_factor(Y, F, "0.1")
-
-
-def test_gains_are_not_negative():
-    with pytest.raises(ValueError, match="NDCG needs labels of at least 0, found -1.0"):
-        metrics.ndcg_at_k(2 * Y - 1, F)

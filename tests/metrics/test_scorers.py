@@ -24,31 +24,30 @@ Y[:, 0], Y[:2] = 1, 0
 STACK = RNG.normal(size=(2, 3, 6, 5))
 
 
+def negative(metric):
+    return lambda Y, F, **options: -metric(Y, F, **options)
+
+
+def best(metric, k):
+    return lambda Y, F, **options: metric(Y, F, k, **options)
+
+
 @over(
     lines(
         "name function",
         ("roc_auc", metrics.roc_auc),
         ("average_precision", metrics.average_precision),
         ("concordance_index", metrics.concordance_index),
-        (
-            "neg_mean_squared_error",
-            lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options),
-        ),
-        (
-            "neg_mean_absolute_error",
-            lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options),
-        ),
-        (
-            "neg_root_mean_squared_error",
-            lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options),
-        ),
+        ("neg_mean_squared_error", negative(metrics.mean_squared_error)),
+        ("neg_mean_absolute_error", negative(metrics.mean_absolute_error)),
+        ("neg_root_mean_squared_error", negative(metrics.root_mean_squared_error)),
         ("r2", metrics.r2),
         ("ic_index", metrics.ic_index),
         ("pearson", metrics.pearson),
         ("spearman", metrics.spearman),
-        ("precision_at_2", lambda Y, F, **options: metrics.precision_at_k(Y, F, 2, **options)),
-        ("recall_at_12", lambda Y, F, **options: metrics.recall_at_k(Y, F, 12, **options)),
-        ("ndcg_at_2", lambda Y, F, **options: metrics.ndcg_at_k(Y, F, 2, **options)),
+        ("precision_at_2", best(metrics.precision_at_k, 2)),
+        ("recall_at_12", best(metrics.recall_at_k, 12)),
+        ("ndcg_at_2", best(metrics.ndcg_at_k, 2)),
         ("ndcg_at_k", metrics.ndcg_at_k),
         ("enrichment_factor", metrics.enrichment_factor),
     )
@@ -124,17 +123,6 @@ def test_options():
     )
 
 
-def test_unknown_options_are_refused_at_once():
-    with pytest.raises(ValueError, match="average must be one of.*'columns'"):
-        scorer("pearson", average="columns")
-    with pytest.raises(
-        TypeError, match="pearson has no such option: expected average, tie_tolerance, found k"
-    ):
-        scorer("pearson", k=3)
-    with pytest.raises(TypeError, match="Only a named metric takes options, found average"):
-        scorer(largest_gap, average="task")
-
-
 def test_words_of_a_scorer_tell_its_own_average():
     assert str(scorer("pearson")) == "pearson"
     assert str(scorer("precision_at_2", average="task")) == "precision_at_2, mean per task"
@@ -195,42 +183,48 @@ def test_threads_share_a_prepared_scorer():
         assert list(pool.map(prepared, grids)) == [prepared(F) for F in grids]
 
 
+UNKNOWN = "Unknown scoring {!r}: expected one of average_precision, .*Did you mean '{}"
+NO_FUNCTION = "^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu"
+
+
 @over(
     lines(
-        "name hint",
-        ("roc-auc", "Did you mean 'roc_auc'?"),
-        ("mean_squared_error", "Did you mean 'neg_mean_squared_error'?"),
-        ("precison_at_5", "Did you mean 'precision_at_"),
+        "scoring options error message",
+        ("roc-auc", {}, ValueError, UNKNOWN.format("roc-auc", "roc_auc'?")),
+        (
+            "mean_squared_error",
+            {},
+            ValueError,
+            UNKNOWN.format("mean_squared_error", "neg_mean_squared_error'?"),
+        ),
+        ("precison_at_5", {}, ValueError, UNKNOWN.format("precison_at_5", "precision_at_")),
+        (
+            "zzz",
+            {},
+            ValueError,
+            r"a name or scorer of scikit-learn for regression, or a function\.$",
+        ),
+        (None, {}, TypeError, r"a name or a function of \(Y, F\), found None"),
+        ("precision_at_k", {}, ValueError, "precision_at_k needs k.*'precision_at_10'"),
+        ("pearson", {"average": "columns"}, ValueError, "average must be one of.*'columns'"),
+        (
+            "pearson",
+            {"k": 3},
+            TypeError,
+            "pearson has no such option: expected average, tie_tolerance, found k",
+        ),
+        (largest_gap, {"k": 3}, TypeError, "Only a named metric takes options, found k"),
+        (largest_gap, {"average": "task"}, TypeError, "named metric takes options, found average"),
+        (lambda F: 0.0, {}, TypeError, NO_FUNCTION),
+        (lambda estimator, X, y: 0.0, {}, TypeError, NO_FUNCTION),
     )
 )
-def test_unknown_names(name, hint):
-    with pytest.raises(
-        ValueError, match=f"Unknown scoring {name!r}: expected one of average_precision, "
-    ) as found:
-        scorer(name)
-    assert hint in str(found.value)
+def test_what_is_no_scoring(scoring, options, error, message):
+    with pytest.raises(error, match=message):
+        scorer(scoring, **options)
 
 
-def test_bad_scoring():
-    with pytest.raises(
-        ValueError, match=r"a name or scorer of scikit-learn for regression, or a function\.$"
-    ):
-        scorer("zzz")
-    with pytest.raises(TypeError, match=r"a name or a function of \(Y, F\), found None"):
-        scorer(None)
-    with pytest.raises(ValueError, match="precision_at_k needs k.*'precision_at_10'"):
-        scorer("precision_at_k")
-    with pytest.raises(TypeError, match="Only a named metric takes options, found k"):
-        scorer(largest_gap, k=3)
-
-
-def test_functions_of_one_or_three_are_refused():
-    for bad in (lambda F: 0.0, lambda estimator, X, y: 0.0):
-        with pytest.raises(
-            TypeError,
-            match=r"^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu",
-        ):
-            scorer(bad)
+def test_functions_of_two_with_options_or_of_any_number_are_taken():
     assert scorer(lambda Y, F, worst=True: 0.0)(Y, STACK).tolist() == [[0.0] * 3] * 2
     assert scorer(lambda *grids: 1.0)(Y, STACK[0, 0]) == 1.0
 

@@ -12,18 +12,14 @@ from dyadlearn._array import Array
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Kronecker, TwoStep
 from dyadlearn.pairing.base import Pairing
-from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, hold_out_stack, sweep
-from dyadlearn.pairing.incomplete import complete_labels
-from dyadlearn.pairing.weighing import label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from first_model import Plain
-from sweeps import covering, every, over
+from sweeps import every, over
 
 M = 6
 Q = 5
@@ -62,31 +58,6 @@ def test_the_model_has_few_members():
     # Beside the model there are grid operators, and what connects both.
     own = {name for name in vars(Coupled) if not name.startswith("_")}
     assert own <= {*vars(GridOperators), *members, "coefficients_of"}
-
-
-@over(covering(**kinds, weighted=[False, True]))
-def test_missing_and_weighted_labels(kinds, weighted):
-    plain, fast = both(kinds)
-    if weighted:
-        weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
-    else:
-        weights = None
-    found, expected = (
-        complete_labels(model, labels(0.4), weights, tol=1e-13).labels for model in (plain, fast)
-    )
-    # With weights the labels of the closed form have another scale, but the fit is the same.
-    assert_allclose(plain.hat(found), fast.hat(expected), rtol=1e-9, atol=1e-11)
-    given = Labels.of_grid(labels(0.4), weights)
-    rows = NewRows(
-        np.random.default_rng(6).normal(size=(1, plain.spectrum.n_coefficients)),
-        lambda rows: rows,
-        0,
-    )
-    for row, column in ((2, 3), (rows, 1)):
-        found, expected = (
-            label_weigher(model, given).weights(row, column) for model in (plain, fast)
-        )
-        assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 @over(every(**kinds))
@@ -129,29 +100,6 @@ def test_a_registered_formula_replaces_the_default():
     found, expected = (holdout(Problem.of(model, labels()), "D") for model in (faster, plain))
     assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     assert asked == [Setting.D]
-
-
-@over(every(**kinds))
-def test_transposed_labels(kinds):
-    """New tasks are new instances of the transposed model, which has the same numbers by default."""
-    plain, fast = both(kinds)
-    Y = labels().T
-    found = plain.transposed
-    expected = fast.transposed
-    assert isinstance(found, Coupled)
-    assert found.spectra == expected.spectra
-    assert_allclose(found.dual(Y), expected.dual(Y), rtol=1e-8, atol=1e-10)
-    assert_allclose(found.hat(Y), expected.hat(Y), rtol=1e-10)
-    rows = NewRows(
-        np.random.default_rng(6).normal(size=(2, found.spectra[0].n_coefficients)),
-        lambda rows: rows,
-        0,
-    )
-    grids = [model.expansion(model.coefficients(Y)).grid(rows, None) for model in (found, expected)]
-    assert_allclose(*grids, rtol=1e-8, atol=1e-10)
-    for setting in "ABCD":
-        held_out = [holdout(Problem.of(model, Y), setting) for model in (found, expected)]
-        assert_allclose(*held_out, rtol=1e-7, atol=1e-9, err_msg=setting)
 
 
 def test_without_regularisation_dual_coefficients_need_a_formula():

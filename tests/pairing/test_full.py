@@ -82,14 +82,6 @@ def test_equals_refitting(legal, grouping, shape, kinds, alphas):
 
 
 @over(lines("method setting", *LEGAL))
-def test_a_kernel_of_zeros_predicts_zero(method, setting):
-    spectrum = Spectrum.from_gram(np.zeros((4, 4)))
-    task_spectrum = None if method == "independent" else Spectrum.from_gram(np.eye(3))
-    problem = posed(method, np.ones((4, 3)), spectrum, 1.0, task_spectrum, 1.0)
-    assert_allclose(holdout(problem, setting), np.zeros((4, 3)), atol=1e-14)
-
-
-@over(lines("method setting", *LEGAL))
 def test_one_group_of_everything_is_refused(method, setting):
     for kinds in KINDS[:3]:
         problem = problems.problem(method, kinds=kinds)
@@ -122,25 +114,6 @@ def test_one_row_and_one_column():
 
 
 # ---- both sides of every choice by cost
-
-
-@over(
-    covering(
-        kinds=KINDS,
-        shape=[(6, 4), (4, 6)],
-        n_groups=[(None, None), (2, None), (None, 2), (2, 3), (3, 2)],
-    )
-)
-def test_both_sides_of_the_loop_of_kronecker_d(kinds, shape, n_groups):
-    """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
-    problem = problems.problem("kronecker", shape, kinds)
-    groups, task_groups = (
-        None if n is None else np.arange(size) % n for size, n in zip(shape, n_groups, strict=True)
-    )
-    labels = {"groups": groups, "task_groups": task_groups}
-    some = some_cells(shape)
-    expected = refit(problem, "D", **labels, where=some)
-    assert_allclose(holdout(problem, "D", **labels)[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
 @over(
@@ -222,12 +195,3 @@ def test_equals_the_transductive_solve(legal, filter, shape, kinds, alpha, group
     labels = labels_in_pairs(setting, shape) if grouped else {}
     found = holdout(problem, setting, **labels)
     assert problems.error(found, transductive(problem, setting, **labels)) <= 1e-8
-
-
-@over(covering(filter=FILTERS[:3], setting="BCD"))
-def test_is_not_refitting(setting, filter):
-    """The difference is what the documentation warns of; were it gone, the warning would be wrong."""
-    problem = problems.problem(
-        "two_step", alpha=1.2, task_alpha=1.2, filter=filter, task_filter=filter
-    )
-    assert problems.error(holdout(problem, setting), refit(problem, setting)) > 1e-3

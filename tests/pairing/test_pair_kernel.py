@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import dyadlearn.pairing.new_both as new_both_module
 import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
-from dyadlearn.metrics import scorer
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.constant import ones_of
-from dyadlearn.pairing.full import cell_slack
-from dyadlearn.selection import landscape
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 
@@ -163,24 +159,6 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
 
 @over(
     covering(
-        shape=SHAPES,
-        kinds=KINDS,
-        shares=SHARES,
-        alpha=ALPHAS,
-        free=[True, False],
-        where=lambda kinds, shares, **_: fits(kinds, shares),
-    )
-)
-def test_cell_slack_is_the_diagonal_of_the_dense_residual(shape, kinds, shares, alpha, free):
-    pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
-    P = pairs(*kernels, shares)
-    units = [solved(P, unit, alpha, free) for unit in np.eye(Y.size)]
-    hat = np.column_stack([P @ dual + mean for dual, mean in units])
-    assert_allclose(cell_slack(pairing), (1.0 - np.diag(hat)).reshape(shape), rtol=0, atol=1e-9)
-
-
-@over(
-    covering(
         kinds=KINDS,
         shares=SHARES,
         free=[True, False],
@@ -191,28 +169,13 @@ def test_cell_slack_is_the_diagonal_of_the_dense_residual(shape, kinds, shares, 
         ),
     )
 )
-def test_operators(kinds, shares, free, alpha, constant):
-    shape = (6, 5)
-    pairing, kernels, Y = posed(kinds, shape, shares, free, alpha, constant=constant)
+def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=constant)
     P = pairs(*kernels, shares)
-    units = np.eye(30)
-    inverse = np.linalg.inv(P + alpha * np.eye(30))
-    residual = inverse - (np.outer(inverse.sum(0), inverse.sum(0)) / inverse.sum() if free else 0.0)
-    for operation, expected in (
-        (pairing.hat, np.eye(30) - alpha * residual),
-        (pairing.residual, alpha * residual),
-        (pairing.kernel, P),
-    ):
-        found = np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
-        grids.close(found, expected, 1e-12)
-    for at in (np.array([3]), np.array([0, 7, 8, 11, 29]), np.arange(30)):
-        grids.close(
-            pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-12
-        )
-        grids.close(pairing.kernel_block(*np.divmod(at, 5)), P[np.ix_(at, at)], 1e-12)
     dual, mean = solved(P, Y.ravel(), alpha, free)
-    grids.close(pairing.dual(Y), dual.reshape(shape), 1e-10)
+    grids.close(pairing.dual(Y), dual.reshape(Y.shape), 1e-10)
     assert_allclose(mean_of(pairing, Y), mean, rtol=1e-10)
+    grids.close(pairing.hat(Y), (P @ dual + mean).reshape(Y.shape), 1e-10)
 
 
 @over(
@@ -263,71 +226,6 @@ def test_without_regularisation_it_is_the_limit(shares, kinds, letter, free):
     grids.close(found, holdout(Problem.of(nearly, Y), letter), 1e-4)
     some = some_cells(Y.shape)
     grids.close(found[some], refit(Problem.of(pairing, Y), letter, where=some)[some], 1e-7)
-
-
-@over(
-    covering(
-        shares=SHARES[:4],
-        kinds=KINDS,
-        block=[1, 40, 10**6],
-        shape={"tall": (6, 4), "wide": (4, 5)},
-        where=lambda kinds, shares, **_: fits(kinds, shares),
-    )
-)
-def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypatch):
-    monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
-    alphas = [1e-3, 10.0]
-    pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
-    some = some_cells(shape)
-    for alpha, found in zip(
-        alphas, new_both_module.new_both(pairing, Y[None, ...], alphas)[0, ...], strict=True
-    ):
-        grids.close(
-            found[some], refit(Problem.of(pairing.at(alpha), Y), "D", where=some)[some], 1e-9
-        )
-
-
-@over(
-    covering(
-        shares=SHARES[1::2],
-        kinds=KINDS,
-        free=[True, False],
-        constant=[True, False],
-        scoring=["neg_mean_squared_error", "r2"],
-        grouped=[True, False],
-        where=lambda kinds, shares, free, constant, **_: (
-            fits(kinds, shares) and has_place(kinds, free, constant)
-        ),
-    )
-)
-def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
-    alphas = [1e-8, 1.0]
-    pairing, _, Y = posed(kinds, (5, 4), shares, free, 1.0, constant=constant)
-    if grouped:
-        given = {"groups": np.arange(5) % 3, "task_groups": np.arange(4) % 3}
-    else:
-        given = {}
-    found = landscape(
-        Problem.of(pairing, Y),
-        alphas=alphas,
-        task_alphas=None,
-        setting=LETTERS,
-        scoring=scoring,
-        **given,
-    )
-    for letter in LETTERS:
-        left_out = {
-            name: labels
-            for name, labels in given.items()
-            if letter in {"groups": "BD"}.get(name, "CD")
-        }
-        expected = [
-            scorer(scoring)(
-                Y, holdout(Problem.of(pairing.at(alpha), Y), letter, **left_out), setting=letter
-            )
-            for alpha in alphas
-        ]
-        assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
 
 
 @over(

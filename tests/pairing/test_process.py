@@ -99,23 +99,6 @@ def test_covariances(closed, form, shape, kinds, shares, free_mean, alpha, beyon
 
 @over(
     covering(
-        kinds=[("full", "full"), ("singular", "primal"), ("thin", "sparse")],
-        free_mean=[False, True],
-    )
-)
-def test_rows_of_training_are_as_sure_as_they_are_known_to_be(kinds, free_mean):
-    """The product kernel cannot tell a row of training that is handed in from one that it knows."""
-    problem = case(kinds, 0.1, PRODUCT, free_mean, "all", shape=(7, 5))
-    process = problem.process(closed=True)
-    known = process.variance()
-    for side, n in enumerate(problem.shape):
-        problem.sides[side] = np.concatenate([problem.sides[side][:n]] * 2)
-    for setting in "BCD":
-        assert_allclose(process.variance(**problem.asked(setting)), known, rtol=1e-11)
-
-
-@over(
-    covering(
         closed=[True, False],
         setting="ABCD",
         kinds=[("full", "full"), ("primal", "thin")],
@@ -214,23 +197,6 @@ def test_directions_that_rounding_made_are_left_out():
         found.append([process.variance(rows, tasks, ones, ones), of_rows])
     for exact, rounded in zip(*found, strict=True):
         assert_allclose(rounded, exact, atol=1e-2)
-
-
-def test_far_from_all_data_the_mean_alone_is_known():
-    """Where the kernel is zero, what is left is the prior and the uncertainty of the mean."""
-    rng = np.random.default_rng(0)
-    sides = [rng.normal(size=(n, 2)) for n in (8, 6)]
-    far = NewRows(np.ones((1, 8)), lambda rows: rows, 0)  # a kernel of zero, and the constant's one
-    grams = [np.exp(-((side[:, None] - side[None]) ** 2).sum(-1)) + 1.0 for side in sides]
-    spectra = [Spectrum.from_gram(gram) for gram in grams]
-    for alpha in (1e-3, 1.0, 1e3):
-        bounded, free = (
-            process_of(spectra, alpha, free_mean=free_mean).variance(far, None, np.full(1, 2.0))
-            for free_mean in (False, True)
-        )
-        assert (free > bounded).all()
-    # With so much noise nothing is known of the mean but the average of the labels.
-    assert_allclose(free, 1e3 / 48, rtol=0.3)
 
 
 @over(covering(setting="BCD", dtype=["float64", "float32"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 
 import numpy as np
 import pytest
@@ -176,16 +175,6 @@ def test_it_is_forgotten_before_memory_is_refused(monkeypatch):
     assert last_inverse.is_empty
     with pytest.raises(NotEnoughMemoryError, match="A larger product needs about"):
         _memory.check_memory(5000, Y, "A larger product")
-
-
-def test_no_pickle_contains_it():
-    model = fitted()
-    model.holdout("A")
-    known = last_inverse.known(model.fitted_.problem, "cells")
-    stored = pickle.dumps(model)
-    assert len(stored) < known[1].matrix.nbytes
-    again = pickle.loads(stored)
-    assert last_inverse.known(again.fitted_.problem, "cells") is None
 
 
 def test_a_warning_of_rounding_is_repeated():

@@ -142,7 +142,7 @@ def by_one_system(monkeypatch, name):
 def test_one_system_of_the_observed_pairs(
     name, system, sides, constant, asked, weighted, alpha, monkeypatch
 ):
-    by_one_system(monkeypatch, system)
+    """The weights are those by the operators of the grid, for labels of a grid and of a list."""
     rng = np.random.default_rng(7)
     m, q = (5, 4) if system == "cells" else (12, 9)
     (X, new, kernel), (T, new_task, task_kernel) = (rows_of(sides, n, rng) for n in (m, q))
@@ -150,18 +150,18 @@ def test_one_system_of_the_observed_pairs(
     Y = np.where(pattern("50%", (m, q), rng), rng.normal(size=(m, q)) + 2.0, np.nan)
     Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
     weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
+    problem = model.fit(X, Y, tasks=T, sample_weight=weights).fitted_.training_problem
     for place in (1, 3):
-        places = tuple(
-            place if each == "known" else row
-            for each, row in zip(asked, (new, new_task), strict=True)
-        )
-        found = check(model, X, Y, T, places, weights, rtol=1e-9)
-        fitted = predicted(model, X, Y, T, places, weights)[1]
-        problem = fitted.fitted_.training_problem
-        listed = label_weigher(problem.pairing, problem.labels.listed()).weights(
-            *asked_rows(fitted, places)
-        )
-        assert_allclose(listed, found[~np.isnan(Y)], rtol=1e-10, atol=1e-13)
+        known = zip(asked, (new, new_task), strict=True)
+        places = asked_rows(model, [place if each == "known" else row for each, row in known])
+        expected = label_weigher(problem.pairing, problem.labels).weights(*places)
+        with monkeypatch.context() as patch:
+            by_one_system(patch, system)
+            found = label_weigher(problem.pairing, problem.labels).weights(*places)
+            listed = label_weigher(problem.pairing, problem.labels.listed()).weights(*places)
+        close = {"rtol": 0, "atol": 1e-9 * np.abs(expected).max()}
+        assert_allclose(found, expected, **close)
+        assert_allclose(listed, expected[~np.isnan(Y)], **close)
         if constant:
             assert_allclose(found.sum(), 1.0, rtol=1e-9)
 
@@ -200,21 +200,6 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     assert_allclose(
         with_inverse.weights(*places), expected, rtol=0, atol=1e-10 * np.abs(expected).max()
     )
-
-
-@pytest.mark.parametrize("system", ["cells", "features"])
-def test_one_system_in_other_libraries(system, library, monkeypatch):
-    by_one_system(monkeypatch, system)
-    rng = np.random.default_rng(9)
-    (X, new, _), (T, _, _) = (rows_of("primal", n, rng) for n in (12, 9))
-    Y = np.where(pattern("50%", (12, 9), rng), rng.normal(size=(12, 9)), np.nan)
-    expected, _ = found_weights(KroneckerRidge(0.5).fit(X, Y, tasks=T), (new, 3))
-    put = library.asarray
-    found, total = found_weights(
-        KroneckerRidge(0.5).fit(put(X), put(Y), tasks=put(T)), (put(new), 3)
-    )
-    assert_allclose(found, expected, rtol=0, atol=library.rtol)
-    assert_allclose(total, np.nansum(expected * Y), rtol=0, atol=10 * library.rtol)
 
 
 @over(
@@ -334,19 +319,14 @@ def test_one_dimension_and_no_side_of_tasks():
     rng = np.random.default_rng(4)
     X, new, _ = rows_of("primal", 6, rng)
     y = rng.normal(size=6)
-    for model, asked in product(
-        (TwoStepRidge(0.3), KroneckerRidge(0.3), IndependentTaskRidge(0.3)), (2, new)
-    ):
-        check(model, X, y[:, None], None, (asked, 0), rtol=1e-12)
-        assert_allclose(
-            found_weights(clone(model).fit(X, y), (asked, 0))[0],
-            found_weights(clone(model).fit(X, y[:, None]), (asked, 0))[0],
-        )
-        problem = clone(model).fit(X, y).fitted_.training_problem
+    for model, asked in product((TwoStepRidge(0.3), IndependentTaskRidge(0.3)), (2, new)):
+        found = check(model, X, y[:, None], None, (asked, 0), rtol=1e-12)
+        vector = clone(model).fit(X, y)
+        assert_allclose(found_weights(vector, (asked, 0))[0], found)
+        problem = vector.fitted_.training_problem
+        weigher = label_weigher(problem.pairing, problem.labels)
         with pytest.raises(ValueError, match="use the id of a training task"):
-            label_weigher(problem.pairing, problem.labels).weights(
-                0, NewRows(new, lambda part: part, 0)
-            )
+            weigher.weights(0, NewRows(new, lambda part: part, 0))
 
 
 @over(

@@ -27,7 +27,6 @@ from dyadlearn.exceptions import (
     UndefinedScoreWarning,
 )
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.pairing.full import hold_out, hold_out_stack, jackknife
 from dyadlearn.plots import LandscapeDisplay
@@ -427,10 +426,3 @@ def test_files(form, tmp_path):
     assert_array_equal(
         load(tmp_path / "model.dyad").set_alpha(1.0).predict(NEW), model.set_alpha(1.0).predict(NEW)
     )
-
-
-@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
-def test_hold_out_equals_fitting_again(letter, groups, filter):
-    left_out = {} if groups is None or letter == "A" else {"groups": groups}
-    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
-    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9

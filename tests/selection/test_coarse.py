@@ -7,11 +7,9 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 
 import dyadlearn as dl
 from dyadlearn.datasets import make_dyads
-from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.holdout import Formula, plan, planning
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics.cells import best_point
@@ -241,89 +239,29 @@ def test_a_formula_evaluates_all_points():
         assert landscape_of_search(search).evaluated == ""
 
 
-def test_of_equals_the_most_regularised_is_chosen():
-    """Where kernels tell nothing all regularisations are alike, and the search ends at the strongest."""
-    rng = np.random.default_rng(0)
-    Y = np.where(rng.random((20, 12)) < 0.4, np.nan, rng.normal(size=(20, 12)))
-    nothing = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
-    given = (np.zeros((20, 20)), Y, np.zeros((12, 12)))
-    found = two_step(task_alphas=POWERS[3:6], **nothing).fit(*given)
-    assert (found.alpha_, found.task_alpha_) == (POWERS.max(), POWERS[5])
-
-
-def interrupted_at(monkeypatch, last):
-    """Let the solve of a point, counted from 0, be interrupted from the keyboard."""
-    score, count = coarse._PointScore.__call__, iter(range(10**9))
-
-    def interrupted(self, *given):
-        if next(count) == last:
-            raise KeyboardInterrupt
-        return score(self, *given)
-
-    monkeypatch.setattr(coarse._PointScore, "__call__", interrupted)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_an_interrupt_keeps_what_was_best(monkeypatch):
-    X, Y, T = holed()
-    for options in ({}, {"exhaustive": True}):
-        with monkeypatch.context() as patch:
-            interrupted_at(patch, 5)
-            search = two_step(**options)
-            with pytest.warns(SearchStoppedWarning, match="was interrupted: 5 of 100"):
-                search.fit(X, Y, T)
-        assert search.n_evaluated_ == np.count_nonzero(np.isfinite(search.landscape_)) == 5
-        place = np.unravel_index(np.nanargmax(search.landscape_), search.landscape_.shape)
-        assert (search.alpha_, search.task_alpha_) == (POWERS[place[0]], POWERS[place[1]])
-        assert_allclose(search.best_score_, np.nanmax(search.landscape_), rtol=0.01)
-        assert np.isfinite(search.predict(X)).all()
-
-
-def test_an_interrupt_before_the_first_score_goes_on(monkeypatch):
-    X, Y, T = holed()
-    interrupted_at(monkeypatch, 0)
-    search = two_step()
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(X, Y, T)
-    with pytest.raises(NotFittedError):
-        search.predict(X)
-    # A landscape has no best point to keep.
-    model = dl.TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, T)
-    interrupted_at(monkeypatch, 1)
-    with pytest.raises(KeyboardInterrupt):
-        dl.landscape(model, alphas=[1.0, 2.0], task_alphas=[1.0], setting="B", cv=2)
-
-
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, tmp_path):
     X, Y, T = holed(16, 12, 0.4)
     for search in (two_step(**SMALL), kronecker(setting="D", alphas=POWERS[2:9])):
-        setting = search.fit(X, Y, T).setting
-        anew = plan(search.fitted_.training_problem, Setting(setting), cv=2).held_out(
-            everywhere=True
-        )
+        setting = Setting(search.fit(X, Y, T).setting)
+        anew = plan(search.fitted_.training_problem, setting, cv=2).held_out(everywhere=True)
         assert_allclose(search.holdout_, anew, rtol=1e-5, atol=1e-6)
-        path = tmp_path / "model.dyad"
-        dl.save(search, path)
-        again = dl.load(path)
+        dl.save(search, tmp_path / "model.dyad")
+        again = dl.load(tmp_path / "model.dyad")
         assert again.n_evaluated_ == search.n_evaluated_
         with monkeypatch.context() as patch:
             for kind in (Folds, Formula):
-                patch.setattr(
-                    kind, "held_out", lambda *given, **options: pytest.fail("held out again")
-                )
+                patch.setattr(kind, "held_out", lambda *_, **__: pytest.fail("held out again"))
             for model in (search, again):
-                assert_array_equal(
-                    model.fitted_.hold_out(Setting(setting)).predictions, search.holdout_
-                )
-                (curve,) = holdout_of_model(model, setting, kind="scatter").curves.values()
-                observed = ~np.isnan(Y)
-                assert_allclose(np.sort(curve.y), np.sort(search.holdout_[observed]))
+                assert_array_equal(model.fitted_.hold_out(setting).predictions, search.holdout_)
+                (curve,) = holdout_of_model(model, setting.value, kind="scatter").curves.values()
+                kept = search.holdout_[~np.isnan(Y)]
+                assert_allclose(np.sort(curve.y), np.sort(kept))
                 table = dl.evaluate(model, setting, n_permutations=0)
                 assert_allclose(table["neg_mean_squared_error"][0], search.best_score_, rtol=1e-4)
             # Correlations by task have folds of their own.
             patch.setattr("dyadlearn.views.summary._by_task", lambda *_: (None, []))
-            report = summary_of(again, SummaryOptions(setting=setting))
+            report = summary_of(again, SummaryOptions(setting=setting.value))
             assert_allclose(report.results[0].predictions, search.holdout_)
             assert_array_equal(report.landscapes[0].scores, search.landscape_)
             assert not any("no landscape" in note for note in report.notes)

@@ -21,22 +21,17 @@ from dyadlearn import (
     landscape,
 )
 from dyadlearn.holdout import planning
-from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics import scorer
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 ALPHAS = [0.03, 3.0]
 TASK_ALPHAS = [0.1, 3.0]
-PLAIN = {
-    TwoStepRidgeCV: TwoStepRidge,
-    KroneckerRidgeCV: KroneckerRidge,
-    IndependentTaskRidgeCV: IndependentTaskRidge,
-}
-every_search = {"Search": list(PLAIN)}
-pair_searches = {"Search": [TwoStepRidgeCV, KroneckerRidgeCV]}
-every_setting = {"letter": "ABCD"}
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+PLAIN = {TwoStepRidgeCV: TwoStepRidge, KroneckerRidgeCV: KroneckerRidge}
+pair_searches = {"Search": list(PLAIN)}
+every_search = {"Search": [*PLAIN, IndependentTaskRidgeCV]}
 
 
 @pytest.fixture
@@ -49,251 +44,31 @@ def make_data(m=12, q=9, share=0.3, seed=0):
     return problems.data(m, q, 5, 4, noise=0.5, scale=2.0, missing=share, seed=seed)
 
 
-def kernels(cls, kernel="rbf"):
-    alone = cls in (IndependentTaskRidge, IndependentTaskRidgeCV)
-    return {"kernel": kernel} if alone else {"kernel": kernel, "task_kernel": kernel}
-
-
-def make_search(Search, letter="B", kernel="rbf", **options):
+def make_search(Search, **options):
     grids = {"task_alphas": TASK_ALPHAS} if Search is TwoStepRidgeCV else {}
-    if options.get("scoring") == "concordance_index":
-        # With an intercept, A and D compare other predictions (test_one_fit.py).
-        options = {"fit_intercept": False, **options}
-    return Search(ALPHAS, **grids, setting=letter, **kernels(Search, kernel), **options)
-
-
-def points(Search):
-    """Yield the place of each regularisation in the landscape, and the parameters of a model."""
-    for row, alpha in enumerate(ALPHAS):
-        if Search is TwoStepRidgeCV:
-            for column, task_alpha in enumerate(TASK_ALPHAS):
-                yield (row, column), {"alpha": alpha, "task_alpha": task_alpha}
-        else:
-            yield (row,), {"alpha": alpha}
-
-
-def in_folds(Search, params, data, splits, kernel="rbf"):
-    """Return predictions of fresh models: cells of a fold are NaN, rows and columns that are not used are cut."""
-    X, Y, T = data
-    Model = PLAIN[Search]
-    F = np.full(Y.shape, np.nan)
-    stopping = {} if Model is IndependentTaskRidge else {"tol": 1e-10}
-    for train, test in splits:
-        seen = train.any(axis=1)
-        known = train.any(axis=0)
-        model = Model(**params, **kernels(Model, kernel), **stopping)
-        model.fit(X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known])
-        F[test] = model.predict(X, **({} if Model is IndependentTaskRidge else {"tasks": T}))[test]
-    assert not np.isnan(F).any()
-    return F
-
-
-def assert_equals_loop(
-    search, data, splits, scoring="neg_mean_squared_error", rtol=1e-6, kernel="rbf"
-):
-    """Compare the landscape, and what was chosen from it, with that of fresh models."""
-    splits = list(splits)
-    Y = data[1]
-    expected = np.empty_like(search.landscape_)
-    held_out = {}
-    for place, params in points(type(search)):
-        params |= {"fit_intercept": search.fit_intercept}
-        held_out[place] = in_folds(type(search), params, data, splits, kernel)
-        expected[place] = scorer(scoring)(Y, held_out[place], setting=search.setting)
-    assert_allclose(search.landscape_, expected, rtol=rtol)
-    best = tuple(int(index) for index in np.unravel_index(expected.argmax(), expected.shape))
-    chosen = dict(points(type(search)))[best]
-    F = held_out[best]
-    assert search.alpha_ == chosen["alpha"]
-    assert getattr(search, "task_alpha_", None) == chosen.get("task_alpha")
-    assert search.best_score_ == search.landscape_[best]
-    assert_allclose(search.holdout_, F, rtol=0, atol=rtol * np.abs(F).max())
-
-
-# --- folds that are solved again -----------------------------------------------------------------
-
-
-@over(
-    lines(
-        "Search letter kernel",
-        (TwoStepRidgeCV, "A", "linear"),
-        (KroneckerRidgeCV, "B", "rbf"),
-        (KroneckerRidgeCV, "C", "linear"),
-        (TwoStepRidgeCV, "D", "rbf"),
-    )
-)
-def test_five_folds_where_no_formula_is_affordable(Search, letter, kernel):
-    data = make_data()
-    # By default five; two folds of cells would hide all of a row, which the loop cuts.
-    cv = {"A": 3, "B": None}.get(letter, 2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_MOST_WORK", 0.0)
-        patch.setattr(planning, "_MOST_REFITS", 0.0)
-        search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
-    splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
-    assert_equals_loop(search, data, splits, kernel=kernel)
-    assert (
-        search.holdout_method_
-        == {"A": "3", "B": "5", "C": "2", "D": "2×2"}[letter] + " folds, refitted"
-    )
-    # What is affordable gives the same scores of the same folds, and leaves out one unit at a time
-    # by default.
-    again = make_search(Search, letter, kernel, cv=cv or 5).fit(data[0], data[1], tasks=data[2])
-    assert_equals_loop(
-        again, data, SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9), kernel=kernel
-    )
-    is_exact = letter == "A" or Search is KroneckerRidgeCV
-    assert (again.holdout_method_ == "exact leave-fold-out") == is_exact
-
-
-@over(
-    lines(
-        "Search letter",
-        (TwoStepRidgeCV, "B"),
-        (KroneckerRidgeCV, "C"),
-        (TwoStepRidgeCV, "D"),
-        (KroneckerRidgeCV, "D"),
-    )
-)
-def test_groups_stay_together(Search, letter):
-    data = make_data()
-    groups = np.arange(12) // 2 if letter in "BD" else None
-    task_groups = list("aabbccdde") if letter in "CD" else None
-    given = {"groups": groups, "task_groups": task_groups}
-    search = make_search(Search, letter, cv=2).fit(data[0], data[1], tasks=data[2], **given)
-    splits = list(SettingKFold(letter, 2, random_state=0).split_grid(12, 9, **given))
-    for _, test in splits:
-        assert groups is None or all(
-            len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6)
-        )
-    assert_equals_loop(search, data, splits)
-    words = {"B": "6 groups in 2 folds", "C": "5 groups in 2 folds", "D": "6×5 groups in 2×2 folds"}
-    assert search.holdout_method_ == words[letter] + (
-        ", exact" if Search is KroneckerRidgeCV else ", refitted"
-    )
+    kernels = RBF if Search in PLAIN else {"kernel": "rbf"}
+    return Search(ALPHAS, **grids, **kernels, **options)
 
 
 @over(every(**pair_searches))
 def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     """More cells than are solved for directly: 1e-5 in the search, compared with 1e-10."""
-    data = make_data(72, 40, 0.78)
-    search = make_search(Search, "B", cv=2).fit(data[0], data[1], tasks=data[2])
+    X, Y, T = make_data(72, 40, 0.78)
+    search = make_search(Search, cv=2).fit(X, Y, tasks=T)
     assert search.n_iter_ > 1
     assert search.residual_ <= 1e-8
-    assert_equals_loop(
-        search, data, SettingKFold("B", 2, random_state=0).split_grid(72, 40), rtol=1e-4
-    )
-
-
-# --- exact where a shortcut exists ---------------------------------------------------------------
-
-
-def assert_equals_holdout(search, data, where=None):
-    """Compare the landscape with scores of exact hold-out predictions of fresh models."""
-    X, Y, T = data
+    groups = search.fitted_.validation.units.sides[0]
+    judge = scorer("neg_mean_squared_error")
     held_out = {}
-    for place, params in points(type(search)):
-        params |= {"fit_intercept": search.fit_intercept, **kernels(type(search))}
-        model = PLAIN[type(search)](**params).fit(X, Y, tasks=T)
-        F = held_out[place] = model.holdout(search.setting)
-        assert_allclose(
-            search.landscape_[place],
-            scorer(search.scoring)(Y, F, setting=search.setting),
-            rtol=1e-7,
-        )
-    assert search.best_score_ == search.landscape_.max()
-    best = np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)
-    assert_allclose(search.holdout_, held_out[tuple(map(int, best))], rtol=1e-7, atol=1e-9)
-    assert search.holdout_method_ == "exact leave-one-out"
-
-
-@pytest.fixture
-def nothing_is_solved_again(monkeypatch):
-    def refuse(*args):
-        raise AssertionError("solved again")
-
-    monkeypatch.setattr(Folds, "held_out", refuse)
-
-
-@pytest.mark.usefixtures("nothing_is_solved_again")
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
-class TestShortcuts:
-    def test_pairs_beside_a_block(self, scoring):
-        """A task with few labels beside others that have all: both regularisations by leave-one-out."""
-        X, Y, T = make_data(40, 30, 0.0)
-        Y[6:, 4] = np.nan
-        search = make_search(TwoStepRidgeCV, "A", scoring=scoring).fit(X, Y, tasks=T)
-        assert_equals_holdout(search, (X, Y, T))
-
-    @over(every(**every_setting))
-    def test_rows_and_columns_without_labels(self, letter, scoring):
-        if (letter in "AD") == (scoring == "concordance_index"):
-            return  # each setting with one of the scores
-        X, Y, T = make_data(share=0.0)
-        Y[[1, 7]], Y[:, 3] = np.nan, np.nan
-        search = make_search(KroneckerRidgeCV, letter, scoring=scoring).fit(X, Y, tasks=T)
-        assert_equals_holdout(search, (X, Y, T))
-        rows = np.delete(np.arange(12), [1, 7])
-        columns = np.delete(np.arange(9), 3)
-        rest = make_search(KroneckerRidgeCV, letter, scoring=scoring)
-        rest.fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
-        assert_allclose(search.landscape_, rest.landscape_, rtol=1e-7)
-        assert_allclose(search.holdout_[np.ix_(rows, columns)], rest.holdout_, rtol=1e-7, atol=1e-9)
-
-    def test_groups_of_instances_do_not_matter_to_pairs(self, scoring):
-        data = make_data(8, 6)
-        search = make_search(IndependentTaskRidgeCV, "A", scoring=scoring)
-        search.fit(data[0], data[1], groups=np.arange(8) // 2)
-        assert_equals_holdout(search, data)
-
-
-# --- folds on complete labels --------------------------------------------------------------------
-
-
-@over(
-    covering(
-        **pair_searches,
-        **every_setting,
-        where=lambda Search, letter: (
-            (Search is TwoStepRidgeCV) == (letter in "BC") or letter == "D"
-        ),
-    )
-)
-def test_folds_of_complete_labels_are_exact(Search, letter):
-    data = make_data(share=0.0)
-    # two folds of cells would hide all of a row, which the loop cuts
-    if letter == "A":
-        cv = 3
-    else:
-        cv = 2
-    search = make_search(Search, letter, cv=cv).fit(data[0], data[1], tasks=data[2])
-    splits = list(SettingKFold(letter, cv, random_state=0).split_grid(12, 9))
-    assert_equals_loop(search, data, splits)
-    assert search.holdout_method_ == "exact leave-fold-out"
-    if letter == "A":
-        return
-    given = {}
-    if letter in "BD":
-        given["groups"] = np.array(
-            [next(n for n, (_, test) in enumerate(splits) if test[i].any()) for i in range(12)]
-        )
-    if letter in "CD":
-        given["task_groups"] = np.array(
-            [next(n for n, (_, test) in enumerate(splits) if test[:, j].any()) for j in range(9)]
-        )
-    grouped = make_search(Search, letter).fit(data[0], data[1], tasks=data[2], **given)
-    assert grouped.holdout_method_ == "exact leave-group-out"
-    assert_allclose(grouped.landscape_, search.landscape_)
-    assert_allclose(grouped.holdout_, search.holdout_)
-
-
-# --- landscapes ----------------------------------------------------------------------------------
-
-
-# --- forms and libraries -------------------------------------------------------------------------
-
-
-# --- bad input -----------------------------------------------------------------------------------
+    for place in np.ndindex(*search.landscape_.shape):
+        alphas = {"alpha": ALPHAS[place[0]]}
+        alphas |= {"task_alpha": TASK_ALPHAS[place[1]]} if len(place) > 1 else {}
+        model = PLAIN[Search](**alphas, **RBF, tol=1e-10).fit(X, Y, tasks=T)
+        held_out[place] = model.holdout("B", groups=groups)
+        score = judge(Y, held_out[place], setting="B")
+        assert_allclose(search.landscape_[place], score, rtol=1e-4)
+    best = held_out[np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)]
+    assert_allclose(search.holdout_, best, rtol=0, atol=1e-4 * np.abs(best).max())
 
 
 @over(

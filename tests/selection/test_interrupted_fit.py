@@ -105,12 +105,13 @@ def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
     tasks = None if isinstance(model, dl.IndependentTaskRidgeCV) else T
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, owner, name, call)
-        with pytest.warns(SearchStoppedWarning, match="was interrupted"):
+        with pytest.warns(SearchStoppedWarning, match="was interrupted") as told:
             model.fit(X, y, tasks=tasks)
     assert np.isfinite(model.predict()).all()
     assert np.isfinite(model.holdout_).any()
     if evaluated is not None:
         assert model.n_evaluated_ == evaluated
+        assert any(f"interrupted: {evaluated} of" in str(each.message) for each in told)
         assert np.isfinite(model.best_score_)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

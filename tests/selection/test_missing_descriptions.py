@@ -166,24 +166,24 @@ def test_rows_are_grouped_by_what_they_lack():
 
 def test_kernels_and_sparse_tables(tmp_path):
     K = rbf(X["b"], gamma=0.3)
-    tables = {"a": sparse.csr_array(X["a"]), "k": K}
-    kernels = {"a": "linear", "k": "precomputed"}
-    model = LearnedKernelRidge(kernel=kernels, setting="B", stages=1, n_steps=2, progress=False)
-    model.fit({"a": tables["a"][:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
+    thin = sparse.csr_array(X["a"])
+    given = {"setting": "B", "stages": 1, "n_steps": 2, "progress": False}
+    model = LearnedKernelRidge(kernel={"a": "linear", "k": "precomputed"}, **given)
+    model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
     dense = {"a": X["a"][M:]}
-    thin = {"a": tables["a"][M:]}
     expected = model.predict(dense)
-    assert_allclose(model.predict(thin), expected, rtol=1e-10)
-    assert_allclose(model.predict({**thin, "k": np.full((NEW, M), np.nan)}), expected, rtol=1e-10)
-    only_kernel = model.predict({"k": K[M:, :M]})
-    assert_allclose(
-        model.predict({"a": X["a"][M:] * np.nan, "k": K[M:, :M]}), only_kernel, rtol=1e-10
-    )
+    kernel = {"k": K[M:, :M]}
     dyadlearn.save(model, tmp_path / "model.dyad")
-    assert_allclose(dyadlearn.load(tmp_path / "model.dyad").predict(dense), expected, rtol=1e-10)
-    both = LearnedKernelRidge(kernel="linear", setting="B", stages=1, n_steps=2, progress=False)
-    both.fit({"a": tables["a"][:M], "b": sparse.csr_array(X["b"][:M])}, Y, tasks=OLD[1])
-    assert_allclose(both.predict(thin), both.predict(dense), rtol=1e-10)
+    for found, wanted in (
+        (model.predict({"a": thin[M:]}), expected),
+        (model.predict({"a": thin[M:], "k": kernel["k"] * np.nan}), expected),
+        (dyadlearn.load(tmp_path / "model.dyad").predict(dense), expected),
+        (model.predict({"a": dense["a"] * np.nan, **kernel}), model.predict(kernel)),
+    ):
+        assert_allclose(found, wanted, rtol=1e-10)
+    both = LearnedKernelRidge(kernel="linear", **given)
+    both.fit({"a": thin[:M], "b": sparse.csr_array(X["b"][:M])}, Y, tasks=OLD[1])
+    assert_allclose(both.predict({"a": thin[M:]}), both.predict(dense), rtol=1e-10)
 
 
 def test_frames():

@@ -95,16 +95,15 @@ def test_histograms_and_scores_by_band():
 
 def test_scores_that_are_undefined_are_nan():
     train, test = split()
-    y = np.zeros(40)
     found = audit(train, test, instances=frame(), kernel="tanimoto")
-    drugs = [drug for drug, _ in test]
-    y[[drug in ("d6", "d7", "d8", "d9") for drug in drugs]] = (
-        np.arange(40)[[drug in ("d6", "d7", "d8", "d9") for drug in drugs]] % 2
-    )
+    # Labels of two values are those of some drugs alone.
+    is_mixed = np.isin([drug for drug, _ in test], ["d6", "d7", "d8", "d9"])
+    y = np.where(is_mixed, np.arange(40) % 2, 0.0)
     predicted = np.random.default_rng(0).random(40)
     bands = found.bands(y, predicted, "roc_auc")
+    nearness = found.nearness[0]
     for name, score in zip(bands["similarity"], bands["roc_auc"], strict=True):
-        here = found.nearness[0].bands[found.nearness[0].entity] == name
+        here = nearness.bands[nearness.entity] == name
         if len(set(y[here])) < 2:
             assert np.isnan(score)
         else:

@@ -22,9 +22,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     evaluate,
 )
-from dyadlearn.holdout import plan, planning
-from dyadlearn.holdout.baselines import BASELINES, baselines
-from dyadlearn.holdout.units import Units
+from dyadlearn.holdout import plan
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
 from dyadlearn.metrics.scorers import prepared_score
@@ -44,7 +42,6 @@ from listed import (
     Y,
     listed,
 )
-from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
@@ -53,64 +50,17 @@ GROUPS = np.arange(M) % 7
 TASK_GROUPS = np.arange(Q) % 6
 ALPHAS = [0.3, 10.0]
 SEARCHES = {
-    "kronecker": (KroneckerRidge(tol=1e-12), {}),
-    "kronecker, no intercept": (KroneckerRidge(tol=1e-12, fit_intercept=False), {}),
-    "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [10.0]}),
+    "kronecker": (KroneckerRidge, {}),
+    "kronecker, no intercept": (KroneckerRidge, {"fit_intercept": False}),
+    "two-step": (TwoStepRidge, {"task_alphas": [10.0]}),
     "two-step, kernel": (
-        TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"),
-        {"task_alphas": [0.1]},
+        TwoStepRidge,
+        {"task_alphas": [0.1], "kernel": "rbf", "task_kernel": "rbf"},
     ),
 }
 
 
-def searched(model, given, **options):
-    """Return the search of a model, with its parameters, fitted on the pairs."""
-    kind = KroneckerRidgeCV if type(model) is KroneckerRidge else TwoStepRidgeCV
-    own = {
-        name: value
-        for name, value in model.get_params().items()
-        if name not in ("alpha", "task_alpha")
-    }
-    fitting = {
-        name: options.pop(name)
-        for name in ("groups", "task_groups", "sample_weight")
-        if name in options
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
-        search = kind(ALPHAS, **own, **given, **options).fit(X, SPARSE, tasks=T, **fitting)
-    assert search.fitted_.training_problem.labels.grid is None
-    return search
-
-
-def left_out(search, model, setting, weighted):
-    """Return what the same folds give on the grid with holes, at the pairs: by refits."""
-    fitted = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
-    units = search.fitted_.validation.units
-    given = {"groups": units.sides[0], "task_groups": units.sides[1]}
-    if setting == "A":
-        cells = np.zeros((M, Q), dtype=int)
-        cells[ROWS, COLUMNS] = units.cells
-        given = {"cells": cells}
-    return refitted(fitted, setting, **given)[ROWS, COLUMNS]
-
-
-def refitted(fitted, setting, **units):
-    """Return held-out predictions of a model that is solved again without each unit."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_MOST_WORK", 0.0)
-        return fitted.holdout(setting, **units)
-
-
-def squared_errors(F, setting):
-    """Return the mean squared error of predictions (n,) as scores of a setting average it."""
-    errors = (F - VALUES) ** 2
-    at = {"B": ROWS, "C": COLUMNS}.get(setting)
-    if at is None:
-        return np.mean(errors)
-    return np.mean([errors[at == each].mean() for each in np.unique(at)])
-
-
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over(
     lines(
         "name setting weighted grouped",
@@ -125,41 +75,31 @@ def squared_errors(F, setting):
     )
 )
 def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, weighted, grouped):
-    model, given = SEARCHES[name]
-    options = {"sample_weight": SPARSE_WEIGHTS} if weighted else {}
-    if grouped and setting in "BD":
-        options["groups"] = GROUPS
-    if grouped and setting in "CD":
-        options["task_groups"] = TASK_GROUPS
-    found = searched(model, given, setting=setting, cv=2, **options)
-    expected = np.empty(found.landscape_.shape)
-    for place in np.ndindex(*expected.shape):
-        at = {"alpha": ALPHAS[place[0]]}
-        at |= {"task_alpha": given["task_alphas"][place[1]]} if len(place) > 1 else {}
-        F = left_out(found, clone(model).set_params(**at), setting, weighted)
-        expected[place] = -squared_errors(F, setting)
-        if place == np.unravel_index(np.argmax(found.landscape_), expected.shape):
-            assert found.fitted_.alphas == at
-            assert_allclose(found.holdout_.data, F, rtol=1e-6, atol=1e-6)
-    assert_allclose(found.landscape_, expected, rtol=1e-4)
-    assert found.best_score_ == found.landscape_.max()
-    assert found.holdout_.shape == (M, Q)
+    Model, given = SEARCHES[name]
+    Search = {KroneckerRidge: KroneckerRidgeCV, TwoStepRidge: TwoStepRidgeCV}[Model]
+    search = Search(ALPHAS, **given, setting=setting, cv=2, tol=1e-12)
+    groups = {"groups": GROUPS} if grouped and setting in "BD" else {}
+    groups |= {"task_groups": TASK_GROUPS} if grouped and setting in "CD" else {}
+    weights = (SPARSE_WEIGHTS, WEIGHTS) if weighted else (None, None)
+    found = clone(search).fit(X, SPARSE, T, weights[0], **groups)
+    on_grid = clone(search).fit(X, Y, T, weights[1], **groups)
+    assert found.fitted_.training_problem.labels.grid is None
+    assert found.holdout_method_ == on_grid.holdout_method_
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
-    n_groups = len(set(GROUPS))
-    n_task_groups = len(set(TASK_GROUPS))
-    words = {"B": f"{n_groups} ", "C": f"{n_task_groups} ", "D": f"{n_groups}×{n_task_groups} "}
-    folds = "2×2 folds" if setting == "D" else "2 folds"
-    is_exact = setting == "A" or type(model) is KroneckerRidge
-    method = "exact leave-fold-out" if is_exact else f"{folds}, refitted"
-    if grouped and setting != "A":
-        method = f"{words[setting]}groups in {folds}, " + ("exact" if is_exact else "refitted")
-    assert found.holdout_method_ == method
-    for side, groups in (
-        (found.fitted_.validation.units.sides[0], GROUPS),
-        (found.fitted_.validation.units.sides[1], TASK_GROUPS),
-    ):
-        if grouped and side is not None:
-            assert all(len(set(side[groups == group])) == 1 for group in set(groups))
+    units = found.fitted_.validation.units
+    if setting != "A":
+        assert_allclose(found.landscape_, on_grid.landscape_, rtol=1e-4)
+        assert_allclose(found.holdout_.data, on_grid.holdout_[ROWS, COLUMNS], rtol=1e-6, atol=1e-6)
+        for own, theirs in zip(units.sides, on_grid.fitted_.validation.units.sides, strict=True):
+            assert_array_equal(own, theirs)
+        return
+    # A list has other folds of pairs than its grid.
+    cells = np.zeros((M, Q), dtype=int)
+    cells[ROWS, COLUMNS] = units.cells
+    model = Model(**found.fitted_.alphas, tol=1e-12).fit(X, Y, T, weights[1])
+    held_out = model.holdout("A", cells=cells)[ROWS, COLUMNS]
+    assert_allclose(found.holdout_.data, held_out, rtol=1e-6, atol=1e-6)
+    assert_allclose(found.best_score_, -np.mean((held_out - VALUES) ** 2), rtol=1e-4)
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -218,40 +158,6 @@ def test_an_undefined_score_of_a_list_is_refused():
 # --- simple means --------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(8)
-FOLDS = RNG.integers(0, 3, M), RNG.integers(0, 3, Q), RNG.integers(0, 4, (M, Q))
-# Two parts that no label connects, so that effects are not told apart between them.
-APART = np.where(np.add.outer(np.arange(M) < 9, np.arange(Q) < 6) % 2 == 1, np.nan, Y)
-WIDE = np.where(RNG.random((M, Q)) < 0.2, 1e-10, 1.0)
-
-
-@over(
-    covering(
-        setting="ABCD",
-        labels={"some": Y, "apart": APART, "turned": Y[:9]},
-        weights={"none": None, "some": WEIGHTS, "wide": WIDE},
-        strength=3,
-    )
-)
-def test_means_are_those_of_the_grid(setting, labels, weights):
-    m, q = labels.shape
-    setting = Setting(setting)
-    weights = None if weights is None else weights[:m]
-    rows, columns = np.nonzero(~np.isnan(labels))
-    pairs = Labels(
-        (rows, columns),
-        labels[rows, columns],
-        (m, q),
-        None if weights is None else weights[rows, columns],
-    )
-    codes = FOLDS[0][:m], FOLDS[1], FOLDS[2][:m]
-    sides = tuple(codes[axis] if axis in setting.new else None for axis in (0, 1))
-    is_cells = setting is Setting.A
-    found = baselines(pairs, setting, Units(sides, codes[2][rows, columns] if is_cells else None))
-    expected = grid_baselines(
-        labels, setting, Units(sides, codes[2] if is_cells else None), weights=weights
-    )
-    for name in BASELINES:
-        assert_allclose(found[name], expected[name][rows, columns], rtol=1e-8, err_msg=name)
 
 
 # --- evaluate ------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from scipy import sparse
 
 import problems
 from dyadlearn import (
-    IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
@@ -24,7 +23,6 @@ from dyadlearn import (
     TwoStepRidgeCV,
     evaluate,
     landscape,
-    nested_score,
 )
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import planning
@@ -93,45 +91,6 @@ def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
     assert_allclose(mean_excess(model, X, T, setting, scoring, average), 0.0, atol=1e-9)
 
 
-def test_leave_one_out_has_a_score_without_signal():
-    """What is compared instead is needed: predictions of different fits are far below chance."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
-    areas = []
-    for Y in all_orders((4, 3), 3):
-        model = model_of("two-step", 10.0, True).fit(X, Y, tasks=T)
-        areas.append(roc_auc(Y, model.holdout("A"), tie_tolerance=None))
-    assert np.mean(areas) < 0.1
-
-
-def bias_on_noise(name, alpha, fit_intercept, *, repetitions, settings="AD"):
-    rng = np.random.default_rng(1)
-    excess = {}
-    for _ in range(repetitions):
-        X, T = rng.normal(size=(30, 4)), rng.normal(size=(20, 3))
-        Y = (rng.random((30, 20)) < 0.4).astype(float)
-        model = model_of(name, alpha, fit_intercept).fit(X, Y, tasks=T)
-        table = evaluate(model, settings, scoring="roc_auc")
-        for setting, area in zip(table["setting"], table["roc_auc"], strict=True):
-            excess.setdefault(setting, []).append(area - 0.5)
-    return {setting: float(np.mean(values)) for setting, values in excess.items()}
-
-
-@pytest.mark.parametrize(("name", "alpha"), [("two-step", 1000.0), ("kronecker", 100.0)])
-def test_pooled_areas_without_an_intercept_are_nearly_at_chance(name, alpha):
-    bias = bias_on_noise(name, alpha, False, repetitions=80)
-    assert max(map(abs, bias.values())) <= 0.01, bias
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [1.0, 100.0, 1000.0])
-@pytest.mark.parametrize("name", ["two-step", "kronecker"])
-def test_noise_has_no_area(name, alpha, fit_intercept):
-    bias = bias_on_noise(name, alpha, fit_intercept, repetitions=400, settings="ABCD")
-    assert max(map(abs, bias.values())) <= 0.01, bias
-
-
 # --- leave-pair-out ------------------------------------------------------------------------------
 
 
@@ -184,20 +143,10 @@ def test_weighted_labels_and_lists_leave_pairs_out():
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)
     weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
-    weighted = KroneckerRidge(0.5, **RBF).fit(X, Y, tasks=T, sample_weight=weights)
+    weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, tasks=T, sample_weight=weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
-    cells = [tuple(cell) for cell in np.argwhere(observed)]
-    won = []
-    for place, first in enumerate(cells):
-        for other in cells[:place]:
-            if Y[first] == Y[other]:
-                continue
-            hidden = Y.copy()
-            hidden[first] = hidden[other] = np.nan
-            again = KroneckerRidge(0.5, **RBF, tol=1e-12)
-            F = again.fit(X, hidden, tasks=T, sample_weight=weights).fitted_.completed
-            won.append((F[first] > F[other]) == (Y[first] > Y[other]))
-    assert_allclose(plan.score().score, np.mean(won), rtol=1e-12)
+    expected = pairs_in_order(weighted, Y, weights=weights)
+    assert_allclose(plan.score().score, expected, rtol=1e-12)
 
 
 def test_equal_predictions_tie():
@@ -327,38 +276,6 @@ def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
     assert_allclose(landscape(search, setting, **given)[setting], search.landscape_, rtol=1e-9)
 
 
-def test_a_search_by_correlation_chooses_the_right_end():
-    """Leave-one-out correlations per task prefer any other regularisation to the largest, which is best."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 30))
-    weight = np.full(30, 1.0)
-    Y = (X @ weight)[:, None] + 6 * rng.normal(size=(60, 4))
-    alphas = [1e-3, 1e4]
-    search = IndependentTaskRidgeCV(alphas, setting="B", scoring="pearson", average="task").fit(
-        X, Y
-    )
-    leave_one_out = [
-        pearson(Y, IndependentTaskRidge(alpha).fit(X, Y).holdout("B"), average="task")
-        for alpha in alphas
-    ]
-    X_new = rng.normal(size=(500, 30))
-    signal = np.repeat((X_new @ weight)[:, None], 4, axis=1)
-    test = [
-        pearson(signal, IndependentTaskRidge(alpha).fit(X, Y).predict(X_new), average="task")
-        for alpha in alphas
-    ]
-    assert np.argmax(test) == 1
-    assert search.alpha_ == alphas[1]
-    assert leave_one_out[1] < search.landscape_[1]
-
-
-def test_nested_scores_compare_within_folds():
-    X, Y, T = problems.data(14, 8, seed=4)
-    search = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="A", scoring="pearson")
-    found = nested_score(search, X, Y, tasks=T, cv=4, random_state=0)
-    assert_allclose(found.score, np.mean(found.fold_scores))
-
-
 # --- averages ------------------------------------------------------------------------------------
 
 
@@ -382,18 +299,6 @@ def test_the_mean_over_folds_of_leave_one_out():
     by_fold = evaluate(model, scoring="neg_mean_squared_error", average="fold")
     alone = evaluate(model, scoring="neg_mean_squared_error")
     assert_allclose(by_fold["neg_mean_squared_error"], alone["neg_mean_squared_error"])
-
-
-@pytest.mark.usefixtures("listed")
-def test_grids_and_lists_have_the_same_averages():
-    X, Y, T = problems.data(12, 9, seed=3, missing=0.3)
-    for scoring in ("neg_mean_squared_error", "r2", "roc_auc"):
-        labels = np.where(np.isnan(Y), np.nan, Y > 0) if scoring == "roc_auc" else Y
-        forms = (KroneckerRidge(0.5).fit(X, form, tasks=T) for form in (labels, stored(labels)))
-        first, other = (evaluate(each, "ABC", scoring=scoring) for each in forms)
-        assert first["average"] == other["average"] == ["pooled", "instance", "task"]
-        assert_allclose(first[scoring], other[scoring], rtol=1e-8)
-        assert first["undefined"] == other["undefined"]
 
 
 def test_a_row_with_one_label_has_no_average_precision():

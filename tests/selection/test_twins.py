@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
 from dyadlearn import (
@@ -16,7 +16,6 @@ from dyadlearn import (
     TwoStepRidgeCV,
     nested_score,
 )
-from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.metrics import scorer
 from sweeps import lines, over
 
@@ -162,21 +161,3 @@ def test_folds_as_scikit_learn_cuts_them(Search):
         Search(ALPHAS, setting="A", cv=splits).fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="groups cannot be combined with a list of folds"):
         Search(ALPHAS, cv=splits).fit(X, Y, tasks=T, groups=groups)
-
-
-def test_the_edge_of_the_grid_of_a_network():
-    X, Y = make_network("symmetric")
-    with pytest.warns(GridEdgeWarning, match="The best alpha") as seen:
-        TwoStepRidgeCV([1e-9, 1e-8], setting="D", symmetry="symmetric").fit(X, Y)
-    assert {warning.filename for warning in seen} == {__file__}
-
-
-def test_baselines_of_folds_leave_out_edges_in_both_directions():
-    X, Y = make_network("symmetric")
-    search = TwoStepRidgeCV(ALPHAS, setting="A", symmetry="symmetric", cv=3).fit(X, Y)
-    codes = search.fitted_.validation.units.cells
-    assert_array_equal(codes, codes.T)
-    F = np.full(Y.shape, np.nan)
-    for fold in np.unique(codes):
-        F[codes == fold] = Y[codes != fold].mean()
-    assert_allclose(search.baselines_["grand_mean"], -np.mean((F - Y) ** 2))

@@ -90,18 +90,6 @@ def test_other_filters_fill_in_what_they_would_predict(filter, n_missing, kind):
     grids.close(held_out[~observed], expected[~observed], 1e-8)
 
 
-@over(every(**weightings, kind=KINDS))
-def test_weights_under_another_filter(kind, weighted):
-    """Iterated ridge has a kernel too, f/(1 − f) of the eigenvalues; the weighted equations hold with it."""
-    spectrum, K, Y, weights = make_problem(kind, (8, 4), "50%", weighted)
-    side = spectrum.smoother(IteratedTikhonov(2), 0.4)
-    residual = np.linalg.matrix_power(0.4 * np.linalg.inv(K + 0.4 * np.eye(8)), 2)
-    kernel = np.linalg.inv(residual) - np.eye(8)
-    expected, held_out = refits(kernel, Y, weights, 1.0)
-    grids.close(side.hat() @ complete_columns(side, Y, weights), expected, 1e-9)
-    grids.close(leave_one_out_columns(side, Y, weights), held_out, 1e-9)
-
-
 @over(covering(kind=KINDS, seed=range(5)))
 def test_rows_that_the_model_interpolates_are_refused(kind, seed):
     """Fewer labels than directions that are kept whole say nothing of the other rows."""
@@ -244,30 +232,6 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha, constant):
     is_missing = np.zeros(shape, dtype=bool)
     is_missing[inside] = True
     assert_array_equal(found[~is_missing], Y[~is_missing])
-
-
-# Some filters keep directions whole: without any labels in a column, nothing tells what these hold.
-@over(
-    covering(
-        name=["cell", "task", "block", "rows"],
-        filter=[SpectralCutoff(), IteratedTikhonov(2), Landweber(5), Landweber()],
-    )
-)
-def test_any_filter(name, filter):
-    shape, rows, columns = BLOCKS[name]
-    X, T, Y = make_sides(shape, "full")
-    kernels = X @ X.T, T @ T.T
-    alphas = (5.3, 4.7)
-    sides = [
-        Spectrum.from_gram(K).smoother(filter, alpha)
-        for K, alpha in zip(kernels, alphas, strict=True)
-    ]
-    found = complete_block(*sides, Y, rows, columns)
-    holes = Y.copy()
-    holes[np.ix_(rows, columns)] = np.nan
-    model = reference("two_step", kernels, alphas, holes, filters=(filter, filter))
-    expected = np.where(np.isnan(holes), fitted(model), Y)
-    assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
 def test_no_regularisation_is_a_limit():

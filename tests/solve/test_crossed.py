@@ -12,66 +12,9 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn import KroneckerRidge, PairKernelRidge, explain
-from dyadlearn.labels import Labels
-from dyadlearn.pairing import PairKernel, pair_weights
+from dyadlearn.pairing import pair_weights
 from dyadlearn.solve import crossed
 from dyadlearn.solve.crossed import CrossedSystem
-from dyadlearn.spectrum import Spectrum
-from sweeps import covering, over
-
-SHARES = {
-    "all": (1.0, 0.3, 0.4),
-    "apart": (0.0, 0.3, 0.4),
-    "product": (1.0, 0.0, 0.0),
-    "tasks": (0.5, 2.0, 0.0),
-}
-SHARES["instances"] = (0.5, 0.0, 2.0)
-
-
-def dense_weights(features, new, places, shares, ridge, free_mean, cells, weights):
-    """Return the weights of the labels in one prediction, from the dense system of all labels."""
-    (K, k), (G, g) = ((rows @ rows.T, rows @ row) for rows, row in zip(features, new, strict=True))
-    a, b, c = shares
-    i, j = cells
-    kernel = a * K[np.ix_(i, i)] * G[np.ix_(j, j)]
-    kernel += b * K[np.ix_(i, i)] * (j[:, None] == j) + c * (i[:, None] == i) * G[np.ix_(j, j)]
-    row = a * k[i] * g[j] + b * k[i] * (j == places[1]) + c * (i == places[0]) * g[j]
-    system = kernel + ridge * np.diag(1.0 / weights)
-    found, ones = np.linalg.solve(system, np.stack([row, np.ones(i.size)], axis=1)).T
-    return found + ones * ((1.0 - found.sum()) / ones.sum()) if free_mean else found
-
-
-@over(
-    covering(
-        shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-2, 1e4]
-    )
-)
-def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridge):
-    rng = np.random.default_rng(0)
-    m = 12
-    q = 9
-    features = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
-    observed = rng.random((m, q)) < 0.4
-    observed[5], observed[:, 4] = False, False  # an instance and a task without labels
-    cells = np.nonzero(observed)
-    weights = rng.uniform(0.2, 3.0, cells[0].size) if weighted else None
-    labels = Labels(cells, np.zeros(cells[0].size), (m, q), weights)
-    spectra = [Spectrum.from_features(side).completed() for side in features]
-    system = CrossedSystem(PairKernel(*spectra, ridge, shares, free_mean), shares, labels)
-    for places in ((3, 2), (5, 2), (3, None), (None, 4), (None, None)):
-        at = [-1 if place is None else place for place in places]
-        new = [
-            rng.normal(size=side.shape[1]) if at is None else side[at]
-            for side, at in zip(features, places, strict=True)
-        ]
-        rotated = []
-        for side, own, row, place in zip(spectra, features, new, at, strict=True):
-            row_and_unit = np.stack([own @ row, np.arange(len(own)) == place], axis=1)
-            rotated.append(side.rotate(row_and_unit).T)
-        found, _ = system.label_weights(rotated, 1e-13, 1000)
-        plain = np.ones(cells[0].size) if weights is None else weights
-        expected = dense_weights(features, new, at, shares, ridge, free_mean, cells, plain)
-        assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max() + 1e-14)
 
 
 def ratings(m=70, q=60, share=0.15):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn._array import to_numpy
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 from sweeps import every, over
@@ -116,18 +115,3 @@ def test_units_that_alone_determine_a_column_are_named():
 def test_nearest_coefficients_are_least_squares():
     part = PARTS["columns"]
     assert_allclose(part.nearest(Y), np.linalg.lstsq(part.columns, Y)[0], rtol=1e-9)
-
-
-def test_libraries_agree(library):
-    kernel = library.asarray(SYSTEM)
-    for name in ("constant", "none"):
-        make = FixedPart.constant if name == "constant" else FixedPart.none
-        fit = make(N, kernel).solved(
-            lambda columns: library.asarray(np.linalg.solve(SYSTEM, to_numpy(columns)))
-        )
-        expected = PARTS[name].solved(lambda columns: np.linalg.solve(SYSTEM, columns))
-        solved = np.linalg.solve(SYSTEM, Y[:, 0])
-        projected = to_numpy(fit.projected(library.asarray(solved)))
-        assert_allclose(projected, expected.projected(solved), rtol=0, atol=1e-5)
-        weights = to_numpy(fit.label_weights(library.asarray(solved)))
-        assert_allclose(weights, expected.label_weights(solved), rtol=0, atol=1e-5)

@@ -62,21 +62,6 @@ def test_labels_and_a_constant_give_predictions_and_that_constant(
     assert_allclose(other.labels, one.labels + offset, rtol=0, atol=2e-8)
 
 
-@over(covering(model=WITH_MEAN, pattern=PATTERNS, way=WAYS))
-def test_labels_that_are_all_equal_are_predicted(model, pattern, way):
-    given = grids.holes(model, (7, 5), pattern, ("singular", "full"), alpha=1e-3)
-    for value in (0.1, -7.3e5, 0.0):
-        found = complete(given.operators, np.where(given.observed, value, np.nan), **way)
-        assert found.solution.converged
-        assert_allclose(found.labels, value, rtol=1e-14)
-    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(7, 5))
-    found = complete(
-        given.operators, np.where(given.observed, 0.1, np.nan), weights, rank=way.get("rank")
-    )
-    assert found.solution.converged
-    assert_allclose(found.labels, 0.1, rtol=1e-14)
-
-
 @over(every(model=WITH_MEAN))
 def test_without_any_label_there_is_no_mean(model):
     given = grids.holes(model, (5, 4))

@@ -29,36 +29,6 @@ WAYS = {
 ways = {"way": WAYS}
 
 
-def dense_system(given, route: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the system that is iterated on, its right-hand side, and the cells (mq,) of its unknowns."""
-    observed = given.observed.ravel()
-    labels = given.Y.ravel()[observed]
-    if route == "missing":
-        R = given.residual()
-        return R[np.ix_(~observed, ~observed)], -R[np.ix_(~observed, observed)] @ labels, ~observed
-    return *given.system(), observed
-
-
-def unknowns(found, cells: np.ndarray) -> np.ndarray:
-    grid = found.solution.values.ravel()
-    assert_array_equal(grid[~cells], 0.0)
-    return grid[cells]
-
-
-@over(every(**ways, model=MODELS))
-def test_stopping_is_reported_by_the_true_residual(model, way):
-    given = grids.holes(model, missing="50%", **HARD)
-    system, right, cells = dense_system(given, way["route"])
-    n_iters = []
-    for options in ({"max_iter": 3}, {"tol": 1e-2}, {"tol": 1e-5}, {"tol": 1e-8}):
-        solution = (found := complete(given.operators, given.Y, **way, **options)).solution
-        true = np.linalg.norm(right - system @ unknowns(found, cells)) / np.linalg.norm(right)
-        assert_allclose(solution.residual, true, rtol=1e-4)
-        assert solution.converged == (true <= options.get("tol", 1e-8)) == ("tol" in options)
-        n_iters.append(solution.n_iter)
-    assert n_iters[0] == 3 < n_iters[1] < n_iters[2] < n_iters[3]
-
-
 # --- warm starts --------------------------------------------------------------------------------------
 
 

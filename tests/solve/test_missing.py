@@ -17,7 +17,7 @@ from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
 from dyadlearn.solve import cells, missing
 from dyadlearn.solve.missing import _check_determined, complete
 from dyadlearn.spectrum import Spectrum
-from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
+from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES
 from references import fitted, reference
 from sweeps import covering, every, over
 
@@ -65,26 +65,29 @@ SIDES = [
 ]
 
 
-@over(covering(model=ALL_MODELS, shape=SHAPES, kinds=SIDES, pattern=PATTERNS, way=list(WAYS)))
-def test_whatever_is_missing(model, shape, kinds, pattern, way):
-    given = grids.holes(model, shape, pattern, kinds, alpha=0.3, task_alpha=0.1)
-    check(given, 1e-10, {way: WAYS[way]}, tol=1e-13)
-
-
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
 @over(
     covering(
-        alpha=LAMBDAS,
-        task_alpha=LAMBDAS,
-        model=["two-step", "two-step + 1", "kronecker"],
-        pattern=["50%", "rows and columns"],
+        model=ALL_MODELS,
+        shape=SHAPES,
+        kinds=SIDES,
+        pattern=PATTERNS,
+        way=list(WAYS),
+        alpha=[*LAMBDAS, 0.3],
+        task_alpha=[*LAMBDAS, 0.1],
+        # A singular kernel beside next to no regularisation leaves a dense system few digits.
+        where=lambda kinds, way, alpha, task_alpha, **_: (
+            (alpha, task_alpha) == (0.3, 0.1) or (kinds == SIDES[0] and way in FEW_WAYS)
+        ),
     )
 )
-def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
-    given = grids.holes(model, (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
-    check(given, 1e-10, FEW_WAYS, tol=1e-13)
+def test_whatever_is_missing(model, shape, kinds, pattern, way, alpha, task_alpha):
+    given = grids.holes(model, shape, pattern, kinds, alpha=alpha, task_alpha=task_alpha)
+    # Twelve orders of magnitude between the two leave an iteration a digit less.
+    limit = 1e-9 if max(alpha, task_alpha) >= 1e12 * min(alpha, task_alpha) else 1e-10
+    check(given, limit, {way: WAYS[way]}, tol=1e-13)
 
 
 # --- the closed form ---------------------------------------------------------------------------------
@@ -217,40 +220,6 @@ def test_the_form_where_something_is_kept_whole():
     for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
         assert complete(operators, given.Y, max_direct=0).route == "missing"
     assert complete(given.operators, given.Y, max_direct=0).route == "observed"
-
-
-@over(every(model=ALL_MODELS))
-def test_every_library_computes_the_same(library, model):
-    iterated = "observed, deflated" if model in WITH_MEAN else "missing, deflated"
-    for kinds, way in ((("full", "full"), "direct"), (("singular", "primal"), iterated)):
-        given = grids.holes(model, (6, 4), "50%", kinds)
-        spectra = list(given.operators.spectra)
-        spectra = [
-            Spectrum(
-                library.asarray(s.values),
-                s.n_rows,
-                None,
-                library.asarray(s.vectors),
-                None,
-                s.constant,
-            )
-            for s in spectra
-        ]
-        if model.startswith("kronecker"):
-            operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
-        else:
-            operators = TwoStep(
-                spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2)
-            )
-        Y = library.asarray(given.Y)
-        weights = np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
-        found = complete(operators, Y, tol=1e-12, **WAYS[way])
-        weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
-        assert type(found.labels) is type(weighted.labels) is type(Y)
-        assert found.labels.dtype == weighted.labels.dtype == Y.dtype
-        grids.close(library.to_numpy(found.labels), given.completed(), library.rtol)
-        fitted = operators.hat(weighted.labels)
-        grids.close(library.to_numpy(fitted), given.fitted(weights), library.rtol)
 
 
 def test_cells_that_only_together_are_interpolated_are_refused():

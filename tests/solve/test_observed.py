@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn._array import as_array_of, to_numpy
-from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing import Kronecker
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from dyadlearn.solve.observed import ObservedSystem, PairProducts, mean_of, product_cost
@@ -114,21 +113,6 @@ def test_what_is_left_over_is_told(model, orders, max_iter):
     assert_allclose(solution.residual, expected, rtol=1e-6)
 
 
-@over(every(model=ALL_MODELS))
-def test_a_solution_nearby_is_a_start(model):
-    given = holes(model, (9, 7), "50%", KINDS["full"])
-    system = ObservedSystem.of(given.operators, pairs(given.Y))
-    solution = system.solve(tol=1e-10)
-    again = system.solve(solution, tol=1e-10)
-    assert again.n_iter <= 1
-    assert_allclose(again.spectral, solution.spectral, rtol=1e-7, atol=1e-10)
-    other = system.at(given.operators.at(0.55))
-    cold = other.solve(tol=1e-6)
-    warm = other.solve(solution, tol=1e-6)
-    assert warm.n_iter < cold.n_iter
-    close(warm.spectral, cold.spectral, 1e-4)
-
-
 @over(every(model=ALL_MODELS, orders=[0, 2]))
 def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
     given = holes(model, (7, 5), "50%", KINDS["full"])
@@ -205,35 +189,6 @@ def popular(m, q, n, seed=0):
     )
 
 
-def test_directions_are_those_of_the_pairs_that_there_are():
-    labels, X, T = popular(60, 40, 800)
-    system = ObservedSystem.of(
-        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.0), labels
-    )
-    for features, at, load in zip(
-        (system.basis.left, system.basis.right),
-        labels.places,
-        system.basis.loads,
-        strict=True,
-    ):
-        close(features[at].T @ features[at], np.diag(load), 1e-12)
-    assert system.basis.total == labels.size
-
-
-def test_the_preconditioner_of_some_pairs_is_their_share():
-    labels, X, T = popular(60, 40, 800)
-    system = ObservedSystem.of(
-        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.5), labels
-    )
-    part = system.among(labels.take(np.arange(labels.size) % 4 == 0))
-    rows, columns = system.basis.loads
-    assert_allclose(system._diagonal(), np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
-    share = part.labels.size / labels.size
-    assert_allclose(
-        part._diagonal(), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12
-    )
-
-
 def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
     rounds = []
 
@@ -302,38 +257,6 @@ def test_no_regularisation_is_refused():
             system.at(nothing)
 
 
-@over(every(constant=[None, "two-step", "kronecker"], weighted=[False, True]))
-def test_every_library_computes_the_same(library, constant, weighted):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 3))
-    T = rng.normal(size=(5, 2))
-    Y = rng.normal(size=(6, 5)) + 2.0
-    Y[rng.random(Y.shape) < 0.5] = np.nan
-    expected, found = (
-        solved(put, X, T, Y, constant, weights_of(Y.shape, 1) if weighted else None, library.dtype)
-        for put in (np.asarray, library.asarray)
-    )
-    assert type(found[0]) is type(library.asarray(X))
-    for one, other in zip(expected, found, strict=True):
-        close(library.to_numpy(other), one, 1e3 * library.rtol)
-
-
-def solved(put, X, T, Y, constant, weights, dtype):
-    """Return what is fitted and the coefficients, in the library of `put`."""
-    kind = {"two-step": "free", "kronecker": "feature"}.get(constant)
-    sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
-    if constant == "kronecker":
-        operators = Kronecker(*sides, 0.5, free_mean=True)
-    else:
-        operators = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-    given = pairs(Y, weights, dtype)
-    own = None if weights is None else put(given.weights)
-    labels = Labels(given.places, put(given.values), given.shape, own)
-    system = ObservedSystem.of(operators, labels)
-    solution = system.solve(tol=1e-12)
-    return system.fitted(solution), operators.coefficients_of(solution.spectral, solution.mean)
-
-
 # Grids with holes: of all shapes, with rows and columns that have no label, and with one label
 # alone.
 SHAPES = {
@@ -365,25 +288,6 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
 # --- labels ------------------------------------------------------------------------------------------------------
 
 
-@over(
-    every(
-        shape=SHAPES,
-        container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix],
-    )
-)
-def test_what_a_sparse_matrix_stores_is_observed(shape, container):
-    expected, Y, _ = labels(shape)
-    rows, columns = np.nonzero(~np.isnan(Y))
-    shuffled = np.random.default_rng(1).permutation(rows.size)
-    places = (rows[shuffled], columns[shuffled])
-    found = Labels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
-    for name in ("places", "values"):
-        assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert found.shape == Y.shape
-    assert found.size == rows.size
-    assert repr(found) == f"Labels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
-
-
 def test_labels_come_in_any_order_with_their_weights():
     expected, _, _ = labels(SHAPES["tall"], weighted=True)
     order = np.random.default_rng(1).permutation(expected.size)
@@ -400,24 +304,6 @@ def test_a_pair_twice_is_refused():
     message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
     with pytest.raises(ValueError, match=message):
         Labels.from_sparse(twice)
-
-
-@over(every(shape=SHAPES, weighted=[False, True]))
-def test_sparse_matrices_of_the_same_places(shape, weighted):
-    found, Y, weights = labels(shape, weighted=weighted)
-    observed = ~np.isnan(Y)
-    made = found.to_sparse()
-    assert made.shape == Y.shape
-    assert made.nnz == observed.sum()
-    assert_array_equal(made.toarray(), np.where(observed, Y, 0.0))
-    assert_array_equal(
-        found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0)
-    )
-    heavy = np.where(observed, weights if weighted else 1.0, 0.0)
-    assert_allclose(found.total, heavy.sum(), rtol=1e-14)
-    assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
-    assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
-    assert found.sums(0).dtype == found.values.dtype
 
 
 # --- products ----------------------------------------------------------------------------------------------------
@@ -447,14 +333,6 @@ def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, l
     expected = left.T @ np.nan_to_num(Y) @ right
     assert_allclose(library.to_numpy(gathered), expected, rtol=0, atol=10 * library.rtol)
     assert gathered.dtype == values.dtype == products.left.dtype
-
-
-def test_other_pairs_of_the_same_features():
-    found, Y, _ = labels(SHAPES["tall"])
-    left, right, function = features(Y.shape)
-    part = found.take(np.arange(found.size) % 2 == 0)
-    values = PairProducts(left, right, part).values(function)
-    assert_allclose(values, (left @ function @ right.T)[part.places], rtol=1e-12)
 
 
 @over(

@@ -70,16 +70,6 @@ def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(
     assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
-@over(every(**kinds, alpha=[1e-6, 1.0, 1e6]))
-def test_a_reduced_ridge_is_one_that_is_fitted_again(kind, constant, alpha):
-    spectrum = spectrum_of(kind, constant)
-    K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
-    found = reduced(spectrum.smoother(Tikhonov(), alpha), ROWS)
-    again = Spectrum.from_gram(K, constant=constant).smoother(Tikhonov(), alpha)
-    for name in ("hat", "residual"):
-        grids.close(getattr(found, name)(), getattr(again, name)(), 1e-9, name)
-
-
 @over(every(constant=[None, "free"]))
 def test_without_regularisation_the_limit_is_kept(constant):
     """At λ = 0 with full rank hats are identities, and residuals known up to scale: those of the inverse kernel."""
