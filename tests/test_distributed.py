@@ -253,19 +253,6 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
     assert_allclose(model.predict(X), local.predict(X), rtol=1e-10, atol=1e-12)
 
 
-def test_single_precision_stays(threads, data):
-    X, Y, T = (part.astype(np.float32) for part in data)
-    blocks = dense(X, 40, P), dense(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T)
-    local = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-    for ours, theirs in (
-        (distributed.predict(model, blocks[0]), local.predict(X)),
-        (distributed.holdout(model, *blocks), local.holdout(X, Y)),
-    ):
-        assert ours.dtype == ours.compute().dtype == np.float32
-        assert_allclose(ours.compute(), theirs, rtol=1e-4, atol=1e-5)
-
-
 def test_tuning_sets_the_best_regularisation(threads, data):
     X, Y, T = data
     blocks = dense(X, 40, P), dense(Y, 40, Q)
@@ -382,69 +369,90 @@ def refused(data, match, error=ValueError, *, model=None, X=None, Y=None, tasks=
         distributed.fit(model, X, Y, tasks=data[2] if tasks is None else tasks)
 
 
+def with_nan(array, row, value=np.nan):
+    """Return the array with a value in the second column of a row."""
+    changed = array.copy()
+    changed[row, 1] = value
+    return changed
+
+
 @pytest.mark.usefixtures("threads")
-def test_bad_arrays_are_refused(data):
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        (lambda X, Y, T: {"X": X}, TypeError, "X must be a dask array, found ndarray"),
+        (lambda X, Y, T: {"Y": Y}, TypeError, "y must be a dask array, found ndarray"),
+        (
+            lambda X, Y, T: {"X": dense(X[:, 0], 40)},
+            ValueError,
+            r"X must be a matrix with rows and columns, found shape \(90,\)",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(Y[:, :, None], 40, Q, 1)},
+            ValueError,
+            "y must have one or two dimensions and labels, found shape",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(X[:-1], 40, P)},
+            ValueError,
+            "X has 89 instances, but Y has 90 rows",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(X[:0], 40, P), "Y": dense(Y[:0], 40, Q)},
+            ValueError,
+            "X must be a matrix with rows and columns",
+        ),
+        (lambda X, Y, T: {"tasks": T[:-1]}, ValueError, "tasks has 7 rows, but Y has 8 columns"),
+        (
+            lambda X, Y, T: {"X": dense(X, 40, P)[dense(X, 40, P)[:, 0] > 0]},
+            ValueError,
+            r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(with_nan(X, 47), 40, P)},
+            ValueError,
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"X": as_csr(with_nan(X, 47), 40, P)},
+            ValueError,
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 84, np.inf), 40, Q)},
+            ValueError,
+            "In the block that begins with row 80: Input Y contains infinity",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 84), 40, Q)},
+            ValueError,
+            "In the block that begins with row 80: Input Y contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 0), 40, Q)},
+            ValueError,
+            "on a cluster every label must be observed",
+        ),
+        (
+            lambda X, Y, T: {"model": OnlineTwoStepRidge(keep_labels=True)},
+            ValueError,
+            "keep_labels=True would gather all rows",
+        ),
+        (
+            lambda X, Y, T: {"model": TwoStepRidgeCV()},
+            TypeError,
+            "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
+        ),
+    ],
+)
+def test_what_is_refused(data, change, error, sentence):
+    refused(data, sentence, error, **change(*data))
+
+
+@pytest.mark.usefixtures("threads")
+def test_labels_with_holes_are_refused_by_answers(data):
     X, Y, T = data
-    refused(data, "X must be a dask array, found ndarray", TypeError, X=X)
-    refused(data, "y must be a dask array, found ndarray", TypeError, Y=Y)
-    refused(
-        data, r"X must be a matrix with rows and columns, found shape \(90,\)", X=dense(X[:, 0], 40)
-    )
-    refused(
-        data,
-        "y must have one or two dimensions and labels, found shape",
-        Y=dense(Y[:, :, None], 40, Q, 1),
-    )
-    refused(data, "X has 89 instances, but Y has 90 rows", X=dense(X[:-1], 40, P))
-    refused(
-        data,
-        "X must be a matrix with rows and columns",
-        X=dense(X[:0], 40, P),
-        Y=dense(Y[:0], 40, Q),
-    )
-    refused(data, "tasks has 7 rows, but Y has 8 columns", tasks=T[:-1])
-    unknown = dense(X, 40, P)
-    refused(
-        data,
-        r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
-        X=unknown[unknown[:, 0] > 0],
-    )
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("kind", [dense, as_csr])
-def test_an_error_names_the_block(data, kind):
-    X, Y, _ = data
-    broken = X.copy()
-    broken[47, 1] = np.nan
-    refused(
-        data, "In the block that begins with row 40: Input X contains NaN", X=kind(broken, 40, P)
-    )
-    holes = Y.copy()
-    holes[84, 2] = np.inf
-    refused(
-        data,
-        "In the block that begins with row 80: Input Y contains infinity",
-        Y=kind(holes, 40, Q),
-    )
-    model = distributed.fit(OnlineTwoStepRidge(), dense(X, 40, P), dense(Y, 40, Q))
-    with pytest.raises(
-        ValueError, match="In the block that begins with row 40: Input X contains NaN"
-    ):
-        distributed.predict(model, kind(broken, 40, P)).compute()
-
-
-@pytest.mark.usefixtures("threads")
-def test_labels_with_holes_are_refused(data):
-    X, Y, T = data
-    holes = Y.copy()
-    holes[84, 2] = np.nan
-    refused(
-        data, "In the block that begins with row 80: Input Y contains NaN", Y=dense(holes, 40, Q)
-    )
-    first = Y.copy()
-    first[0, 2] = np.nan
-    refused(data, "on a cluster every label must be observed", Y=dense(first, 40, Q))
+    holes = with_nan(Y, 84)
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
         with pytest.raises(
@@ -455,6 +463,52 @@ def test_labels_with_holes_are_refused(data):
     assert_allclose(
         distributed.predict(model, dense(X, 40, P)).compute(), model.predict(X), rtol=1e-12
     )
+
+
+def masked(X, row, value):
+    """Return a dask array with a value in all columns of a row."""
+    return da.where(da.arange(M, chunks=40)[:, None] == row, value, X)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (
+            lambda model, X, Y, T: distributed.predict(model, X[:, :5]),
+            "X has 5 features, but OnlineTwoStepRidge is expecting 6",
+        ),
+        (
+            lambda model, X, Y, T: distributed.predict(model, masked(X, 47, np.nan)).compute(),
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, X, Y[:, :7]),
+            "Y has 7 columns, but 8 tasks are known",
+        ),
+        (lambda model, X, Y, T: distributed.predict(model, X, tasks=T), "knows nothing of tasks"),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, X, Y, "D"),
+            "Setting D has new tasks, which a model without features",
+        ),
+        (lambda model, X, Y, T: distributed.landscape(model, X, Y, []), "alphas is empty"),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, masked(X, 3, 100.0), Y).compute(),
+            "X holds instances that the model has not learned, among them row 3",
+        ),
+        (
+            lambda model, X, Y, T: distributed.predict(TwoStepRidge(), X),
+            "model must be an OnlineTwoStepRidge, found TwoStepRidge",
+        ),
+    ],
+)
+def test_a_fitted_model_refuses_what_does_not_fit_it(data, ask, sentence):
+    X, Y, T = data
+    rows = dense(X, 40, P)
+    labels = dense(Y, 40, Q)
+    model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        ask(model, rows, labels, T)
 
 
 @pytest.mark.usefixtures("threads")
@@ -473,25 +527,6 @@ def test_leverage_one_is_refused(data):
 
 
 @pytest.mark.usefixtures("threads")
-def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
-    refused(
-        data, "keep_labels=True would gather all rows", model=OnlineTwoStepRidge(keep_labels=True)
-    )
-    refused(
-        data,
-        "model must be an OnlineTwoStepRidge, found IndependentTaskRidge",
-        TypeError,
-        model=IndependentTaskRidge(),
-    )
-    refused(
-        data,
-        "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
-        TypeError,
-        model=TwoStepRidgeCV(),
-    )
-
-
-@pytest.mark.usefixtures("threads")
 def test_a_failure_leaves_the_model_as_it_was(data):
     X, Y, T = data
     model = OnlineTwoStepRidge(0.3).fit(X, Y, tasks=T)
@@ -503,29 +538,3 @@ def test_a_failure_leaves_the_model_as_it_was(data):
         X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 40, P),
     )
     assert vars(model) == before
-
-
-@pytest.mark.usefixtures("threads")
-def test_a_fitted_model_refuses_what_does_not_fit_it(data):
-    X, Y, T = data
-    rows = dense(X, 40, P)
-    labels = dense(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
-    with pytest.raises(ValueError, match="X has 5 features, but OnlineTwoStepRidge is expecting 6"):
-        distributed.predict(model, rows[:, :5])
-    with pytest.raises(ValueError, match="Y has 7 columns, but 8 tasks are known"):
-        distributed.holdout(model, rows, labels[:, :7])
-    with pytest.raises(ValueError, match="knows nothing of tasks"):
-        distributed.predict(model, rows, tasks=T)
-    with pytest.raises(ValueError, match="Setting D has new tasks, which a model without features"):
-        distributed.holdout(model, rows, labels, "D")
-    with pytest.raises(ValueError, match="alphas is empty"):
-        distributed.landscape(model, rows, labels, [])
-    with pytest.raises(
-        ValueError, match="X holds instances that the model has not learned, among them row 3"
-    ):
-        distributed.holdout(
-            model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 40, P), labels
-        ).compute()
-    with pytest.raises(TypeError, match="model must be an OnlineTwoStepRidge, found TwoStepRidge"):
-        distributed.predict(TwoStepRidge().fit(X, Y), rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dyadlearn import vectrick
@@ -154,32 +154,3 @@ def test_no_pairs_give_no_values(monkeypatch, gather_cost):
     left, middle, right = operands((7, 3, 4, 6))
     none = np.zeros(0, dtype=np.intp)
     assert sandwich_at(left, middle, right, none, none).shape == (0,)
-
-
-@over(every(gather_cost={"gathered": 0, "whole": 10**9}))
-def test_every_library_computes_the_same(monkeypatch, library, gather_cost):
-    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
-    for shape in SHAPES:
-        given = operands(shape)
-        left, middle, right = (library.asarray(matrix) for matrix in given)
-        expected = kronecker_twin(*given)
-        tolerance = {"rtol": library.rtol, "atol": library.rtol * abs(expected).max()}
-        whole = sandwich(left, middle, right)
-        rows = np.arange(5) % shape[0]
-        columns = np.arange(5)[::-1] % shape[3]
-        some = sandwich_at(left, middle, right, rows, columns)
-        for found in (whole, some):
-            assert type(found) is type(left)
-            assert found.dtype == left.dtype
-        assert_allclose(library.to_numpy(whole), expected, **tolerance)
-        assert_allclose(library.to_numpy(some), expected[rows, columns], **tolerance)
-
-
-def test_operands_are_left_alone():
-    given = operands((4, 3, 4, 6))
-    before = [matrix.copy() for matrix in given]
-    pairs = np.arange(4)
-    sandwich(*given)
-    sandwich_at(*given, pairs, pairs)
-    for matrix, copy in zip(given, before, strict=True):
-        assert_array_equal(matrix, copy)

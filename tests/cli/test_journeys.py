@@ -88,57 +88,6 @@ def test_the_whole_way(nr, folder, run, get):
     assert set(files(folder)) == left | {"model.dyad", "p.csv", "report.html"}
 
 
-def misspell(folder):
-    text = (folder / "labels.csv").read_text()
-    (folder / "labels.csv").write_text(text.replace("hsa2099,", "hsa2O99,"))
-
-
-def transpose(folder):
-    rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
-    (folder / "labels.csv").write_text(
-        "\n".join(",".join(line) for line in zip(*rows, strict=True))
-    )
-
-
-def scribble(folder):
-    lines = (folder / "drugs.csv").read_text().splitlines()
-    cells = lines[4].split(",")
-    lines[4] = ",".join([*cells[:3], "o.5", *cells[4:]])
-    (folder / "drugs.csv").write_text("\n".join(lines))
-
-
-@pytest.mark.parametrize(
-    ("breaking", "sentence"),
-    [
-        (
-            misspell,
-            "targets.csv lacks 1 of the 20 instances of labels.csv: 'hsa2O99' (did you mean "
-            "'hsa2099'?).",
-        ),
-        (
-            transpose,
-            "labels.csv looks transposed: its tasks are ids of targets.csv, the file of "
-            "--instances: add --transpose.",
-        ),
-        (scribble, "drugs.csv, line 5, column 'D00067': 'o.5' is not a number."),
-        (
-            lambda folder: (folder / "targets.csv").unlink(),
-            "targets.csv: No such file or directory.",
-        ),
-    ],
-    ids=["misspelt id", "transposed matrix", "non-numeric cell", "missing file"],
-)
-def test_wrong_turns_end_with_one_sentence(folder, run, breaking, sentence):
-    breaking(folder)
-    before = files(folder)
-    ran = run(f"{TUNE} -o model.dyad")
-    assert ran.code == 2
-    assert ran.out == ""
-    assert sentence in ran.err.splitlines()[-1]
-    assert all(line.startswith(("note: ", "dyadlearn: ")) for line in ran.err.splitlines())
-    assert files(folder) == before
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are other there")
 def test_an_interrupt_in_the_middle_of_tune(folder):

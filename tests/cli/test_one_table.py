@@ -182,32 +182,6 @@ def test_json_and_standard_output(tmp_path, run, tuned):
     assert len(plain) == 7
 
 
-def test_several_fingerprints_are_learned(tmp_path, run, tuned):
-    words = (
-        "--fingerprint",
-        "morgan:radius=1",
-        "--fingerprint",
-        "atom_pairs",
-        "--fingerprint",
-        "maccs",
-    )
-    model, ran = tuned(rows(), "--model", "learned", *words, "--steps", "2")
-    for name in ("morgan", "atom_pairs", "maccs"):
-        assert name in ran.out
-    out, _ = predicted(tmp_path, run, model, [mixed()[1]])
-    assert np.isfinite(float(out[0]["prediction"]))
-
-
-def test_files_of_one_side(tmp_path, run, tuned):
-    model, _ = tuned(rows(), "--model", "kronecker", "--alphas", "0.5")
-    drugs = write(tmp_path / "drugs.csv", enumerate(NEW_DRUGS), ["id", "drug_smiles"])
-    targets = write(tmp_path / "targets.csv", enumerate(NEW_PROTEINS), ["id", "target_seq"])
-    ran = run("predict", model, "--instances", drugs, "--tasks", targets, "--json")
-    assert ran.code == 0, ran.err
-    out, _ = predicted(tmp_path, run, model, [(NEW_DRUGS[1], NEW_PROTEINS[0])], "--interval", "0.5")
-    assert_allclose(ran.json["predictions"][1][0], float(out[0]["prediction"]), rtol=1e-9)
-
-
 def test_many_sequences_are_not_aligned(tmp_path, run, monkeypatch):
     monkeypatch.setattr("dyadlearn.kernels.sequences._MOST_ALIGNED", 1e3)
     path = write(tmp_path / "table.csv", rows())

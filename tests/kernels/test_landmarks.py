@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.preprocessing import FunctionTransformer
 
 from conventions import conventions
-from dyadlearn import Landmarks, OnlineTwoStepRidge, load, save
+from dyadlearn import Landmarks, load, save
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError
 from dyadlearn.kernels import Sum, gram, kernel_names
 from dyadlearn.kernels import landmarks as room
@@ -415,37 +414,22 @@ def test_an_indefinite_kernel_is_told():
 
 def test_frames_go_in_and_out():
     X = points()
-    frame = pd.DataFrame(X, index=[f"r{n}" for n in range(60)], columns=list("abc"))
+    names = [f"r{n}" for n in range(60)]
+    features = [f"landmarks{n}" for n in range(4)]
+    frame = pd.DataFrame(X, index=names, columns=list("abc"))
     wanted = Landmarks(4, random_state=0).fit_transform(X)
-    found = Landmarks(4, random_state=0).set_output(transform="pandas")
-    assert_allclose(found.fit_transform(frame), wanted, atol=1e-12)
+    found = Landmarks(4, random_state=0).set_output(transform="pandas").fit(frame)
     out = found.transform(frame)
     assert_allclose(out, wanted, atol=1e-12)
-    assert list(out.index) == list(frame.index)
-    assert (
-        list(out.columns)
-        == list(found.get_feature_names_out())
-        == [f"landmarks{n}" for n in range(4)]
-    )
+    assert list(out.index) == names
+    assert list(out.columns) == list(found.get_feature_names_out()) == features
     assert list(found.feature_names_in_) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         found.transform(frame[["b", "a", "c"]])
-    named = pl.DataFrame(
-        {"id": list(frame.index), **{name: X[:, n] for n, name in enumerate("abc")}}
-    )
+    named = pl.DataFrame({"id": names, **{name: X[:, n] for n, name in enumerate("abc")}})
     out = Landmarks(4, random_state=0).set_output(transform="polars").fit_transform(named)
     assert_allclose(out.to_numpy(), wanted, atol=1e-12)
-    assert out.columns == [f"landmarks{n}" for n in range(4)]
-    # Whether the index of a series is kept is up to scikit-learn, which did not in 1.6.
-    series = pd.Series(WORDS, index=list("abcdefg"))
-    theirs = FunctionTransformer(
-        lambda words: np.ones((len(words), 1)), feature_names_out=lambda *_: ["one"]
-    )
-    out = Landmarks(3, kernel=shared_letters, random_state=0)
-    found, wanted = (
-        each.set_output(transform="pandas").fit_transform(series) for each in (out, theirs)
-    )
-    assert list(found.index) == list(wanted.index)
+    assert out.columns == features
 
 
 @over(
@@ -493,26 +477,6 @@ def test_what_a_file_cannot_hold_or_does_not_fit(tmp_path):
 
 def _attribute(found, name):
     return next(key for key in found.state() if key.strip("_") == name)
-
-
-def test_a_feature_map_of_a_model_that_learns_batch_by_batch(tmp_path):
-    rng = np.random.default_rng(0)
-    X = points(80)
-    T = points(6, 4, seed=1)
-    Y = rng.normal(size=(80, 6))
-    maps = {
-        "feature_map": Landmarks(20, random_state=0),
-        "task_feature_map": Landmarks(6, random_state=0),
-    }
-    model = OnlineTwoStepRidge(**maps).fit(X[:50], Y[:50], tasks=T).partial_fit(X[50:], Y[50:])
-    Phi = Landmarks(20, random_state=0).fit(X[:50]).transform(X)
-    Psi = Landmarks(6, random_state=0).fit_transform(T)
-    wanted = OnlineTwoStepRidge().fit(Phi, Y, tasks=Psi)
-    assert_allclose(model.predict(X), wanted.predict(Phi), atol=1e-10)
-    save(model, tmp_path / "model.dyad")
-    same = load(tmp_path / "model.dyad")
-    assert_array_equal(same.predict(X, tasks=T), model.predict(X, tasks=T))
-    assert_array_equal(same.partial_fit(X, Y).predict(X), model.partial_fit(X, Y).predict(X))
 
 
 @over(

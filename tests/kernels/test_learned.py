@@ -148,13 +148,6 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
             assert_allclose(library.to_numpy(found), expected, rtol=10 * rtol, atol=10 * rtol)
 
 
-def test_no_entity_without_a_bit_gives_nan_and_its_row_is_zero():
-    kernel, wide = described()
-    counts = kernel.blocks(wide.values)[2]
-    assert_array_equal(counts[1], np.zeros(N))
-    assert_array_equal(np.diagonal(counts).round(12), [1, 0, *[1] * (N - 2)])
-
-
 def test_weights_of_zero_and_the_arrays_of_the_caller():
     kernel, wide = described()
     before = wide.values.copy()

@@ -106,18 +106,6 @@ def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
     assert_allclose(block, normalize(expected)[2:, :3], rtol=1e-12)
 
 
-def test_scores_by_hand(engine):
-    # In BLOSUM62 a W with itself is worth 11, an A with itself 4.
-    texts = ["WWWWWWWW", "WWWWAWWWW", "WWWWAAAWWWW", "AA", "P"]
-    scores, ids = smith_waterman(texts, normalized=False)
-    assert ids == [0, 1, 2, 3, 4]
-    assert_array_equal(scores[0], [88, 88 - 10, 88 - 11, 0, 0])
-    assert_array_equal(np.diag(scores), [88, 92, 100, 8, 7])
-    assert_array_equal(scores[3, :4], [0, 4, 8, 8])
-    K, _ = smith_waterman(texts)
-    assert_allclose(K[0, 1], 78 / math.sqrt(88 * 92), rtol=1e-15)
-
-
 def test_scores_of_long_sequences_do_not_overflow(engine):
     # 22,000 and, in halves, 44,000 are more than 16 bits hold.
     long = "W" * 2000
@@ -138,15 +126,6 @@ def test_alignment_invariances(any_engine):
     assert_allclose(smith_waterman([text[::-1] for text in texts])[0], K, rtol=1e-15)
     assert_array_equal(smith_waterman([f" {text[:9]}\n{text[9:].lower()}" for text in texts])[0], K)
     assert_array_equal(smith_waterman(texts, n_jobs=2)[0], K)
-
-
-@pytest.mark.slow
-def test_processes_make_no_difference(monkeypatch):
-    pytest.importorskip("Bio")
-    texts = random_sequences(4, 20, seed=6)
-    expected, _ = smith_waterman(texts)
-    monkeypatch.setattr(sequences, "find_spec", lambda _: None)
-    assert_array_equal(smith_waterman(texts, n_jobs=2)[0], expected)
 
 
 def test_a_sequence_that_does_not_align_with_itself_is_similar_to_nothing(any_engine):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import LearnedKernelRidge, PairRegressor, load, save
-from dyadlearn._tables import Ids, Table
+from dyadlearn import LearnedKernelRidge, load, save
 from dyadlearn.exceptions import KernelError, ModelFileError
 from dyadlearn.spectrum import Eigenvalues, Spectrum
 from dyadlearn.store.compact import compact, expanded
@@ -228,19 +227,6 @@ def test_other_eigenvalues_than_those_of_the_kernel_are_refused(tmp_path):
     assert_array_equal(forged.predict(new).shape, (4, 40))
     with pytest.raises(KernelError, match="not those in the file: fit the model again"):
         forged.holdout("B")
-
-
-def test_long_tables_of_learned_kernels(tmp_path):
-    X, Y, T = data(30, 20)
-    rows = tuple(f"x{i}" for i in range(30))
-    columns = tuple(f"t{j}" for j in range(20))
-    tables = {"instances": Table(X, Ids(rows)), "tasks": Table(T, Ids(columns))}
-    inner = LearnedKernelRidge(setting="B", n_steps=2, progress=False)
-    pairs = [(row, column) for row in rows for column in columns]
-    model = PairRegressor(inner, **tables).fit(pairs, Y.ravel())
-    save(model, tmp_path / "m.dyad")
-    again = load(tmp_path / "m.dyad")
-    assert_array_equal(again.predict(pairs), model.predict(pairs))
 
 
 def test_a_spectrum_without_eigenvectors():

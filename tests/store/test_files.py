@@ -54,26 +54,6 @@ def test_what_goes_wrong_leaves_the_old_file_as_it_was(moment, error, model, tmp
     assert path.read_bytes() == before
 
 
-def test_a_full_disk_is_told_by_the_system(model, tmp_path):
-    resource = pytest.importorskip("resource")
-    signal = pytest.importorskip("signal")
-    path = tmp_path / "model.dyad"
-    save(model, path)
-    before = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-        with pytest.raises(OSError) as caught:
-            save(model, path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert caught.value.errno == errno.EFBIG
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model.dyad"]
-    assert path.read_bytes() == before
-
-
 def test_the_file_is_on_the_disk_before_it_takes_its_name(model, tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
