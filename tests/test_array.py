@@ -19,11 +19,9 @@ from dyadlearn._array import (
     namespace,
     placed,
     row_blocks,
-    take_rows,
     to_numpy,
     with_diagonal,
     with_value,
-    zeros,
 )
 from sweeps import every, lines, over
 
@@ -81,14 +79,6 @@ def test_to_numpy_leaves_the_graph_of_torch():
     assert_array_equal(to_numpy(torch.ones(2, requires_grad=True)), [1.0, 1.0])
 
 
-def test_as_array_of_takes_sequences_and_a_dtype(library):
-    array = library.asarray(MATRIX)
-    whole = as_array_of([2, 0, 1], array, dtype=namespace(array).int64)
-    assert type(whole) is type(array)
-    assert whole.dtype == namespace(array).int64
-    assert_array_equal(to_numpy(whole), [2, 0, 1])
-
-
 def test_float_dtype_is_single_only_where_all_floats_are(library):
     xp = namespace(library.asarray(MATRIX))
     single = xp.ones(2, dtype=xp.float32)
@@ -112,14 +102,6 @@ def test_float_dtype_of_sparse_matrices():
     assert float_dtype(sparse.csr_array(MATRIX), MATRIX.astype(np.float32)) == np.float64
 
 
-def test_zeros_are_like_their_model(library):
-    array = library.asarray(MATRIX)
-    empty = zeros((2, 5), array)
-    assert type(empty) is type(array)
-    assert empty.dtype == array.dtype
-    assert_array_equal(to_numpy(empty), np.zeros((2, 5)))
-
-
 @over(every(diagonal=[7.0, [1.0, 2.0, 3.0]]))
 def test_with_diagonal(library, diagonal):
     square = np.arange(9.0).reshape(3, 3)
@@ -137,22 +119,6 @@ def test_positions_are_drawn_by_their_weights(library):
     found = drawn(weights, np.array([0.0, 0.2499, 0.25, 0.5, 1.0 - 2.0**-53]))
     assert isinstance(found, np.ndarray)
     assert_array_equal(found, [1, 1, 3, 3, 3])  # and never one that weighs nothing
-
-
-def test_take_rows(library):
-    array = library.asarray(MATRIX)
-    index = np.array([3, 0, 0])
-    assert_array_equal(to_numpy(take_rows(array, index)), MATRIX[[3, 0, 0]])
-    own_index = as_array_of(index, array)
-    assert_array_equal(to_numpy(take_rows(array, own_index)), MATRIX[[3, 0, 0]])
-    assert_array_equal(to_numpy(take_rows(array[:, 0], index)), MATRIX[[3, 0, 0], 0])
-
-
-@over(every(container=[sparse.csr_array, sparse.csr_matrix]))
-def test_take_rows_of_sparse_matrices(container):
-    taken = take_rows(container(MATRIX), np.array([3, 0, 0]))
-    assert is_sparse(taken)
-    assert_array_equal(taken.toarray(), MATRIX[[3, 0, 0]])
 
 
 @over(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import dyadlearn as dl
 from dyadlearn import read_features
@@ -72,22 +72,6 @@ def test_models_take_them_as_they_take_frames(model, known, new):
     assert list(found.index) == PROTEINS[M:]
     assert list(found.columns) == DRUGS[Q:]
     assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)
-
-
-def test_long_tables_and_what_is_kept_of_them(files, tmp_path):
-    pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
-    labels = Y.to_numpy().ravel()
-    whole = read_features(files[0]), read_features(files[1])
-    model = dl.PairRegressor(dl.KroneckerRidge(), instances=whole[0], tasks=whole[1]).fit(
-        pairs, labels
-    )
-    twin = dl.PairRegressor(dl.KroneckerRidge(), instances=FRAMES[0], tasks=FRAMES[1]).fit(
-        pairs, labels
-    )
-    asked = [("P12", "D8"), ("P0", "D7")]
-    assert_allclose(model.predict(asked), twin.predict(asked), rtol=1e-9)
-    dl.save(model, tmp_path / "m.dyad")
-    assert_array_equal(dl.load(tmp_path / "m.dyad").predict(asked), model.predict(asked))
 
 
 def test_what_is_asked_of_a_model(known, new):

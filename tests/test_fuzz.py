@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from sweeps import every, over
 
@@ -184,22 +183,6 @@ def test_the_reference_keeps_digits_on_nearly_singular_kernels(rooms):
     assert rooms["campaign"].play("searches", 48000230).verdict == "agreed"
 
 
-def test_eigenvectors_in_extended_precision(rooms):
-    dense = rooms["dense"]
-    rng = np.random.default_rng(0)
-    vectors = dense.complement(rng.normal(size=7))
-    values = np.array([3, 1, 1e-3, 1e-9, 1e-10, 0], dtype=dense.LONG)
-    found, turned = dense.eigen((vectors * values) @ vectors.T)
-    kept = found > 5e-10
-    truth = (vectors[:, :4] / values[:4]) @ vectors[:, :4].T
-    assert np.count_nonzero(kept) == 4
-    assert_allclose(
-        ((turned[:, kept] / found[kept]) @ turned[:, kept].T / 1e9).astype(float),
-        truth / 1e9,
-        atol=1e-9,
-    )
-
-
 # --- old against new --------------------------------------------------------------------------------
 
 
@@ -248,45 +231,6 @@ def test_another_type_of_error_is_noticed(compare, rooms):
     assert compare.differences(old, {"fit": Answer(Refusal("ValueError", "other words"))}) == []
     assert compare.differences(old, {"fit": Answer(Refusal("TypeError", "words"))})
     assert compare.differences(old, {"fit": Answer(None)})
-
-
-def test_points_that_one_version_looked_at_are_passed_over(compare, rooms):
-    Answer = rooms["cases"].Answer
-    old, new = (
-        {
-            "landscape_": Answer(np.array(scores), common=True),
-            "alpha_": Answer(alpha, given="landscape_"),
-        }
-        for scores, alpha in (([1.0, 2.0, np.nan], 2.0), ([1.0, np.nan, 0.5], 1.0))
-    )
-    assert compare.differences(old, new) == []
-    new["landscape_"] = Answer(np.array([1.1, 2.0, np.nan]), common=True)
-    assert [each.quantity for each in compare.differences(old, new)] == ["landscape_", "alpha_"]
-
-
-def test_expected_differences_are_counted_apart(compare, rooms, monkeypatch):
-    Answer = rooms["cases"].Answer
-    monkeypatch.setattr(
-        compare, "EXPECTED", [("models", "hold*", "*float32*", "rounded otherwise")]
-    )
-    tally = compare.Tally()
-    for what in ("TwoStepRidge float32", "TwoStepRidge"):
-        tally.count(7, "models", what, {"holdout A": Answer(1.0)}, {"holdout A": Answer(2.0)})
-    assert tally.expected == {"rounded otherwise": 1}
-    assert [number for number, *_ in tally.failed] == [7]
-
-
-def test_new_names_are_looked_up(compare, rooms):
-    renamed = {
-        "explain": "diagnostics.explain",
-        "explain(top)": "n",
-        "(cv)": None,
-        ".alpha_": "alpha",
-    }
-    lib = rooms["cases"].Library(renamed)
-    assert lib.find("explain") is importlib.import_module("dyadlearn").explain
-    assert lib._passed("explain", {"top": 3, "cv": 2, "task": 1}) == {"n": 3, "task": 1}
-    assert lib.get(importlib.import_module("dyadlearn").TwoStepRidge(alpha=3.0), "alpha_") == 3.0
 
 
 def test_lines_for_faults_are_there(compare):

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dyadlearn import decomposing
 from dyadlearn import spectrum as room
-from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
+from dyadlearn.exceptions import KernelRepairWarning, LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
@@ -101,23 +101,6 @@ def test_the_kernel_is_put_together_again(make):
     assert spectrum.is_truncated == (make not in (full_rank, singular))
     assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(k), atol=1e-12)
     assert_allclose((spectrum.vectors * spectrum.values) @ spectrum.vectors.T, K, atol=1e-11)
-
-
-@over(every(container=[np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_array]))
-def test_features_are_put_together_again(container):
-    features = whole_features(9, 4)
-    spectrum = Spectrum.from_features(container(features))
-    rebuilt = (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
-    assert_allclose(rebuilt, features, atol=1e-12)
-
-
-@over(every(**spectra))
-def test_rotate_is_multiplication_with_the_transposed_vectors(make):
-    spectrum, K = make()
-    Y = np.random.default_rng(1).normal(size=(len(K), 3))
-    rotated = spectrum.rotate(Y)  # before the vectors of sparse features exist
-    assert_allclose(rotated, spectrum.vectors.T @ Y, atol=1e-13)
-    assert_allclose(spectrum.rotate(Y), rotated, atol=1e-13)
 
 
 @over(every(constant=[None, "free", "feature"], size=[1e4, 1e6]))
@@ -305,20 +288,6 @@ def test_rounding_is_told_where_it_matters():
     assert_allclose(singular.rounding(1e-3), eps * 1e6 / 1.001, rtol=1e-6)
 
 
-@over(covering(**spectra, null_weight=[0.0, 1.0, 2.5]))
-def test_apply_is_a_function_of_the_kernel(make, null_weight):
-    spectrum, K = make()
-    Y = np.random.default_rng(2).normal(size=(len(K), 2))
-    before = Y.copy()
-    projector = spectrum.vectors @ spectrum.vectors.T
-    weights = np.random.default_rng(3).normal(size=spectrum.values.shape)
-    dense = (spectrum.vectors * weights) @ spectrum.vectors.T + null_weight * (
-        np.eye(len(K)) - projector
-    )
-    assert_allclose(spectrum.apply(weights, null_weight, Y), dense @ Y, atol=1e-12)
-    assert_array_equal(Y, before)
-
-
 @over(every(**spectra, block={"whole": 1000, "in blocks": 2}))
 def test_matrix_and_its_diagonal(monkeypatch, make, block):
     monkeypatch.setattr(
@@ -351,25 +320,6 @@ def test_training_rows_predict_on_the_training_block(make):
     assert_allclose(spectrum.expand(product), product @ spectrum.vectors.T, atol=1e-11)
 
 
-@over(
-    lines(
-        "filter alpha expected",
-        (Tikhonov(), 0.5, lambda largest: 2.0),
-        (Tikhonov(), 0.0, lambda largest: 0.0),
-        (SpectralCutoff(), 0.5, lambda largest: 0.0),
-        (IteratedTikhonov(3), 0.5, lambda largest: 6.0),
-        (Landweber(), 0.5, lambda largest: np.ceil(largest / 0.5) / largest),
-        (Landweber(4), 0.5, lambda largest: 4 / largest),
-    )
-)
-@over(every(make=[singular, primal, primal_sparse]))
-def test_null_phi_is_the_filter_at_zero(make, filter, alpha, expected):
-    spectrum, _ = make()
-    assert_allclose(
-        spectrum.smoother(filter, alpha).null_phi, expected(spectrum.values.max()), rtol=1e-13
-    )
-
-
 @over(every(container=[np.asarray, sparse.csr_array]))
 def test_features_of_zeros_have_an_empty_spectrum(container):
     spectrum = Spectrum.from_features(container(np.zeros((4, 2))))
@@ -377,16 +327,6 @@ def test_features_of_zeros_have_an_empty_spectrum(container):
     assert spectrum.is_truncated
     assert spectrum.smoother(Tikhonov(), 0.5).null_phi == 2.0
     assert_array_equal(spectrum.smoother(Tikhonov(), 0.5).residual(), np.eye(4))
-
-
-@over(every(**spectra))
-def test_smoother_without_regularisation_is_the_projector(make):
-    spectrum, K = make()
-    side = spectrum.smoother(Tikhonov(), 0.0)
-    projector = K @ np.linalg.pinv(K, rcond=1e-10, hermitian=True)
-    assert_allclose(side.hat(), projector, atol=1e-11)
-    assert_allclose(side.residual(), np.eye(len(K)) - projector, atol=1e-11)
-    assert_allclose(side.slack, 1 - np.diag(projector), atol=1e-11)
 
 
 @over(
@@ -436,16 +376,6 @@ def test_leave_one_out_is_refitting_without_each_row(make, alpha, n_labels):
     # The refit on a singular kernel is what loses digits at small λ.
     tolerance = 1e-11 if alpha >= 1 or make is full_rank else 1e-8
     assert_allclose(found, expected, rtol=0, atol=tolerance * abs(expected).max())
-
-
-@over(every(alpha=[0.0, 1e-10]))
-def test_leave_one_out_of_an_interpolating_model(alpha):
-    """With full rank nothing is left of the residual at λ = 0, but its direction is known."""
-    spectrum, K = full_rank()
-    Y = np.random.default_rng(7).normal(size=(len(K), 2))
-    side = spectrum.smoother(Tikhonov(), alpha)
-    assert_allclose(side.leave_one_out(Y), leave_one_out_twin(K, Y, alpha), rtol=1e-10)
-    assert_allclose(side.smooth(Y), Y, rtol=1e-7)
 
 
 def test_leave_one_out_needs_slack():
@@ -540,32 +470,6 @@ def test_both_flaws_are_told_in_one_warning():
     assert "and indefinite (eigenvalues from -0.5 to 2.5; clipped to zero)" in message
     assert "dyadlearn.kernels.repair" in message
     assert "repair='error'" in message
-
-
-@over(
-    lines(
-        "K sentence",
-        ([[2.0, 0.75], [0.5, 2.0]], "The drug kernel is not symmetric: the largest gap .* is 0.25"),
-        (
-            [[1.0, 1.5], [1.5, 1.0]],
-            "The drug kernel is not positive semi-definite: 1 of its 2 eigenvalues .* -0.5 ",
-        ),
-    )
-)
-def test_a_flaw_can_be_refused(K, sentence):
-    with pytest.raises(KernelError, match=sentence):
-        Spectrum.from_gram(np.array(K), repair="error", name="The drug kernel")
-
-
-def test_rounding_is_no_flaw():
-    """A gap or a negative eigenvalue of the size of rounding is neither warned of nor refused."""
-    features = np.random.default_rng(0).normal(size=(30, 4))
-    K = features @ features.T
-    K[0, 1] += 1e-12
-    assert np.linalg.eigvalsh(K).min() < 0
-    for repair in ("clip", "shift", "error"):
-        spectrum = Spectrum.from_gram(K, repair=repair)
-        assert np.count_nonzero(spectrum.values) == 4
 
 
 @over(every(shape=[(8, 3), (3, 8)], constant=[None, "free", "feature"]))

@@ -407,16 +407,6 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
     assert not path.exists()
 
 
-def test_other_array_libraries_do_without_checkpoints(batches, library):
-    model = fit_stream(
-        OnlineTwoStepRidge(), (tuple(map(library.asarray, batch)) for batch in batches)
-    )
-    expected = fit_stream(OnlineTwoStepRidge(), batches)
-    assert_allclose(
-        library.to_numpy(model.coef_), expected.coef_, rtol=library.rtol, atol=library.rtol
-    )
-
-
 def test_every_must_be_a_count(each, batches):
     for every in each([0, -1, 1.5, True]):
         with pytest.raises((TypeError, ValueError), match="every must be"):

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
-from dyadlearn._tables import Ids, Table, make_ids, read_table, write_table
+from dyadlearn._tables import Ids, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
@@ -121,29 +121,11 @@ def test_arrays_of_other_libraries_pass_through(library):
     assert table.kind is None
 
 
-def test_pandas_gives_index_and_columns():
-    frame = pandas_frame()
-    table = read_table(frame, "X")
-    assert table.kind == "pandas"
-    assert table.row_ids == Ids(("a", "b", "c"), "name")
-    assert table.column_ids.labels == ("f", "g")
-    assert_array_equal(np.asarray(table.values), VALUES)
-
-
 def test_pandas_numbers_are_ids_too():
     table = read_table(pd.DataFrame(VALUES, index=[30, 10, 20], columns=[5, 4]), "X")
     assert table.row_ids.labels == (30, 10, 20)
     assert table.column_ids.labels == (5, 4)
     assert all(type(label) is int for label in (*table.row_ids.labels, *table.column_ids.labels))
-
-
-def test_polars_takes_a_leading_text_column_as_ids():
-    table = read_table(polars_frame(["a", "b", "c"]), "X")
-    assert table.kind == "polars"
-    assert table.row_ids == Ids(("a", "b", "c"), "name")
-    assert table.column_ids.labels == ("f", "g")
-    assert table.values.columns == ["f", "g"]
-    assert_array_equal(table.values.to_numpy(), VALUES)
 
 
 @over(every(dtype=[pl.Categorical, pl.Enum(["c", "b", "a"])]))
@@ -156,13 +138,6 @@ def test_a_leading_whole_number_column_in_polars_is_a_feature():
     table = read_table(pl.DataFrame({"n": [1, 2], "f": [0.5, 1.5]}), "X")
     assert table.row_ids is None
     assert table.values.shape == (2, 2)
-
-
-def test_series_of_pandas_have_ids_and_of_polars_none():
-    series = read_table(pd.Series([1.0, 2.0], index=["a", "b"], name="y"), "Y")
-    assert (series.row_ids.labels, series.column_ids, series.kind) == (("a", "b"), None, "pandas")
-    series = read_table(pl.Series("y", [1.0, 2.0]), "Y")
-    assert (series.row_ids, series.column_ids, series.kind) == (None, None, "polars")
 
 
 @over(
@@ -234,17 +209,6 @@ def test_take_reorders_values_and_ids_together(frame):
     assert_array_equal(
         np.asarray(read_table(frame, "X").take(None, COLUMNS).values), VALUES[:, COLUMNS]
     )
-
-
-@over(every(series=[pd.Series(VALUES[:, 0], index=["a", "b", "c"]), pl.Series(VALUES[:, 0])]))
-def test_take_reorders_series(series):
-    assert_array_equal(np.asarray(read_table(series, "Y").take(ROWS).values), VALUES[ROWS, 0])
-
-
-def test_take_reorders_arrays(library):
-    table = Table(library.asarray(VALUES), Ids(("a", "b", "c"))).take(ROWS)
-    assert_array_equal(library.to_numpy(table.values), VALUES[ROWS])
-    assert table.row_ids.labels == ("c", "a", "b")
 
 
 # --- writing -----------------------------------------------------------------------------------

@@ -112,19 +112,6 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
     assert right_shapes == [(3, 4), (4, 20)]
 
 
-@over(every(container=CONTAINERS))
-def test_gathered_pairs_run_in_blocks(monkeypatch, container):
-    monkeypatch.setattr(vectrick, "GATHER_COST", 0)
-    monkeypatch.setattr(
-        vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
-    )
-    left, middle, right = operands((7, 3, 4, 6))
-    rows = np.arange(7)
-    columns = np.array([5, 0, 3, 3, 1, 2, 4])
-    found = sandwich_at(left, middle, container(right), rows, columns)
-    assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
-
-
 @over(every(dtype=[np.float32, np.float64]))
 def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     """Runs of pairs give what single pairs do, across the ends of blocks and with rows that come again."""

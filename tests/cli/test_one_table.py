@@ -193,28 +193,6 @@ def test_many_sequences_are_not_aligned(tmp_path, run, monkeypatch):
     assert "sequences, spectrum kernel" in ran.out
 
 
-def test_fingerprints_of_named_files(tmp_path, run):
-    drugs = write(tmp_path / "drugs.csv", enumerate(DRUGS), ["id", "structure"])
-    proteins = write(
-        tmp_path / "proteins.csv", [(f"p{j}", j, j % 2) for j in range(6)], ["id", "a", "b"]
-    )
-    table = [(DRUGS.index(drug), f"p{PROTEINS.index(protein)}", y) for drug, protein, y in rows()]
-    labels = write(tmp_path / "labels.csv", table, ["drug", "protein", "y"])
-    model = tmp_path / "m.dyad"
-    words = ("--model", "learned", "--steps", "2", "--tasks", proteins, "-o", model)
-    for name in ("near", "far"):
-        words += ("--instances", f"{name}={drugs}", "--instances-smiles", f"{name}=structure")
-    kinds = ("--fingerprint", "near=morgan:radius=1", "--fingerprint", "far=atom_pairs")
-    ran = run("tune", labels, *words, *kinds)
-    assert ran.code == 0, ran.err
-    shown = " ".join(ran.out.split())  # long lines are wrapped
-    assert "near: SMILES, morgan fingerprints" in shown
-    assert "far: SMILES, atom_pairs fingerprints" in shown
-    ran = run("tune", labels, *words, "-f", "--fingerprint", "third=maccs")
-    assert ran.code == 2
-    assert "--fingerprint" in ran.err
-
-
 @over(
     lines(
         "kind kernel",

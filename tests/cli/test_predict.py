@@ -533,20 +533,6 @@ def test_a_pair_is_explained(model, new, run):
     assert (ran.json["instance"], ran.json["task"], ran.json["label"]) == ("n0", "m0", None)
 
 
-def test_one_list_into_a_file(tables, model, run, get):
-    out = tables.folder / "why.csv"
-    words = (f"predict --explain {model} --instance u3 --task i5 -n 2 -o {out}",)
-    assert run(*words, "--by instance").out == f"Wrote 2 rows to {out}.\n"
-    lines = get(out)
-    assert lines[0] == ["instance", "weight", "mean_label", "contribution"]
-    refused = run(*words)
-    assert (refused.code, "exists already" in refused.err) == (2, True)
-    assert get(out) == lines
-    assert "--by must be" in run(*words, "--by row --force").err
-    run(*words, "--force")
-    assert get(out)[0] == ["instance", "task", "weight", "label", "contribution"]
-
-
 def test_other_models_are_explained(tables, new, run):
     path = tables.folder / "other.dyad"
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)

@@ -192,20 +192,6 @@ def test_learned_kernels_predict_bit_for_bit(tmp_path, form, setting, stages):
     assert_array_equal(copy.predict(), model.predict())
 
 
-def test_a_learned_model_takes_less(tmp_path):
-    model, _ = learned()
-    save(model, tmp_path / "m.dyad")
-    stored = sum(array.nbytes for array in arrays_of(tmp_path / "m.dyad").values())
-    side = model.fitted_.sides[0]
-    vectors = sum(each.spectrum.vectors.nbytes for each in model.fitted_.sides)
-    bits = 200 * 60 * 8
-    assert side.features.nbytes == (200 + 4 + 61) * 60 * 8
-    whole = stored + vectors + bits - bits // 64 + 8 * 60 * 61 // 2 + 60 * 8
-    assert stored < 0.5 * whole
-    names = [name for name in arrays_of(tmp_path / "m.dyad") if "features" in name]
-    assert "fitted_.sides.0.features.2" in names
-
-
 def test_rows_of_other_places_are_stored_whole():
     model, _ = learned()
     kernel = model.fitted_.sides[0].spec.kernel

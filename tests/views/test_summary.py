@@ -16,7 +16,6 @@ from dyadlearn import (
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
-    screen,
     top_pairs,
 )
 from dyadlearn.exceptions import KernelRepairWarning
@@ -96,18 +95,6 @@ def test_a_network_has_one_side(real):
         i <= j
         for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True)
     )
-
-
-def test_labels_that_agree_are_never_listed(real):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = few(model, n=10**6).contradicting
-    again = screen(model, few(model).contradicting.setting, n=None)
-    assert found.instances == again.instances  # no prediction of real labels is exact
-    exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
-    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n=10**6).contradicting
-    assert (found.contradictions > 0).all()
-    assert len(found) < exact.size
 
 
 def test_cells_are_those_of_the_best_predictions(searched):
