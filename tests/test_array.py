@@ -13,24 +13,15 @@ from dyadlearn._array import (
     as_array_of,
     cholesky,
     drawn,
-    eigh,
-    epsilon,
     float_dtype,
-    is_definite,
     is_foreign,
     is_sparse,
-    itemsize,
-    matmul,
     namespace,
     placed,
     row_blocks,
-    solve_lower,
-    svd,
-    take_rows,
     to_numpy,
     with_diagonal,
     with_value,
-    zeros,
 )
 from sweeps import every, lines, over
 
@@ -62,12 +53,6 @@ def test_what_is_no_array_is_not_foreign(value):
     assert not is_sparse(value)
 
 
-def test_namespace_of_nothing_is_that_of_numpy(library):
-    assert namespace() is namespace(None) is namespace(MATRIX)
-    array = library.asarray(MATRIX)
-    assert namespace(array, None) is namespace(array)
-
-
 def test_namespace_refuses_a_mixture():
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError):
@@ -94,14 +79,6 @@ def test_to_numpy_leaves_the_graph_of_torch():
     assert_array_equal(to_numpy(torch.ones(2, requires_grad=True)), [1.0, 1.0])
 
 
-def test_as_array_of_takes_sequences_and_a_dtype(library):
-    array = library.asarray(MATRIX)
-    whole = as_array_of([2, 0, 1], array, dtype=namespace(array).int64)
-    assert type(whole) is type(array)
-    assert whole.dtype == namespace(array).int64
-    assert_array_equal(to_numpy(whole), [2, 0, 1])
-
-
 def test_float_dtype_is_single_only_where_all_floats_are(library):
     xp = namespace(library.asarray(MATRIX))
     single = xp.ones(2, dtype=xp.float32)
@@ -125,20 +102,6 @@ def test_float_dtype_of_sparse_matrices():
     assert float_dtype(sparse.csr_array(MATRIX), MATRIX.astype(np.float32)) == np.float64
 
 
-def test_precision_and_size_of_numbers(library):
-    array = library.asarray(MATRIX)
-    assert epsilon(array) == np.finfo(library.dtype).eps
-    assert itemsize(array) == np.dtype(library.dtype).itemsize
-
-
-def test_zeros_are_like_their_model(library):
-    array = library.asarray(MATRIX)
-    empty = zeros((2, 5), array)
-    assert type(empty) is type(array)
-    assert empty.dtype == array.dtype
-    assert_array_equal(to_numpy(empty), np.zeros((2, 5)))
-
-
 @over(every(diagonal=[7.0, [1.0, 2.0, 3.0]]))
 def test_with_diagonal(library, diagonal):
     square = np.arange(9.0).reshape(3, 3)
@@ -151,69 +114,11 @@ def test_with_diagonal(library, diagonal):
     assert_array_equal(to_numpy(with_diagonal(library.asarray(square).T, given)), expected.T)
 
 
-@over(
-    every(
-        left=[np.asarray, sparse.csr_array, sparse.csr_matrix],
-        right=[np.asarray, sparse.csr_array, sparse.csr_matrix],
-    )
-)
-def test_products_are_dense(left, right):
-    product = matmul(left(MATRIX), right(MATRIX.T))
-    assert type(product) is np.ndarray
-    assert_allclose(product, MATRIX @ MATRIX.T, rtol=1e-15)
-
-
-def test_eigh_puts_the_matrix_together_again(library):
-    symmetric = MATRIX @ MATRIX.T
-    values, vectors = (library.to_numpy(part) for part in eigh(library.asarray(symmetric)))
-    assert (np.diff(values) >= 0).all()
-    scale = abs(symmetric).max()
-    assert_allclose(vectors @ np.diag(values) @ vectors.T, symmetric, atol=library.rtol * scale)
-    assert_allclose(vectors.T @ vectors, np.eye(4), atol=library.rtol)
-
-
-def test_svd_is_economical(library):
-    left, values, right = (library.to_numpy(part) for part in svd(library.asarray(MATRIX)))
-    assert left.shape == (4, 3)
-    assert values.shape == (3,)
-    assert right.shape == (3, 3)
-    assert (np.diff(values) <= 0).all()
-    assert_allclose(left @ np.diag(values) @ right, MATRIX, atol=20 * library.rtol)
-
-
-def test_triangular_systems_are_solved_by_substitution(library):
-    factor = np.tril(np.arange(1.0, 10.0).reshape(3, 3))
-    found = solve_lower(library.asarray(factor), library.asarray(MATRIX.T))
-    assert type(found) is type(library.asarray(MATRIX))
-    assert_allclose(
-        library.to_numpy(found),
-        np.linalg.solve(factor, MATRIX.T),
-        rtol=library.rtol,
-        atol=library.rtol,
-    )
-
-
 def test_positions_are_drawn_by_their_weights(library):
     weights = library.asarray([0.0, 1.0, 0.0, 3.0, 0.0])
     found = drawn(weights, np.array([0.0, 0.2499, 0.25, 0.5, 1.0 - 2.0**-53]))
     assert isinstance(found, np.ndarray)
     assert_array_equal(found, [1, 1, 3, 3, 3])  # and never one that weighs nothing
-
-
-def test_take_rows(library):
-    array = library.asarray(MATRIX)
-    index = np.array([3, 0, 0])
-    assert_array_equal(to_numpy(take_rows(array, index)), MATRIX[[3, 0, 0]])
-    own_index = as_array_of(index, array)
-    assert_array_equal(to_numpy(take_rows(array, own_index)), MATRIX[[3, 0, 0]])
-    assert_array_equal(to_numpy(take_rows(array[:, 0], index)), MATRIX[[3, 0, 0], 0])
-
-
-@over(every(container=[sparse.csr_array, sparse.csr_matrix]))
-def test_take_rows_of_sparse_matrices(container):
-    taken = take_rows(container(MATRIX), np.array([3, 0, 0]))
-    assert is_sparse(taken)
-    assert_array_equal(taken.toarray(), MATRIX[[3, 0, 0]])
 
 
 @over(
@@ -232,12 +137,6 @@ def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
     assert [i for block in blocks for i in range(n_rows)[block]] == list(range(n_rows))
     assert all(block.stop <= n_rows and block.stop - block.start <= step for block in blocks)
     assert len(blocks) == -(-n_rows // step)
-
-
-def test_definiteness(library):
-    A = np.random.default_rng(0).normal(size=(5, 5))
-    assert is_definite(library.asarray(A @ A.T + np.eye(5)))
-    assert not is_definite(library.asarray(A @ A.T - 3.0 * np.eye(5)))
 
 
 @over(every(turned=[False, True], cells=[[], [0], [5, 11, 2]]))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn._codes import group_codes
 from dyadlearn.holdout.refit import refit
-from dyadlearn.selection import SettingKFold, landscape, nested_score
+from dyadlearn.selection import SettingKFold, nested_score
 from sweeps import every, over
 
 RNG = np.random.default_rng(0)
@@ -43,19 +43,6 @@ def test_a_number_and_its_text_are_two_folds_of_cells():
         refit(MODEL.fitted_.training_problem, "A", cells=labels),
         refit(MODEL.fitted_.training_problem, "A", cells=np.array(folds)),
     )
-
-
-def test_searches_and_nested_folds_keep_them_apart():
-    def scores(groups):
-        search = TwoStepRidgeCV([0.1], [0.1], setting="B")
-        landscapes = landscape(MODEL, alphas=[0.1], task_alphas=[0.1], setting="B", groups=groups)[
-            "B"
-        ]
-        nested = nested_score(search, X, Y, T, cv=2, groups=groups, random_state=0).score
-        return landscapes, search.fit(X, Y, T, groups=groups).best_score_, nested
-
-    for found, expected in zip(scores(MIXED), scores(APART), strict=True):
-        assert_allclose(found, expected, rtol=1e-12)
 
 
 @over(

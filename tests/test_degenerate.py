@@ -33,21 +33,16 @@ from dyadlearn import (
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
-    audit,
     bootstrap_interval,
     calibrate,
     compare,
     evaluate,
-    explain,
     landscape,
-    load,
     nested_score,
     permutation_test,
     recommend,
-    save,
     screen,
     top_pairs,
-    verify_holdout,
 )
 from dyadlearn.exceptions import (
     BaselineWarning,
@@ -354,23 +349,6 @@ def asks_screening(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert_array_equal(found.contradictions, 0.0)
 
 
-def asks_explanation(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    for row, column in ((0, 0), (2, 1)):
-        if (
-            row < case.Y.shape[0]
-            and column < case.Y.shape[1]
-            and not unpredicted(kind, case)[column]
-        ):
-            found = explain(model, row, column).prediction
-            if (
-                case.is_complete or not model.grows
-            ):  # else an online model is explained by that of another
-                expected = np.asarray(model.predict(*([case.given[0]] if model.grows else [])))[
-                    row, column
-                ]
-                assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
 def asks_recommendation(model: Any, kind: Kind, case: Case, _: Path) -> None:
     found = recommend(model, instance=case.Y.shape[0] // 2, n=2, zeros=False)
     assert np.isfinite(list(found.columns().values())[1]).all()
@@ -380,15 +358,6 @@ def asks_recommendation(model: Any, kind: Kind, case: Case, _: Path) -> None:
 def asks_probabilities(model: Any, kind: Kind, case: Case, _: Path) -> None:
     found = calibrate(model, "A")["A"]
     assert 0 <= found.brier <= 1
-
-
-def asks_bootstrap(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    held_out = evaluate(model, "A", scoring=ERRORS).results[0].predictions
-    held_out = np.where(case.observed, held_out, 0.0)
-    found = bootstrap_interval(case.Y, held_out, n_resamples=20, random_state=0)
-    assert found.low <= found.high
-    if is_fitted_exactly(kind, case):
-        assert (found.low, found.score, found.high) == (0.0, 0.0, 0.0)
 
 
 def asks_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
@@ -402,26 +371,9 @@ def asks_scaled_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
     assert np.isfinite(model.log_marginal_likelihood(scale=1.0))
 
 
-def asks_verification(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    assert verify_holdout(model, "B", n=2, random_state=0) <= 1e-9 * max(
-        1.0, np.nanmax(np.abs(case.Y))
-    )
-
-
 def asks_report(model: Any, kind: Kind, case: Case, folder: Path) -> None:
     write_report(model, folder / "report.html", setting="A", progress=False)
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
-
-
-def asks_file(model: Any, kind: Kind, case: Case, folder: Path) -> None:
-    save(model, folder / "model.dyad")
-    known = [case.given[0]] if model.grows else []
-    assert_array_equal(load(folder / "model.dyad").predict(*known), model.predict(*known))
-
-
-def asks_audit(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    pairs = np.argwhere(case.observed)
-    assert audit(pairs, pairs[-1:]) is not None
 
 
 CALLS: dict[str, Any] = {
@@ -438,16 +390,11 @@ CALLS: dict[str, Any] = {
     "permutation_test": asks_permutations,
     "compare": asks_comparison,
     "screen": asks_screening,
-    "explain": asks_explanation,
     "recommend": asks_recommendation,
     "calibrate": asks_probabilities,
-    "bootstrap_interval": asks_bootstrap,
     "return_std": asks_process,
     "log_marginal_likelihood(scale=)": asks_scaled_process,
-    "verify_holdout": asks_verification,
     "write_report": asks_report,
-    "save": asks_file,
-    "audit": asks_audit,
 }
 
 
@@ -475,7 +422,7 @@ def does_not_apply(call: str, kind: Kind) -> bool:
         return kind.family not in ("kronecker", "pair kernel") or kind.searches
     if call == "predict(labels=)":
         return kind.family in ("independent", "online", "regressor")
-    if "group" in call or call == "verify_holdout":
+    if "group" in call:
         return kind.family in ("online", "regressor")
     return not kind.has_formula and call not in OF_REGRESSORS
 
@@ -504,7 +451,6 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
         return None
     m, q = case.Y.shape
     known = case.observed[m // 2]
-    lacks = not case.is_complete
     is_one = case.observed.sum() == 1
     is_alone_in_a = is_alone(kind, case, "A")
     searched = kind.make().setting if kind.searches else "A"
@@ -558,14 +504,6 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
             ),
             ((known | unpredicted(kind, case)).all(), "Nothing is predicted for"),
         ],
-        "bootstrap_interval": [
-            (is_alone_in_a, NOTHING_LEFT),
-            (
-                min(m, q) < 2,
-                r"Y has only 1 of the \w+ to resample: give labels of two or more, or draw the "
-                r"others",
-            ),
-        ],
         "return_std": [
             (
                 is_one and kind.intercept,
@@ -581,10 +519,6 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
                 is_one and kind.intercept,
                 "One label and an unpenalised mean do not determine a scale: give more",
             ),
-        ],
-        "verify_holdout": [
-            (lacks, "verify_holdout compares the formulas for"),
-            (m == 1, NOTHING_LEFT),
         ],
     }
     return next((sentence for applies, sentence in rules.get(call, []) if applies), None)
@@ -629,7 +563,6 @@ SLOW = {
     "evaluate": ("independent", "two-step, no intercept"),
     "permutation_test": ("independent", "two-step", "kronecker, no intercept"),
     "compare": ("independent", "kronecker, no intercept"),
-    "bootstrap_interval": ("independent", "two-step"),
     "interval": (
         "independent",
         "two-step",
@@ -638,7 +571,6 @@ SLOW = {
         "regressor",
     ),
     "nested_score": ("independent, searched", "kronecker, searched"),
-    "save": ("independent", "two-step, searched", "online"),
 }
 # Regressors of scikit-learn are fitted again for each fold.
 OF_REGRESSORS = ("predict", "holdout A", "holdout B", "interval A", "calibrate")
@@ -759,17 +691,9 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
             lambda: TwoStepRidgeCV(progress=False).fit(X, label, T),
             lambda: TwoStepRidge().fit(X, label, T),
         ),
-        "Give labels of both values": (
-            lambda: evaluate(same, "A", scoring="roc_auc"),
-            lambda: evaluate(both, "A", scoring="roc_auc"),
-        ),
         "use a metric of errors such as 'neg_mean_squared_error'": (
             lambda: evaluate(same, "A", scoring="average_precision"),
             lambda: evaluate(same, "A", scoring=ERRORS),
-        ),
-        "Give such labels, or use another metric": (
-            lambda: evaluate(same, "A", scoring="r2"),
-            lambda: evaluate(same, "A", scoring="neg_mean_absolute_error"),
         ),
         "pass scale=": (
             process.log_marginal_likelihood,
@@ -782,14 +706,6 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
         "over='tasks'": (
             lambda: bootstrap_interval(V[:1], V[:1], n_resamples=2),
             lambda: bootstrap_interval(V[:1], V[:1], over="tasks", n_resamples=2),
-        ),
-        "permute the other side": (
-            lambda: permutation_test(
-                row, "A", permute="instances", n_permutations=2, scoring=ERRORS, progress=False
-            ),
-            lambda: permutation_test(
-                row, "A", permute="tasks", n_permutations=2, scoring=ERRORS, progress=False
-            ),
         ),
     }
 

@@ -1,11 +1,6 @@
-"""On a cluster everything is what it is in memory, whatever becomes of the workers."""
+"""On a cluster everything is what it is in memory."""
 
 from __future__ import annotations
-
-import os
-import signal
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -173,52 +168,32 @@ def test_a_regularisation_that_interpolates_has_no_score(threads, data, with_tas
         found = distributed.tune(model, *blocks, [0.0, 0.3], TASK_ALPHAS)
     with pytest.warns(UndefinedScoreWarning, match="no score for alpha 0,"):
         expected = local.landscape(X, Y, [0.0, 0.3], TASK_ALPHAS)
-    assert found.alpha == 0.3
+    tuned = local.tune(X, Y, [0.3], TASK_ALPHAS)
+    assert (found.alpha, found.task_alpha) == (0.3, tuned.task_alpha)
     assert_allclose(found.landscape_, expected, rtol=1e-10)
+    assert_allclose(found.coef_, tuned.coef_, rtol=1e-10, atol=1e-12)
     with pytest.raises(LeverageError, match="In the block that begins with row 0"):
         distributed.tune(model, *blocks, [0.0], TASK_ALPHAS)
 
 
 @pytest.mark.parametrize("kind", [dense, as_csr])
-def test_independent_tasks_and_a_vector_of_labels(threads, data, kind):
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_independent_tasks_and_a_vector_of_labels(threads, data, kind, is_vector):
     X, Y, _ = data
-    blocks = kind(X, 40, P), kind(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(0.3), *blocks)
+    Y = Y[:, 0] if is_vector else Y
+    rows = kind(X, 40, P)
+    labels = da.from_array(Y, chunks=40) if is_vector else kind(Y, 40, Q)
+    model = distributed.fit(OnlineTwoStepRidge(0.3), rows, labels)
     local = IndependentTaskRidge(0.3).fit(X, Y)
-    assert_allclose(
-        distributed.predict(model, blocks[0]).compute(), local.predict(X), rtol=1e-10, atol=1e-12
-    )
-    assert_allclose(
-        distributed.holdout(model, *blocks).compute(), local.holdout("B"), rtol=1e-10, atol=1e-12
-    )
-    scores = distributed.landscape(model, *blocks, ALPHAS)
+    for ours, theirs in (
+        (distributed.predict(model, rows), local.predict(X)),
+        (distributed.holdout(model, rows, labels), local.holdout("B")),
+    ):
+        assert ours.shape == Y.shape
+        assert_allclose(ours.compute(), theirs, rtol=1e-10, atol=1e-12)
+    scores = distributed.landscape(model, rows, labels, ALPHAS)
     expected = [-np.mean((local.set_alpha(alpha).holdout("B") - Y) ** 2) for alpha in ALPHAS]
     assert_allclose(scores, expected, rtol=1e-10)
-
-    y = da.from_array(Y[:, 0], chunks=40)
-    model = distributed.fit(OnlineTwoStepRidge(0.3), blocks[0], y)
-    local = IndependentTaskRidge(0.3).fit(X, Y[:, 0])
-    for ours, theirs in (
-        (distributed.predict(model, blocks[0]), local.predict(X)),
-        (distributed.holdout(model, blocks[0], y), local.holdout("B")),
-    ):
-        assert ours.shape == (M,)
-        assert_allclose(ours.compute(), theirs, rtol=1e-10, atol=1e-12)
-
-
-def test_blocks_far_from_zero_and_from_each_other(threads, data):
-    X, Y, T = (np.round(part * 2**12) / 2**12 for part in data)
-    apart = 10.0 * (np.arange(M) // 40)[:, None]
-    model = distributed.fit(
-        OnlineTwoStepRidge(0.3, 0.2),
-        dense(X + apart + 2.0**20, 40, P),
-        dense(Y + 1e6, 40, Q),
-        tasks=T,
-    )
-    local = OnlineTwoStepRidge(0.3, 0.2).fit(X + apart, Y, tasks=T)
-    assert_allclose(model.coef_, local.coef_, rtol=0, atol=1e-10 * np.abs(local.coef_).max())
-    found = distributed.predict(model, dense(X + apart + 2.0**20, 40, P)).compute()
-    assert_allclose(found - 1e6, local.predict(X + apart), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", [dense, as_csr])
@@ -251,76 +226,6 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
     assert_array_equal(model.feature_map_.components_, feature_map.components_)
     local = OnlineTwoStepRidge(feature_map=feature_map).fit(X, Y, tasks=T)
     assert_allclose(model.predict(X), local.predict(X), rtol=1e-10, atol=1e-12)
-
-
-def test_single_precision_stays(threads, data):
-    X, Y, T = (part.astype(np.float32) for part in data)
-    blocks = dense(X, 40, P), dense(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T)
-    local = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-    for ours, theirs in (
-        (distributed.predict(model, blocks[0]), local.predict(X)),
-        (distributed.holdout(model, *blocks), local.holdout(X, Y)),
-    ):
-        assert ours.dtype == ours.compute().dtype == np.float32
-        assert_allclose(ours.compute(), theirs, rtol=1e-4, atol=1e-5)
-
-
-def test_tuning_sets_the_best_regularisation(threads, data):
-    X, Y, T = data
-    blocks = dense(X, 40, P), dense(Y, 40, Q)
-    model = distributed.tune(
-        distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T), *blocks, ALPHAS, TASK_ALPHAS
-    )
-    local = OnlineTwoStepRidge().fit(X, Y, tasks=T).tune(X, Y, ALPHAS, TASK_ALPHAS)
-    assert (model.alpha, model.task_alpha) == (local.alpha, local.task_alpha)
-    assert_allclose(model.landscape_, local.landscape_, rtol=1e-10)
-    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
-
-
-def test_the_model_goes_on_learning_without_a_cluster(threads, data):
-    X, Y, T = data
-    model = distributed.fit(
-        OnlineTwoStepRidge(0.3, 0.2), dense(X[:60], 40, P), dense(Y[:60], 40, Q), tasks=T
-    )
-    model.partial_fit(X[60:], Y[60:]).forget(X[:10], Y[:10])
-    batch = TwoStepRidge(0.3, 0.2).fit(X[10:], Y[10:], tasks=T)
-    assert_allclose(model.predict(X), batch.predict(X), rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.slow
-def test_a_worker_killed_in_the_middle_changes_nothing(client, data, tmp_path):
-    X, Y, T = data
-    blocks = dense(X, 10, P), dense(Y, 10, Q)
-    undisturbed = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
-    victim = tmp_path / "victim"
-
-    def slow(block, block_info=None):
-        # The fifth block, so that the worker holds results of others, and only the first time.
-        if block_info[0]["chunk-location"][0] == 4 and not victim.exists():
-            (tmp_path / "writing").write_text(str(os.getpid()))
-            (tmp_path / "writing").rename(victim)
-            time.sleep(60)
-        return block
-
-    killed = []
-
-    def kill():
-        while not victim.exists():
-            time.sleep(0.02)
-        killed.append(int(victim.read_text()))
-        os.kill(killed[0], signal.SIGKILL)
-
-    slow_blocks = blocks[0].map_blocks(slow, dtype=X.dtype, meta=np.empty((0, 0))), blocks[1]
-    pids = set(client.run(os.getpid).values())
-    killer = threading.Thread(target=kill)
-    killer.start()
-    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *slow_blocks, tasks=T)
-    killer.join()
-    assert killed[0] in pids
-    assert_array_equal(model.coef_, undisturbed.coef_)
-    client.wait_for_workers(2)
-    assert killed[0] not in client.run(os.getpid).values()
 
 
 def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
@@ -382,69 +287,90 @@ def refused(data, match, error=ValueError, *, model=None, X=None, Y=None, tasks=
         distributed.fit(model, X, Y, tasks=data[2] if tasks is None else tasks)
 
 
+def with_nan(array, row, value=np.nan):
+    """Return the array with a value in the second column of a row."""
+    changed = array.copy()
+    changed[row, 1] = value
+    return changed
+
+
 @pytest.mark.usefixtures("threads")
-def test_bad_arrays_are_refused(data):
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        (lambda X, Y, T: {"X": X}, TypeError, "X must be a dask array, found ndarray"),
+        (lambda X, Y, T: {"Y": Y}, TypeError, "y must be a dask array, found ndarray"),
+        (
+            lambda X, Y, T: {"X": dense(X[:, 0], 40)},
+            ValueError,
+            r"X must be a matrix with rows and columns, found shape \(90,\)",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(Y[:, :, None], 40, Q, 1)},
+            ValueError,
+            "y must have one or two dimensions and labels, found shape",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(X[:-1], 40, P)},
+            ValueError,
+            "X has 89 instances, but Y has 90 rows",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(X[:0], 40, P), "Y": dense(Y[:0], 40, Q)},
+            ValueError,
+            "X must be a matrix with rows and columns",
+        ),
+        (lambda X, Y, T: {"tasks": T[:-1]}, ValueError, "tasks has 7 rows, but Y has 8 columns"),
+        (
+            lambda X, Y, T: {"X": dense(X, 40, P)[dense(X, 40, P)[:, 0] > 0]},
+            ValueError,
+            r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
+        ),
+        (
+            lambda X, Y, T: {"X": dense(with_nan(X, 47), 40, P)},
+            ValueError,
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"X": as_csr(with_nan(X, 47), 40, P)},
+            ValueError,
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 84, np.inf), 40, Q)},
+            ValueError,
+            "In the block that begins with row 80: Input Y contains infinity",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 84), 40, Q)},
+            ValueError,
+            "In the block that begins with row 80: Input Y contains NaN",
+        ),
+        (
+            lambda X, Y, T: {"Y": dense(with_nan(Y, 0), 40, Q)},
+            ValueError,
+            "on a cluster every label must be observed",
+        ),
+        (
+            lambda X, Y, T: {"model": OnlineTwoStepRidge(keep_labels=True)},
+            ValueError,
+            "keep_labels=True would gather all rows",
+        ),
+        (
+            lambda X, Y, T: {"model": TwoStepRidgeCV()},
+            TypeError,
+            "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
+        ),
+    ],
+)
+def test_what_is_refused(data, change, error, sentence):
+    refused(data, sentence, error, **change(*data))
+
+
+@pytest.mark.usefixtures("threads")
+def test_labels_with_holes_are_refused_by_answers(data):
     X, Y, T = data
-    refused(data, "X must be a dask array, found ndarray", TypeError, X=X)
-    refused(data, "y must be a dask array, found ndarray", TypeError, Y=Y)
-    refused(
-        data, r"X must be a matrix with rows and columns, found shape \(90,\)", X=dense(X[:, 0], 40)
-    )
-    refused(
-        data,
-        "y must have one or two dimensions and labels, found shape",
-        Y=dense(Y[:, :, None], 40, Q, 1),
-    )
-    refused(data, "X has 89 instances, but Y has 90 rows", X=dense(X[:-1], 40, P))
-    refused(
-        data,
-        "X must be a matrix with rows and columns",
-        X=dense(X[:0], 40, P),
-        Y=dense(Y[:0], 40, Q),
-    )
-    refused(data, "tasks has 7 rows, but Y has 8 columns", tasks=T[:-1])
-    unknown = dense(X, 40, P)
-    refused(
-        data,
-        r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
-        X=unknown[unknown[:, 0] > 0],
-    )
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("kind", [dense, as_csr])
-def test_an_error_names_the_block(data, kind):
-    X, Y, _ = data
-    broken = X.copy()
-    broken[47, 1] = np.nan
-    refused(
-        data, "In the block that begins with row 40: Input X contains NaN", X=kind(broken, 40, P)
-    )
-    holes = Y.copy()
-    holes[84, 2] = np.inf
-    refused(
-        data,
-        "In the block that begins with row 80: Input Y contains infinity",
-        Y=kind(holes, 40, Q),
-    )
-    model = distributed.fit(OnlineTwoStepRidge(), dense(X, 40, P), dense(Y, 40, Q))
-    with pytest.raises(
-        ValueError, match="In the block that begins with row 40: Input X contains NaN"
-    ):
-        distributed.predict(model, kind(broken, 40, P)).compute()
-
-
-@pytest.mark.usefixtures("threads")
-def test_labels_with_holes_are_refused(data):
-    X, Y, T = data
-    holes = Y.copy()
-    holes[84, 2] = np.nan
-    refused(
-        data, "In the block that begins with row 80: Input Y contains NaN", Y=dense(holes, 40, Q)
-    )
-    first = Y.copy()
-    first[0, 2] = np.nan
-    refused(data, "on a cluster every label must be observed", Y=dense(first, 40, Q))
+    holes = with_nan(Y, 84)
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
         with pytest.raises(
@@ -455,6 +381,52 @@ def test_labels_with_holes_are_refused(data):
     assert_allclose(
         distributed.predict(model, dense(X, 40, P)).compute(), model.predict(X), rtol=1e-12
     )
+
+
+def masked(X, row, value):
+    """Return a dask array with a value in all columns of a row."""
+    return da.where(da.arange(M, chunks=40)[:, None] == row, value, X)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (
+            lambda model, X, Y, T: distributed.predict(model, X[:, :5]),
+            "X has 5 features, but OnlineTwoStepRidge is expecting 6",
+        ),
+        (
+            lambda model, X, Y, T: distributed.predict(model, masked(X, 47, np.nan)).compute(),
+            "In the block that begins with row 40: Input X contains NaN",
+        ),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, X, Y[:, :7]),
+            "Y has 7 columns, but 8 tasks are known",
+        ),
+        (lambda model, X, Y, T: distributed.predict(model, X, tasks=T), "knows nothing of tasks"),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, X, Y, "D"),
+            "Setting D has new tasks, which a model without features",
+        ),
+        (lambda model, X, Y, T: distributed.landscape(model, X, Y, []), "alphas is empty"),
+        (
+            lambda model, X, Y, T: distributed.holdout(model, masked(X, 3, 100.0), Y).compute(),
+            "X holds instances that the model has not learned, among them row 3",
+        ),
+        (
+            lambda model, X, Y, T: distributed.predict(TwoStepRidge(), X),
+            "model must be an OnlineTwoStepRidge, found TwoStepRidge",
+        ),
+    ],
+)
+def test_a_fitted_model_refuses_what_does_not_fit_it(data, ask, sentence):
+    X, Y, T = data
+    rows = dense(X, 40, P)
+    labels = dense(Y, 40, Q)
+    model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        ask(model, rows, labels, T)
 
 
 @pytest.mark.usefixtures("threads")
@@ -473,25 +445,6 @@ def test_leverage_one_is_refused(data):
 
 
 @pytest.mark.usefixtures("threads")
-def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
-    refused(
-        data, "keep_labels=True would gather all rows", model=OnlineTwoStepRidge(keep_labels=True)
-    )
-    refused(
-        data,
-        "model must be an OnlineTwoStepRidge, found IndependentTaskRidge",
-        TypeError,
-        model=IndependentTaskRidge(),
-    )
-    refused(
-        data,
-        "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
-        TypeError,
-        model=TwoStepRidgeCV(),
-    )
-
-
-@pytest.mark.usefixtures("threads")
 def test_a_failure_leaves_the_model_as_it_was(data):
     X, Y, T = data
     model = OnlineTwoStepRidge(0.3).fit(X, Y, tasks=T)
@@ -503,29 +456,3 @@ def test_a_failure_leaves_the_model_as_it_was(data):
         X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 40, P),
     )
     assert vars(model) == before
-
-
-@pytest.mark.usefixtures("threads")
-def test_a_fitted_model_refuses_what_does_not_fit_it(data):
-    X, Y, T = data
-    rows = dense(X, 40, P)
-    labels = dense(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
-    with pytest.raises(ValueError, match="X has 5 features, but OnlineTwoStepRidge is expecting 6"):
-        distributed.predict(model, rows[:, :5])
-    with pytest.raises(ValueError, match="Y has 7 columns, but 8 tasks are known"):
-        distributed.holdout(model, rows, labels[:, :7])
-    with pytest.raises(ValueError, match="knows nothing of tasks"):
-        distributed.predict(model, rows, tasks=T)
-    with pytest.raises(ValueError, match="Setting D has new tasks, which a model without features"):
-        distributed.holdout(model, rows, labels, "D")
-    with pytest.raises(ValueError, match="alphas is empty"):
-        distributed.landscape(model, rows, labels, [])
-    with pytest.raises(
-        ValueError, match="X holds instances that the model has not learned, among them row 3"
-    ):
-        distributed.holdout(
-            model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 40, P), labels
-        ).compute()
-    with pytest.raises(TypeError, match="model must be an OnlineTwoStepRidge, found TwoStepRidge"):
-        distributed.predict(TwoStepRidge().fit(X, Y), rows)

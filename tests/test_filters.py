@@ -103,39 +103,12 @@ def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
                 assert_digits(phi[i], inverse, 1e-13, f"φ {where}")
 
 
-@over(every(**filters))
-def test_the_three_formulas_agree(filter):
-    for alpha in ALPHAS:
-        shrinkage = filter.shrinkage(EIGENVALUES, alpha)
-        assert_allclose(EIGENVALUES * filter.phi(EIGENVALUES, alpha), shrinkage, rtol=1e-14)
-        assert_allclose(shrinkage + filter.remainder(EIGENVALUES, alpha), 1.0, rtol=1e-14)
-
-
-@over(every(**filters))
-def test_every_library_computes_the_same(filter, library):
-    values = np.array([0.0, 1e-3, 0.5, 1.0, 4.0, 4.0, 10.0])
-    for alpha in (1e-2, 1.0, 30.0):
-        for name in ("phi", "shrinkage", "remainder"):
-            found = getattr(filter, name)(library.asarray(values), alpha)
-            assert type(found) is type(library.asarray(values))
-            assert found.dtype == library.asarray(values).dtype
-            expected = getattr(filter, name)(values, alpha)
-            assert_allclose(library.to_numpy(found), expected, rtol=library.rtol, atol=1e-30)
-
-
 @over(every(filter=[f for f in FILTERS if f.uses_alpha()]))
 def test_without_regularisation_a_filter_is_the_pseudo_inverse(filter):
     values = np.array([0.0, 1e-20, 0.25, 8.0])
     assert_allclose(filter.phi(values, 0.0), np.append(0.0, 1 / values[1:]), rtol=0, atol=0)
     assert_array_equal(filter.shrinkage(values, 0.0), [0.0, 1.0, 1.0, 1.0])
     assert_array_equal(filter.remainder(values, 0.0), [1.0, 0.0, 0.0, 0.0])
-
-
-@over(every(filter=[f for f in FILTERS if f.uses_alpha()]))
-def test_the_pseudo_inverse_is_the_limit_of_vanishing_regularisation(filter):
-    values = np.array([0.25, 1.0, 8.0])
-    assert_allclose(filter.phi(values, 1e-12), filter.phi(values, 0.0), rtol=1e-11)
-    assert_allclose(filter.remainder(values, 1e-12), 0.0, atol=1e-11)
 
 
 @over(every(**filters))
@@ -168,13 +141,6 @@ def test_a_given_number_of_steps_replaces_alpha():
         assert_array_equal(
             getattr(Landweber(), name)(values, 0.7), getattr(fixed, name)(values, 0.0)
         )
-
-
-def test_one_round_of_iterated_tikhonov_is_tikhonov():
-    for alpha in (0.0, *ALPHAS):
-        for name in ("phi", "shrinkage", "remainder"):
-            iterated = getattr(IteratedTikhonov(1), name)(EIGENVALUES, alpha)
-            assert_allclose(iterated, getattr(Tikhonov(), name)(EIGENVALUES, alpha), rtol=1e-14)
 
 
 def test_iterated_tikhonov_fits_its_own_residuals():
@@ -211,17 +177,15 @@ def test_no_vanishing_residual_where_there_is_no_limit(filter):
     assert filter.remainder_limit(np.array([0.5, 1.0])) is None
 
 
-@over(every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber]))
+@over(
+    every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber])
+    + lines("n_iter filter", (None, IteratedTikhonov))
+)
 def test_a_bad_number_of_iterations_is_refused(filter, n_iter):
     with pytest.raises(
         ValueError, match=f"n_iter must be a whole number of at least 1, found {n_iter!r}"
     ):
         filter(n_iter)
-
-
-def test_iterated_tikhonov_needs_a_number_of_iterations():
-    with pytest.raises(ValueError, match="n_iter must be a whole number of at least 1, found None"):
-        IteratedTikhonov(None)
 
 
 @over(every(filter=[IteratedTikhonov, Landweber]))
@@ -240,8 +204,9 @@ def test_filters_with_equal_parameters_are_equal():
 
 
 # Admissibility (as the paper defines it, with the ratio (σ/λ)^ν that its proof uses; the printed
-# (λ/σ)^ν diverges for every filter as σ → 0): sup |σφ| ≤ D, sup |φ| ≤ B/λ, sup |1 − σφ| ≤ γ and sup
-# (σ/λ)^ν |1 − σφ| ≤ γ_ν for all ν up to the qualification, the suprema over 0 < σ ≤ κ², 0 < λ ≤ κ².
+# (λ/σ)^ν diverges for every filter as σ → 0): sup (σ/λ)^ν |1 − σφ| ≤ γ_ν for all ν up to the
+# qualification, the suprema over 0 < σ ≤ κ², 0 < λ ≤ κ². The bounds sup |σφ| ≤ D = 1,
+# sup |1 − σφ| ≤ γ = 1 and sup |φ| ≤ B/λ follow from the formulas, which the digits above confirm.
 KAPPA_SQUARED = 4.0
 LAMBDAS = KAPPA_SQUARED * 10.0 ** -np.arange(0.0, 10.0, 0.5)
 # A cut-off has its supremum just below λ.
@@ -254,14 +219,14 @@ def tikhonov_gamma(n_iter: int, nu: float) -> float:
     return share**nu * (1 - share) ** (n_iter - nu)
 
 
+# γ_ν as a function of ν
 ADMISSIBLE = {
-    # filter: B and γ_ν as a function of ν (D = γ = 1 for all)
-    Tikhonov(): (1.0, lambda nu: tikhonov_gamma(1, nu)),
-    IteratedTikhonov(2): (2.0, lambda nu: tikhonov_gamma(2, nu)),
-    IteratedTikhonov(5): (5.0, lambda nu: tikhonov_gamma(5, nu)),
-    SpectralCutoff(): (1.0, lambda nu: 1.0),
-    # Rounding σ_max/λ up to whole steps costs the factor 2; (1 − σ/σ_max)^t ≤ exp(−σ/λ).
-    Landweber(): (2.0, lambda nu: (nu / math.e) ** nu),
+    Tikhonov(): lambda nu: tikhonov_gamma(1, nu),
+    IteratedTikhonov(2): lambda nu: tikhonov_gamma(2, nu),
+    IteratedTikhonov(5): lambda nu: tikhonov_gamma(5, nu),
+    SpectralCutoff(): lambda nu: 1.0,
+    # (1 − σ/σ_max)^t ≤ exp(−σ/λ)
+    Landweber(): lambda nu: (nu / math.e) ** nu,
 }
 admissible = {"filter": list(ADMISSIBLE)}
 
@@ -270,26 +235,10 @@ def qualified_supremum(filter: SpectralFilter, nu: float, alpha: float) -> float
     return float(np.max((SIGMAS / alpha) ** nu * np.abs(filter.remainder(SIGMAS, alpha))))
 
 
-@over(every(**admissible))
-def test_bounds_d_b_and_gamma(filter):
-    bound, _ = ADMISSIBLE[filter]
-    for alpha in LAMBDAS:
-        assert np.max(np.abs(filter.shrinkage(SIGMAS, alpha))) <= 1.0
-        assert np.max(np.abs(filter.remainder(SIGMAS, alpha))) <= 1.0
-        assert np.max(np.abs(filter.phi(SIGMAS, alpha))) <= bound / alpha * (1 + 1e-12)
-
-
-@over(every(filter=[Tikhonov(), IteratedTikhonov(2), IteratedTikhonov(5)]))
-def test_bound_b_is_attained(filter):
-    for alpha in LAMBDAS:
-        attained = alpha * np.max(filter.phi(SIGMAS, alpha))
-        assert_allclose(attained, ADMISSIBLE[filter][0], rtol=1e-3)
-
-
 @over(covering(**admissible, share=[0.01, 0.3, 0.5, 0.9, 1.0]))
 def test_gamma_nu_does_not_depend_on_lambda_up_to_the_qualification(filter, share):
     nu = share * min(filter.qualification, 20.0)
-    gamma = ADMISSIBLE[filter][1](nu)
+    gamma = ADMISSIBLE[filter](nu)
     suprema = np.array([qualified_supremum(filter, nu, alpha) for alpha in LAMBDAS])
     assert (suprema <= gamma * (1 + 1e-12)).all()
     # And no smaller constant would do, however small λ.
@@ -333,46 +282,29 @@ def factorizations(bound: float) -> np.ndarray:
     return bound ** np.linspace(-1, 1, 5)
 
 
-def two_step_values(
-    a: float, b: float, alpha: float
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return the filter, its shrinkage and its residual at SIGMAS, for every allowed factorization."""
+def two_step_residuals(a: float, b: float, alpha: float) -> list[np.ndarray]:
+    """Return the residual at SIGMAS for every allowed factorization, without the difference 1 − f_d f_t."""
     tikhonov = Tikhonov()
     root = np.sqrt(SIGMAS)
-    values = []
+    found = []
     for c in factorizations(a):
         for e in factorizations(b):
             alpha_d = e * alpha**0.5
             alpha_t = alpha**0.5 / e
-            f_d = tikhonov.shrinkage(c * root, alpha_d)
-            f_t = tikhonov.shrinkage(root / c, alpha_t)
-            # 1 − f_d f_t without the difference
-            residual = tikhonov.remainder(c * root, alpha_d) + f_d * tikhonov.remainder(
-                root / c, alpha_t
-            )
-            phi = tikhonov.phi(c * root, alpha_d) * tikhonov.phi(root / c, alpha_t)
-            values.append((phi, f_d * f_t, residual))
-    return values
+            own = tikhonov.remainder(c * root, alpha_d)
+            other = tikhonov.remainder(root / c, alpha_t)
+            found.append(own + tikhonov.shrinkage(c * root, alpha_d) * other)
+    return found
 
 
 @cache
 def largest_residual(a: float, b: float, alpha: float) -> np.ndarray:
     """Return the largest residual of all factorizations at each of SIGMAS, which serves every ν."""
-    return np.max([residual for _, _, residual in two_step_values(a, b, alpha)], axis=0)
+    return np.max(two_step_residuals(a, b, alpha), axis=0)
 
 
 def two_step_supremum(a: float, b: float, nu: float, alpha: float) -> float:
     return float(np.max((SIGMAS / alpha) ** nu * largest_residual(a, b, alpha)))
-
-
-@over(lines("a b", *FACTORIZATION_BOUNDS))
-def test_two_step_bounds_d_b_and_gamma(a, b):
-    for alpha in LAMBDAS:
-        for phi, shrinkage, residual in two_step_values(a, b, alpha):
-            assert np.max(np.abs(SIGMAS * phi)) <= 1 + 1e-12
-            assert np.max(np.abs(shrinkage)) <= 1.0
-            assert np.max(np.abs(phi)) <= 1 / alpha * (1 + 1e-12)
-            assert np.max(np.abs(residual)) <= 1 + 1e-12
 
 
 @over(lines("a b", *FACTORIZATION_BOUNDS))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from sweeps import every, over
 
@@ -179,88 +178,9 @@ def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys
     assert "--only impatient --seed 1 --cases 1" in capsys.readouterr().out
 
 
-@over(every(kind=["independent", "two_step", "network"], constant=[False, True]))
-def test_the_two_readings_of_ridge_regression_agree(rooms, kind, constant):
-    """Refitting, and a fixed penalty with what is left out imputed, are the same for one round of iterated ridge."""
-    dense = rooms["dense"]
-    refits = rooms["refits"]
-    rng = np.random.default_rng(0)
-    K, G = (B @ B.T for B in (rng.normal(size=(5, 7)), rng.normal(size=(4, 2))))
-    if kind == "network":
-        G = K
-        Y = rng.normal(size=(5, 5))
-        Y = Y - Y.T
-    else:
-        Y = rng.normal(size=(5, 4))
-        Y[rng.random(Y.shape) < 0.3] = np.nan
-    weights = None if kind == "network" else rng.uniform(0.5, 2, Y.shape)
-    models = []
-    for name in ("tikhonov", "iterated"):
-        rows, columns = (
-            dense.Side(M.astype(dense.LONG), name, alpha, 1, constant)
-            for M, alpha in ((K, 0.3), (G, 0.2))
-        )
-        if kind == "network":
-            columns = rows
-        models.append(
-            refits.Model(kind, rows, None if kind == "independent" else columns, Y, weights)
-        )
-    cells = np.zeros(Y.shape, dtype=bool)
-    cells[1, 2] = True
-    for setting in "AB" if kind == "independent" else "ABCD":
-        left = (np.array([1, 3]), np.array([2]), cells)
-        first, second = (model.left_out(setting, *left) for model in models)
-        assert_allclose(first.astype(float), second.astype(float), rtol=1e-10, atol=1e-12)
-
-
-def test_the_reference_of_setting_a_confirms_itself(rooms):
-    dense = rooms["dense"]
-    refits = rooms["refits"]
-    rng = np.random.default_rng(0)
-    K, G = (B @ B.T for B in (rng.normal(size=(4, 4)), rng.normal(size=(3, 3))))
-    Y = rng.normal(size=(4, 3))
-    model = refits.Model(
-        "two_step", dense.Side(K, "tikhonov", 0.3), dense.Side(G, "tikhonov", 0.2), Y
-    )
-    cells = np.zeros(Y.shape, dtype=bool)
-    cells[2, 1] = True
-    filled = Y.copy()
-    filled[2, 1] = model.left_out("A", np.array([]), np.array([]), cells)[2, 1]
-    H, task_H = (M @ np.linalg.inv(M + alpha * np.eye(len(M))) for M, alpha in ((K, 0.3), (G, 0.2)))
-    assert_allclose((H @ filled @ task_H)[2, 1], filled[2, 1], rtol=1e-10)
-
-
-def test_elimination_solves(rooms):
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(6, 6))
-    scales = 10.0 ** rng.integers(-8, 8, size=(6, 1))
-    b = rng.normal(size=(6, 2))
-    assert_allclose(
-        rooms["dense"].solve(scales * A, scales * b).astype(float),
-        np.linalg.solve(A, b),
-        rtol=1e-10,
-    )
-
-
 def test_the_reference_keeps_digits_on_nearly_singular_kernels(rooms):
     """The mean of an inverse by elimination and its transpose had two digits here."""
     assert rooms["campaign"].play("searches", 48000230).verdict == "agreed"
-
-
-def test_eigenvectors_in_extended_precision(rooms):
-    dense = rooms["dense"]
-    rng = np.random.default_rng(0)
-    vectors = dense.complement(rng.normal(size=7))
-    values = np.array([3, 1, 1e-3, 1e-9, 1e-10, 0], dtype=dense.LONG)
-    found, turned = dense.eigen((vectors * values) @ vectors.T)
-    kept = found > 5e-10
-    truth = (vectors[:, :4] / values[:4]) @ vectors[:, :4].T
-    assert np.count_nonzero(kept) == 4
-    assert_allclose(
-        ((turned[:, kept] / found[kept]) @ turned[:, kept].T / 1e9).astype(float),
-        truth / 1e9,
-        atol=1e-9,
-    )
 
 
 # --- old against new --------------------------------------------------------------------------------
@@ -311,45 +231,6 @@ def test_another_type_of_error_is_noticed(compare, rooms):
     assert compare.differences(old, {"fit": Answer(Refusal("ValueError", "other words"))}) == []
     assert compare.differences(old, {"fit": Answer(Refusal("TypeError", "words"))})
     assert compare.differences(old, {"fit": Answer(None)})
-
-
-def test_points_that_one_version_looked_at_are_passed_over(compare, rooms):
-    Answer = rooms["cases"].Answer
-    old, new = (
-        {
-            "landscape_": Answer(np.array(scores), common=True),
-            "alpha_": Answer(alpha, given="landscape_"),
-        }
-        for scores, alpha in (([1.0, 2.0, np.nan], 2.0), ([1.0, np.nan, 0.5], 1.0))
-    )
-    assert compare.differences(old, new) == []
-    new["landscape_"] = Answer(np.array([1.1, 2.0, np.nan]), common=True)
-    assert [each.quantity for each in compare.differences(old, new)] == ["landscape_", "alpha_"]
-
-
-def test_expected_differences_are_counted_apart(compare, rooms, monkeypatch):
-    Answer = rooms["cases"].Answer
-    monkeypatch.setattr(
-        compare, "EXPECTED", [("models", "hold*", "*float32*", "rounded otherwise")]
-    )
-    tally = compare.Tally()
-    for what in ("TwoStepRidge float32", "TwoStepRidge"):
-        tally.count(7, "models", what, {"holdout A": Answer(1.0)}, {"holdout A": Answer(2.0)})
-    assert tally.expected == {"rounded otherwise": 1}
-    assert [number for number, *_ in tally.failed] == [7]
-
-
-def test_new_names_are_looked_up(compare, rooms):
-    renamed = {
-        "explain": "diagnostics.explain",
-        "explain(top)": "n",
-        "(cv)": None,
-        ".alpha_": "alpha",
-    }
-    lib = rooms["cases"].Library(renamed)
-    assert lib.find("explain") is importlib.import_module("dyadlearn").explain
-    assert lib._passed("explain", {"top": 3, "cv": 2, "task": 1}) == {"n": 3, "task": 1}
-    assert lib.get(importlib.import_module("dyadlearn").TwoStepRidge(alpha=3.0), "alpha_") == 3.0
 
 
 def test_lines_for_faults_are_there(compare):

@@ -7,29 +7,18 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from pandas.testing import assert_frame_equal, assert_series_equal
-from polars.testing import assert_frame_equal as assert_polars_equal
+from pandas.testing import assert_frame_equal
 from scipy import sparse
 from scipy.stats import norm, rankdata
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_predict
 
-from dyadlearn import KroneckerRidge, PairRegressor, SettingKFold
-from dyadlearn._tables import Table
-from dyadlearn.exceptions import IdError
+from dyadlearn import KroneckerRidge
 from dyadlearn.labels import Labels, NormalScores, fisher_relabel, read_labels
 from sweeps import every, lines, over
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
-
-
-def test_a_plain_grid_has_no_ids():
-    grid = read_labels(GRID)
-    assert_array_equal(grid.values, GRID)
-    assert grid.row_ids is grid.column_ids is grid.kind is None
-    assert not grid.is_vector
 
 
 @over(every(values=[[1, 0, 1], (1.0, 0.0, 1.0), np.array([True, False, True])]))
@@ -39,12 +28,6 @@ def test_a_vector_is_a_grid_of_one_task(values):
     assert grid.values.dtype == np.float64
     assert_array_equal(grid.values, [[1.0], [0.0], [1.0]])
     assert_array_equal(grid.restore(np.array([[4.0], [5.0]])), [4.0, 5.0])
-
-
-def test_one_column_is_not_a_vector():
-    grid = read_labels([[1.0], [2.0]])
-    assert not grid.is_vector
-    assert grid.restore(grid.values).shape == (2, 1)
 
 
 @over(
@@ -72,56 +55,42 @@ def test_every_library_is_kept(library):
         )
 
 
-def test_a_pandas_frame_brings_its_ids():
-    frame = pd.DataFrame(
-        GRID, index=pd.Index(["p1", "p2"], name="protein"), columns=["d1", "d2", "d3"]
+@over(
+    lines(
+        "given kind rows columns is_vector",
+        (GRID, None, None, None, False),
+        ([[1.0], [2.0]], None, None, None, False),
+        (
+            pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="protein"), ["d1", "d2", "d3"]),
+            "pandas",
+            ("p1", "p2"),
+            ("d1", "d2", "d3"),
+            False,
+        ),
+        (pd.Series([1.0, 2.0], index=["p1", "p2"]), "pandas", ("p1", "p2"), None, True),
+        (
+            pl.DataFrame({"protein": ["p1", "p2"], "d1": [1.0, 0.5]}),
+            "polars",
+            ("p1", "p2"),
+            ("d1",),
+            False,
+        ),
+        (pl.DataFrame({"d1": [1.0, 0.5]}), "polars", None, ("d1",), False),
+        (pl.Series([1.0, 2.0]), "polars", None, None, True),
     )
-    grid = read_labels(frame)
-    assert grid.kind == "pandas"
-    assert grid.row_ids.labels == ("p1", "p2")
-    assert grid.row_ids.name == "protein"
-    assert grid.column_ids.labels == ("d1", "d2", "d3")
-    assert_array_equal(grid.values, GRID)
-    assert_frame_equal(grid.restore(grid.values), frame)
-
-
-def test_a_polars_frame_brings_the_ids_of_its_first_text_column():
-    frame = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1.0, 0.5], "d2": [2.0, 4.0]})
-    grid = read_labels(frame)
-    assert grid.kind == "polars"
-    assert grid.row_ids.labels == ("p1", "p2")
-    assert grid.column_ids.labels == ("d1", "d2")
-    assert_array_equal(grid.values, [[1.0, 2.0], [0.5, 4.0]])
-    assert_polars_equal(grid.restore(grid.values), frame)
-
-
-def test_a_polars_frame_of_numbers_has_task_ids_only():
-    frame = pl.DataFrame({"d1": [1.0, 0.5], "d2": [2.0, 4.0]})
-    grid = read_labels(frame)
-    assert grid.row_ids is None
-    assert grid.column_ids.labels == ("d1", "d2")
-    assert_polars_equal(grid.restore(grid.values), frame)
-
-
-def test_a_pandas_series_is_a_vector_with_ids():
-    series = pd.Series([1.0, 2.0], index=["p1", "p2"])
-    grid = read_labels(series)
-    assert grid.is_vector
-    assert grid.row_ids.labels == ("p1", "p2")
-    assert grid.column_ids is None
-    assert_series_equal(grid.restore(grid.values), series)
-
-
-def test_a_polars_series_is_a_vector():
-    grid = read_labels(pl.Series([1.0, 2.0]))
-    assert grid.is_vector
-    assert_array_equal(grid.values, [[1.0], [2.0]])
-    assert grid.restore(grid.values).to_list() == [1.0, 2.0]
-
-
-def test_ids_that_repeat_are_named():
-    with pytest.raises(IdError, match="The index of Y has repeated ids: 'p1'"):
-        read_labels(pd.DataFrame(GRID, index=["p1", "p1"]))
+)
+def test_labels_bring_their_ids_and_go_back_to_their_form(given, kind, rows, columns, is_vector):
+    grid = read_labels(given)
+    assert (grid.kind, grid.is_vector) == (kind, is_vector)
+    assert (rows is None) == (grid.row_ids is None)
+    assert rows is None or grid.row_ids.labels == rows
+    assert columns is None or grid.column_ids.labels == columns
+    restored = grid.restore(grid.values)
+    assert type(restored) is (np.ndarray if kind is None else type(given))
+    if kind is None:
+        assert_array_equal(restored, given)
+    else:
+        assert restored.equals(given)
 
 
 @over(every(container=[sparse.csr_array, sparse.csr_matrix, sparse.coo_array]))
@@ -158,11 +127,6 @@ def test_what_is_no_grid_of_numbers_is_refused_in_other_libraries_too():
             read_labels(values)
     whole = read_labels(strict.ones((2, 2), dtype=strict.int64))
     assert whole.values.dtype == strict.float64
-
-
-def test_restored_grids_may_hold_other_values():
-    grid = Table(GRID)
-    assert_array_equal(grid.restore(2 * GRID), 2 * GRID)
 
 
 def slow_fisher(Y: np.ndarray) -> np.ndarray:
@@ -208,12 +172,8 @@ def test_fisher_relabelling_in_every_library(library):
 
 def test_fisher_relabelling_keeps_the_form_of_the_labels():
     frame = pd.DataFrame(BINARY[1], index=["p1", "p2"], columns=["d1", "d2", "d3"])
-    assert_frame_equal(
-        fisher_relabel(frame), pd.DataFrame(slow_fisher(BINARY[1]), frame.index, frame.columns)
-    )
-    table = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1, 0], "d2": [0, 0]})
-    expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [4.0, -4 / 3], "d2": [-4 / 3, -4 / 3]})
-    assert_polars_equal(fisher_relabel(table), expected)
+    expected = pd.DataFrame(slow_fisher(BINARY[1]), frame.index, frame.columns)
+    assert_frame_equal(fisher_relabel(frame), expected)
     assert_allclose(fisher_relabel([0, 1, 0, 0]), [-4 / 3, 4.0, -4 / 3, -4 / 3], rtol=1e-15)
     assert_allclose(fisher_relabel(np.array([True, False])), [2.0, -2.0], rtol=1e-15)
 
@@ -265,37 +225,6 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
     for axis, length in enumerate(grid.shape):
         side = np.arange(length) * 10
         assert_array_equal(grid.at(side, axis)[grid.observed], listed.at(side, axis))
-
-
-@over(every(share=[0.5, 1.0]))
-def test_values_of_labels_have_their_shape_in_both_forms(share):
-    rng = np.random.default_rng(0)
-    Y = np.where(rng.random((7, 5)) < share, rng.normal(size=(7, 5)), np.nan)
-    grid = Labels.of_grid(Y)
-    listed = grid.listed()
-    assert grid.has_missing == (share < 1)
-    assert not listed.has_missing
-    everywhere = rng.normal(size=Y.shape)
-    observed = grid.observed
-    assert grid.of(everywhere) is everywhere
-    assert_array_equal(listed.of(everywhere), everywhere[observed])
-    values = rng.normal(size=grid.size)
-    assert listed.shaped(values) is values
-    for absent in (np.nan, 0.0, 3.0):
-        expected = np.full(Y.shape, absent)
-        expected[observed] = values
-        assert_array_equal(grid.shaped(values, absent), expected)
-    for axis in (0, 1):
-        assert_array_equal(grid.labelled(axis), listed.labelled(axis))
-    assert_array_equal(listed.turned(listed.values), listed.transposed.values)
-    assert_array_equal(grid.turned(grid.values), grid.transposed.values)
-    for labels in (grid, listed):
-        left = labels.at(np.arange(7), 0) < 3
-        assert labels.kept(labels.values, left).shape == labels.hide(left).values.shape
-    left = listed.at(np.arange(7), 0) < 3
-    assert_array_equal(listed.kept(listed.values, left), listed.hide(left).values)
-    assert grid.restored(Y) is Y
-    assert_array_equal(listed.restored(values).toarray(), grid.shaped(values, 0.0))
 
 
 def test_a_full_grid_is_one_without_missing_labels_or_weights():
@@ -397,23 +326,3 @@ def test_normal_scores_in_a_transformed_target_regressor(share):
         predicted = regressor.predict(**asked)
         assert_allclose(predicted, scores.inverse_transform(model.predict(**asked)), rtol=1e-6)
         assert np.ptp(predicted) > 0
-
-
-def test_normal_scores_of_pairs_are_fitted_in_each_fold():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(10, 3))
-    T = rng.normal(size=(8, 2))
-    pairs = np.argwhere(rng.random((10, 8)) < 0.7)
-    y = np.exp((X[:, :2] @ T.T)[tuple(pairs.T)])
-    regressor = PairRegressor(
-        KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf"), instances=X, tasks=T
-    )
-    folds = SettingKFold("B", n_splits=2, random_state=0)
-    ranked = TransformedTargetRegressor(regressor, transformer=NormalScores())
-    predicted = cross_val_predict(ranked, pairs, y, cv=folds)
-    expected = np.empty_like(y)
-    for train, test in folds.split(pairs):
-        scores = NormalScores().fit(y[train])
-        regressor.fit(pairs[train], slow_scores(y[train]))
-        expected[test] = scores.inverse_transform(regressor.predict(pairs[test]))
-    assert_allclose(predicted, expected, rtol=1e-6)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
 
-from dyadlearn._codes import distinct, factorize, missing
+from dyadlearn._codes import factorize, missing
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LongGrid, to_grid
 from sweeps import every, lines, over
@@ -140,12 +140,6 @@ def test_equal_repeats_keep_all_their_digits():
     found = to_grid(pairs * 3, np.tile(values, 3), weights=rng.random(600))
     assert_array_equal(found.grid[:, 0], values)
     assert (found.n_repeated, found.n_contradicting) == (200, 0)
-
-
-def test_weights_of_an_average():
-    found = to_grid([("a", "x"), ("a", "x")], [1.0, 5.0], weights=[3, 1])
-    assert_allclose(found.grid, [[2.0]], rtol=1e-15)
-    assert_array_equal(found.weights, [[4.0]])
 
 
 def test_rows_and_columns_as_asked_for():
@@ -371,23 +365,6 @@ def test_a_grid_too_large_for_memory_is_not_begun():
 
 
 # --- numbering ---------------------------------------------------------------------------------
-
-
-@over(
-    every(
-        column=[
-            np.array([5, 2, 5, 9]),
-            np.array([5.0, 2.0, 5.0, 9.0]),
-            [5, 2, 5, 9],
-            np.array(["5", "2", "5", "9"]),
-        ]
-    )
-)
-def test_values_are_numbered_as_they_appear(column):
-    codes, values = distinct(column, "pairs")
-    assert_array_equal(codes, [0, 1, 0, 2])
-    assert values == [column[0], column[1], column[3]]
-    assert not isinstance(values[0], np.generic)
 
 
 def test_missing_floats_are_refused_with_their_row():

@@ -8,7 +8,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from dyadlearn import TwoStepRidge
-from dyadlearn._text import as_text, html_table, make_table, number
+from dyadlearn._text import as_text, html_table, make_table
 from dyadlearn.diagnostics.fitted import Tabled
 from sweeps import lines, over
 
@@ -65,20 +65,6 @@ def test_markup_is_text():
     assert found.seen == {"table", "thead", "tbody", "tr", "th", "td"}
     shown = '<script>alert("x")</script>\\x1b[31m\\u202e&'
     assert found.texts == ["id", shown, shown, "1"]
-
-
-@over(
-    lines(
-        "value text",
-        (np.float32(0.25), "0.25"),
-        (np.int64(7), "7"),
-        (True, "True"),
-        (np.float64("nan"), "–"),
-        (1e-9, "1e-09"),
-    )
-)
-def test_numbers(value, text):
-    assert number(value) == text
 
 
 def test_a_notebook_shows_the_first_rows_of_a_long_result():

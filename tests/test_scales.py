@@ -14,14 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.linear_model import Ridge
 
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    OnlineTwoStepRidge,
-    PairRegressor,
-    TwoStepRegressor,
     TwoStepRidge,
     evaluate,
     explain,
@@ -234,66 +230,3 @@ def test_units_do_not_matter(name, form):
             assert_allclose(
                 values, same[answer], rtol=1e-5, atol=1e-6, err_msg=f"{answer}, {words}"
             )
-
-
-@pytest.mark.parametrize("form", ["full", "missing", "weighted"])
-@pytest.mark.parametrize("name", ["kronecker", "kronecker, no intercept", "two-step"])
-def test_the_sides_may_be_exchanged(name, form):
-    data = draw(form)
-    settings = MODELS[name].settings_of(form)
-    weights = None if data.W is None else data.W.T
-    turned = Data(data.T, data.X, data.Y.T, weights, data.new_tasks, data.new)
-    plain = fit(name, data)
-    alphas = (0.7, 0.3) if MODELS[name].one else (0.3, 0.7)
-    model = fit(name, turned, *alphas)
-    for setting in settings:
-        other = {"B": "C", "C": "B"}.get(setting, setting)
-        assert_allclose(model.holdout(other).T, plain.holdout(setting), rtol=0, atol=RTOL)
-    assert_allclose(
-        model.predict(data.new_tasks, data.new).T,
-        plain.predict(data.new, data.new_tasks),
-        rtol=0,
-        atol=RTOL,
-    )
-
-
-def online(data: Data, alphas: tuple[float, float]) -> np.ndarray:
-    model = OnlineTwoStepRidge(*alphas).fit(data.X, data.Y, tasks=data.T)
-    return model.predict(data.new, data.new_tasks)
-
-
-def steps(data: Data, alphas: tuple[float, float]) -> np.ndarray:
-    model = TwoStepRegressor(Ridge(alphas[0]), Ridge(alphas[1])).fit(data.X, data.Y, tasks=data.T)
-    return model.predict(data.new, data.new_tasks)
-
-
-def table(data: Data, alphas: tuple[float, float]) -> np.ndarray:
-    rows, columns = np.nonzero(~np.isnan(data.Y))
-    pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
-    sides = {"instances": data.X, "tasks": data.T}
-    weights = None if data.W is None else data.W[rows, columns]
-    model = PairRegressor(KroneckerRidge(alphas[0]), **sides)
-    return model.fit(pairs, data.Y[rows, columns], sample_weight=weights).predict(pairs)
-
-
-OTHERS = {
-    "online": (online, "two-step"),
-    "regressors": (steps, "two-step"),
-    "long table": (table, "kronecker"),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_units_do_not_matter_to_other_estimators(name):
-    predict, model = OTHERS[name]
-    data = draw("missing" if name == "long table" else "full")
-    expected = predict(data, (0.7, 0.3))
-    for words, change in CHANGES.items():
-        if change.models and model not in change.models:
-            continue
-        alpha, task_alpha = change.alphas(model != "two-step")
-        found = predict(change.data(data), (0.7 * alpha, 0.3 * task_alpha))
-        atol = (RTOL if change.shift == 0 else 1e-5) * float(np.nanstd(data.Y))
-        assert_allclose(
-            (found - change.shift) / change.scale, expected, rtol=0, atol=atol, err_msg=words
-        )

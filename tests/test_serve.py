@@ -97,37 +97,6 @@ def test_ratings_that_arrive_are_as_if_they_had_been_there(client):
         same(client.get(f"/users/{user}?k=3"), recommend(model, instance=user, n=3))
 
 
-def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_it(
-    service, tmp_path
-):
-    from fastapi.testclient import TestClient
-
-    users, films, Y = data()
-    Y["film 8"] = np.nan
-    Y.loc["u0", "film 8"] = 50.0
-    model = model_of(users[:15], films, Y[:15])
-    assert recommend(model, X=users.loc[["u17"]], n=1).ids == (("film 8",),)
-    save(model, tmp_path / "rare.dyad")
-    client = TestClient(service.make_app(tmp_path / "rare.dyad", min_ratings=3))
-
-    def listed():
-        for answer in (
-            client.get("/users/u3?k=9"),
-            client.post("/lists", json={"features": [0.1, 0.2, 0.3]}),
-        ):
-            yield "film 8" in [each["item"] for each in answer.json()]
-
-    assert not any(listed())
-    for user, expected in (
-        ("u1", False),
-        ("u1", False),
-        ("u2", True),
-    ):  # a rating that is sent twice counts once
-        rating = {"features": users.loc[user].tolist(), "ratings": {"film 8": 50.0}}
-        assert client.post(f"/users/{user}", json=rating).status_code == 200
-        assert list(listed()) == [expected, expected]
-
-
 def test_errors_are_sentences(client):
     features = {"features": [0.1, 0.2, 0.3]}
     for answer, status, words in (

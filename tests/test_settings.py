@@ -92,12 +92,6 @@ def test_no_setting_and_a_repeated_setting_are_refused():
             as_settings(wrong)
 
 
-def test_a_setting_stands_for_itself():
-    for setting in Setting:
-        assert as_setting(setting) is setting
-        assert setting == setting.value
-
-
 def test_an_unknown_word_is_refused_in_one_line():
     for word in ("E", "nothing like it", "cold_drug"):
         with pytest.raises(

@@ -133,27 +133,6 @@ def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(
             assert_same_bits(load(checkpoint), expected)
 
 
-def test_interrupted_by_an_error_it_goes_on_after_the_last_checkpoint(batches, tasks, tmp_path):
-    checkpoint = tmp_path / "model.dyad"
-    read = []
-
-    def stream(broken):
-        for number, batch in enumerate(batches):
-            if number == broken:
-                raise OSError("the disk is gone")
-            read.append(number)
-            yield batch
-
-    model = OnlineTwoStepRidge()
-    with pytest.raises(OSError, match="the disk is gone"):
-        fit_stream(model, stream(5), tasks=tasks, checkpoint=checkpoint, every=3)
-    assert model.n_seen_ == sum(len(X) for X, _ in batches[:5])
-    assert load(checkpoint).n_seen_ == sum(len(X) for X, _ in batches[:3])
-    resumed = fit_stream(OnlineTwoStepRidge(), stream(None), tasks=tasks, checkpoint=checkpoint)
-    assert_same_bits(resumed, fit_stream(OnlineTwoStepRidge(), batches, tasks=tasks))
-    assert read == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6]
-
-
 # A process that learns in child processes and kills them, so that the library is imported once
 # only.
 KILLED = """
@@ -426,26 +405,6 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
         )
     assert read == [0, 0, 0]
     assert not path.exists()
-
-
-def test_other_array_libraries_do_without_checkpoints(batches, library):
-    model = fit_stream(
-        OnlineTwoStepRidge(), (tuple(map(library.asarray, batch)) for batch in batches)
-    )
-    expected = fit_stream(OnlineTwoStepRidge(), batches)
-    assert_allclose(
-        library.to_numpy(model.coef_), expected.coef_, rtol=library.rtol, atol=library.rtol
-    )
-
-
-def test_frames_are_batches_too(batches, tmp_path):
-    pd = pytest.importorskip("pandas")
-    frames = [(pd.DataFrame(X), pd.DataFrame(Y, columns=list("abcd"))) for X, Y in batches]
-    path = tmp_path / "model.dyad"
-    fit_stream(OnlineTwoStepRidge(), frames[:3], checkpoint=path)
-    model = fit_stream(OnlineTwoStepRidge(), frames, checkpoint=path)
-    assert_array_equal(model.coef_, fit_stream(OnlineTwoStepRidge(), frames).coef_)
-    assert list(model.predict(frames[0][0]).columns) == list("abcd")
 
 
 def test_every_must_be_a_count(each, batches):

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
-from dyadlearn._tables import Ids, Table, make_ids, read_table, write_table
+from dyadlearn._tables import Ids, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
@@ -41,12 +41,6 @@ def test_unknown_ids_are_named_with_a_few_known_ones():
         IdError, match=r"^'x', 'y' not among the ids of X \(such as 'a', 'b', 'c', …\)\.$"
     ):
         ids.positions(["a", "x", "y", "x"], "X")
-
-
-def test_no_wanted_ids_give_no_positions():
-    positions = Ids(("a",)).positions([], "X")
-    assert positions.shape == (0,)
-    assert positions.dtype == np.intp
 
 
 def test_equal_order_needs_no_permutation():
@@ -127,29 +121,11 @@ def test_arrays_of_other_libraries_pass_through(library):
     assert table.kind is None
 
 
-def test_pandas_gives_index_and_columns():
-    frame = pandas_frame()
-    table = read_table(frame, "X")
-    assert table.kind == "pandas"
-    assert table.row_ids == Ids(("a", "b", "c"), "name")
-    assert table.column_ids.labels == ("f", "g")
-    assert_array_equal(np.asarray(table.values), VALUES)
-
-
 def test_pandas_numbers_are_ids_too():
     table = read_table(pd.DataFrame(VALUES, index=[30, 10, 20], columns=[5, 4]), "X")
     assert table.row_ids.labels == (30, 10, 20)
     assert table.column_ids.labels == (5, 4)
     assert all(type(label) is int for label in (*table.row_ids.labels, *table.column_ids.labels))
-
-
-def test_polars_takes_a_leading_text_column_as_ids():
-    table = read_table(polars_frame(["a", "b", "c"]), "X")
-    assert table.kind == "polars"
-    assert table.row_ids == Ids(("a", "b", "c"), "name")
-    assert table.column_ids.labels == ("f", "g")
-    assert table.values.columns == ["f", "g"]
-    assert_array_equal(table.values.to_numpy(), VALUES)
 
 
 @over(every(dtype=[pl.Categorical, pl.Enum(["c", "b", "a"])]))
@@ -158,24 +134,10 @@ def test_polars_categories_are_text(dtype):
     assert read_table(frame, "X").row_ids == Ids(("a", "b", "c"), "name")
 
 
-def test_polars_without_text_has_no_row_ids():
-    table = read_table(polars_frame(), "X")
-    assert table.row_ids is None
-    assert table.column_ids.labels == ("f", "g")
-    assert table.values.columns == ["f", "g"]
-
-
 def test_a_leading_whole_number_column_in_polars_is_a_feature():
     table = read_table(pl.DataFrame({"n": [1, 2], "f": [0.5, 1.5]}), "X")
     assert table.row_ids is None
     assert table.values.shape == (2, 2)
-
-
-def test_series_of_pandas_have_ids_and_of_polars_none():
-    series = read_table(pd.Series([1.0, 2.0], index=["a", "b"], name="y"), "Y")
-    assert (series.row_ids.labels, series.column_ids, series.kind) == (("a", "b"), None, "pandas")
-    series = read_table(pl.Series("y", [1.0, 2.0]), "Y")
-    assert (series.row_ids, series.column_ids, series.kind) == (None, None, "polars")
 
 
 @over(
@@ -197,13 +159,18 @@ def test_text_among_the_values_is_refused(frame):
         read_table(frame, "tasks")
 
 
-def test_repeated_row_ids_are_refused():
-    with pytest.raises(IdError, match="The index of X has repeated ids: 'a'"):
-        read_table(pandas_frame("aab"), "X")
-    with pytest.raises(IdError, match="Column 'name' of X has repeated ids: 'a'"):
-        read_table(polars_frame(["a", "b", "a"]), "X")
-    with pytest.raises(IdError, match="The index of Y has repeated ids: 3"):
-        read_table(pd.Series([1.0, 2.0], index=[3, 3]), "Y")
+@over(
+    lines(
+        "table sentence",
+        (pandas_frame("aab"), "The index of X has repeated ids: 'a'"),
+        (polars_frame(["a", "b", "a"]), "Column 'name' of X has repeated ids: 'a'"),
+        (pd.Series([1.0, 2.0], index=[3, 3]), "The index of X has repeated ids: 3"),
+        (pd.DataFrame(VALUES, columns=["f", "f"]), "columns of X .*repeated ids: 'f'"),
+    )
+)
+def test_repeated_ids_are_refused(table, sentence):
+    with pytest.raises(IdError, match=sentence):
+        read_table(table, "X")
 
 
 def test_features_may_have_names_of_any_kind(tmp_path):
@@ -225,12 +192,6 @@ def test_features_may_have_names_of_any_kind(tmp_path):
         TwoStepRidge().fit(spectra.set_axis([0.5, 1.5, 2.5, 3.5, 4.5, 5.5]), labels)
 
 
-def test_repeated_column_ids_are_refused():
-    frame = pd.DataFrame(VALUES, columns=["f", "f"])
-    with pytest.raises(IdError, match="columns of X .*repeated ids: 'f'"):
-        read_table(frame, "X")
-
-
 # --- reordering --------------------------------------------------------------------------------
 
 ROWS = np.array([2, 0, 1])
@@ -250,50 +211,23 @@ def test_take_reorders_values_and_ids_together(frame):
     )
 
 
-def test_take_reorders_numbered_columns_of_pandas():
-    frame = pd.DataFrame(VALUES, columns=[1, 0])
-    table = read_table(frame, "X").take(None, COLUMNS)
-    assert_array_equal(np.asarray(table.values), VALUES[:, COLUMNS])
-    assert table.column_ids.labels == (0, 1)
-
-
-@over(every(series=[pd.Series(VALUES[:, 0], index=["a", "b", "c"]), pl.Series(VALUES[:, 0])]))
-def test_take_reorders_series(series):
-    assert_array_equal(np.asarray(read_table(series, "Y").take(ROWS).values), VALUES[ROWS, 0])
-
-
-def test_take_reorders_arrays(library):
-    table = Table(library.asarray(VALUES), Ids(("a", "b", "c"))).take(ROWS)
-    assert_array_equal(library.to_numpy(table.values), VALUES[ROWS])
-    assert table.row_ids.labels == ("c", "a", "b")
-
-
-def test_nothing_to_take_leaves_the_values_alone():
-    frame = pandas_frame()
-    table = Table(frame, kind="pandas")
-    assert table.take(None).values is frame
-
-
 # --- writing -----------------------------------------------------------------------------------
 
 
-@over(every(kind=["pandas", "polars"]))
-def test_a_written_table_reads_back(kind):
-    rows = Ids(("a", "b", "c"), "name")
-    columns = Ids(("f", "g"))
+@over(
+    lines(
+        "kind rows columns",
+        ("pandas", Ids(("a", "b", "c"), "name"), Ids(("f", "g"))),
+        ("pandas", Ids((3, 1, 2), "instance"), Ids((10, 20), "task")),
+        ("polars", Ids(("a", "b", "c"), "name"), Ids(("f", "g"))),
+    )
+)
+def test_a_written_table_reads_back(kind, rows, columns):
     table = read_table(write_table(VALUES, rows, columns, kind), "the answer")
     assert table.kind == kind
     assert table.row_ids == rows
     assert table.column_ids == columns
     assert_array_equal(np.asarray(table.values), VALUES)
-
-
-def test_written_pandas_keeps_labels_and_names():
-    frame = write_table(VALUES, Ids((3, 1, 2), "instance"), Ids((10, 20), "task"), "pandas")
-    expected = pd.DataFrame(
-        VALUES, pd.Index([3, 1, 2], name="instance"), pd.Index([10, 20], name="task")
-    )
-    pd.testing.assert_frame_equal(frame, expected)
 
 
 def test_written_polars_has_a_leading_column_of_ids():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dyadlearn import vectrick
@@ -112,19 +112,6 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
     assert right_shapes == [(3, 4), (4, 20)]
 
 
-@over(every(container=CONTAINERS))
-def test_gathered_pairs_run_in_blocks(monkeypatch, container):
-    monkeypatch.setattr(vectrick, "GATHER_COST", 0)
-    monkeypatch.setattr(
-        vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
-    )
-    left, middle, right = operands((7, 3, 4, 6))
-    rows = np.arange(7)
-    columns = np.array([5, 0, 3, 3, 1, 2, 4])
-    found = sandwich_at(left, middle, container(right), rows, columns)
-    assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
-
-
 @over(every(dtype=[np.float32, np.float64]))
 def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     """Runs of pairs give what single pairs do, across the ends of blocks and with rows that come again."""
@@ -154,32 +141,3 @@ def test_no_pairs_give_no_values(monkeypatch, gather_cost):
     left, middle, right = operands((7, 3, 4, 6))
     none = np.zeros(0, dtype=np.intp)
     assert sandwich_at(left, middle, right, none, none).shape == (0,)
-
-
-@over(every(gather_cost={"gathered": 0, "whole": 10**9}))
-def test_every_library_computes_the_same(monkeypatch, library, gather_cost):
-    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
-    for shape in SHAPES:
-        given = operands(shape)
-        left, middle, right = (library.asarray(matrix) for matrix in given)
-        expected = kronecker_twin(*given)
-        tolerance = {"rtol": library.rtol, "atol": library.rtol * abs(expected).max()}
-        whole = sandwich(left, middle, right)
-        rows = np.arange(5) % shape[0]
-        columns = np.arange(5)[::-1] % shape[3]
-        some = sandwich_at(left, middle, right, rows, columns)
-        for found in (whole, some):
-            assert type(found) is type(left)
-            assert found.dtype == left.dtype
-        assert_allclose(library.to_numpy(whole), expected, **tolerance)
-        assert_allclose(library.to_numpy(some), expected[rows, columns], **tolerance)
-
-
-def test_operands_are_left_alone():
-    given = operands((4, 3, 4, 6))
-    before = [matrix.copy() for matrix in given]
-    pairs = np.arange(4)
-    sandwich(*given)
-    sandwich_at(*given, pairs, pairs)
-    for matrix, copy in zip(given, before, strict=True):
-        assert_array_equal(matrix, copy)

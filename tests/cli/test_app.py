@@ -6,13 +6,11 @@ import errno
 import importlib
 import inspect
 import re
-import subprocess
 import sys
 from itertools import cycle
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import dyadlearn
 from dyadlearn import cli
@@ -25,12 +23,6 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encod
 TABLE = PAGE.partition("| command | what it does |")[2].partition("\n\n")[0]
 COMMANDS = re.findall(r"^\| `([a-z]+)` \|", TABLE, re.MULTILINE)
 FRAMES = ("pandas", "polars", "pyarrow")
-
-
-def test_version():
-    result = CliRunner().invoke(cli.app, ["--version"])
-    assert result.exit_code == 0
-    assert result.output == f"dyadlearn {dyadlearn.__version__}\n"
 
 
 def test_help_names_the_commands_and_the_exit_codes(run):
@@ -155,40 +147,6 @@ def test_no_command_needs_a_library_of_data_frames(tables, model, run, tmp_path,
     assert run(f"predict {model} {tables.sides}").out == expected
     with pytest.raises(ModuleNotFoundError):
         import pandas  # noqa: F401
-
-
-@pytest.mark.slow
-def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(
-    tables, model, run, tmp_path
-):
-    path = tmp_path / "other.dyad"
-    script = f"""
-import sys
-class Nothing:  # not None in sys.modules: scikit-learn 1.6 takes that for the library
-    def find_spec(self, name, path=None, target=None):
-        if name in ("pandas", "polars", "pyarrow"):
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, Nothing())
-from dyadlearn.cli import app
-for words in (
-    ["tune", {str(tables.labels)!r}, *{tables.sides!r}, "-o", {str(path)!r}, "-q", "--alphas", "1,10"],
-    ["evaluate", {str(path)!r}],
-    ["screen", {str(path)!r}],
-    ["recommend", {str(path)!r}, "--for", "u3"],
-    ["predict", {str(model)!r}, *{tables.sides!r}],
-):
-    try:
-        app(words)
-    except SystemExit as stop:
-        assert not stop.code, words
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    expected = run(f"predict {model} {tables.sides}").out
-    assert expected.startswith("instance,i7,i6")
-    assert done.stdout.endswith(expected)  # to the last digit
 
 
 # An input of each command, and the command without its output.

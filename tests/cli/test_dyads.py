@@ -241,34 +241,20 @@ def test_a_column_of_texts_may_hold_smiles(tables):
             )
 
 
-@pytest.mark.parametrize("kind", ["smiles", "fasta"])
-def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
-    if kind == "smiles":
-        pytest.importorskip("rdkit")
-        path = tables.folder / "drugs.csv"
-        options = {"instances_smiles": "smiles"}
-        texts = ["C" * (i + 1) if i != 4 else "C(" for i in range(12)]
-        lines = [
-            "id,smiles",
-            *(f"{user},{text}" for user, text in zip(tables.users, texts, strict=True)),
-        ]
-    else:
-        path = tables.folder / "p.fa"
-        options = {"kernel": "spectrum:k=1"}
-        texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
-        lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
+def test_what_cannot_be_read_is_left_out_with_its_labels(tables):
+    path = tables.folder / "p.fa"
+    texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
+    lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
     path.write_text("\n".join(lines) + "\n")
+    options = {"instances": path, "kernel": "spectrum:k=1"}
     with pytest.raises(ValueError, match=r"Not valid: 1 of 12 .*: 'u4'"):
-        dyads(tables, instances=path, **options)
+        dyads(tables, **options)
     with Terminal(quiet=True) as terminal:
-        found = dyads(tables, terminal, instances=path, drop_invalid=True, **options)
+        found = dyads(tables, terminal, drop_invalid=True, **options)
     kept = [i for i in range(12) if i != 4]
     assert_array_equal(found.labels.values, tables.Y[kept])
-    assert (
-        found.labels.row_ids.labels
-        == found.instances.row_ids.labels
-        == tuple(tables.users[i] for i in kept)
-    )
+    ids = tuple(tables.users[i] for i in kept)
+    assert found.labels.row_ids.labels == found.instances.row_ids.labels == ids
     assert found.instances.values.shape[0] == 11
     assert "'u4'" in terminal.notes[0]
 

@@ -75,25 +75,15 @@ def test_the_model_is_that_of_the_tables(tables, stores, stored, model, run):
 def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
     _, _, X, T = stores
     expected = load(stored).predict(X[-2:], T[-1:])
-    np.save(tables.folder / "new.npy", X[-2:].astype(np.float32))
+    np.save(tables.folder / "new.npy", X[-2:])
     (tables.folder / "new.ids.txt").write_text("n0\nn1\n")
-    np.savez(tables.folder / "new.npz", n1=X[-1], n0=X[-2])
     put(tables.folder / "new.csv", NEW_USERS, "abc", X[-2:])
-    one_each(tables.folder / "new.h5", NEW_USERS, X[-2:])
-    (tables.folder / "wanted.txt").write_text("n0\nn1\n")
-    items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.txt'}"
     (tables.folder / "new_items.txt").write_text("j0\n")
-    for users in (
-        "new.npy",
-        "new.npz",
-        "new.csv",
-        "new.h5",
-        f"users.h5::ids={tables.folder / 'wanted.txt'}",
-    ):
+    items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.txt'}"
+    for users in ("new.npy", "new.csv", f"users.h5::ids={tables.folder / 'new.ids.txt'}"):
         output = tables.folder / "p.csv"
-        ran = run(
-            f"predict {stored} --instances {tables.folder / users} --tasks {items} -o {output} -f -q"
-        )
+        words = f"predict {stored} --instances {tables.folder / users} --tasks {items}"
+        ran = run(f"{words} -o {output} -f -q")
         assert ran.code == 0, ran.err
         lines = get(output)
         assert lines[0][1:] == NEW_ITEMS
@@ -143,77 +133,6 @@ def test_an_online_model_grows_from_a_store(tables, stores, put, run):
     )
 
 
-def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
-    path = tables.folder / "learned.dyad"
-    words = [
-        "--instances",
-        f"emb={stores[0]}",
-        "--instances",
-        f"table={tables.instances}",
-        f"--tasks {stores[1]}",
-    ]
-    ran = run(
-        f"tune --model learned {tables.labels}",
-        *words,
-        f"--stages 1 --steps 2 --setting B -o {path} -q",
-    )
-    assert ran.code == 0, ran.err
-    # The table tells who is new.
-    new = put(
-        tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]]
-    )
-    words = [
-        f"predict {path} --instances",
-        f"emb={stores[0]}",
-        "--instances",
-        f"table={new}",
-        "--json",
-    ]
-    ran = run(*words)
-    assert ran.code == 0, ran.err
-    assert ran.json["rows"] == ["n1", "n0"]
-    pairs = tables.folder / "pairs.csv"
-    pairs.write_text("user,item\nn0,i3\n")
-    again = run(
-        f"predict {path} --instances",
-        f"emb={stores[0]}",
-        "--instances",
-        f"table={new}",
-        f"--pairs {pairs} --json",
-    )
-    assert_allclose(
-        again.json["predictions"]["prediction"][0], ran.json["predictions"][1][3], rtol=1e-9
-    )
-
-
-def test_arrays_take_their_ids_from_beside_them(tables, run):
-    np.save(tables.folder / "x.npy", tables.X[::-1])
-    words = [f"--tasks {tables.tasks} --alphas 1 --setting D -f -q -o {tables.folder / 'm.dyad'}"]
-    assert run(f"tune {tables.labels} --instances {tables.folder / 'x.npy'}", *words).code == 0
-    in_order = load(tables.folder / "m.dyad").predict(tables.X[:1])
-    (tables.folder / "names.txt").write_text("\n".join(tables.users[::-1]))
-    given = f"{tables.folder / 'x.npy'}::row_ids=names.txt"
-    assert run(f"tune {tables.labels} --instances {given}", *words).code == 0
-    by_name = load(tables.folder / "m.dyad").predict(tables.X[:1])
-    assert np.abs(by_name - in_order).max() > 1e-3
-    (tables.folder / "names.txt").rename(tables.folder / "x.ids.txt")
-    assert run(f"tune {tables.labels} --instances {tables.folder / 'x.npy'}", *words).code == 0
-    assert_allclose(load(tables.folder / "m.dyad").predict(tables.X[:1]), by_name)
-
-
-def test_a_kernel_in_parquet_is_still_one(tables, run):
-    import pyarrow.parquet as pq
-
-    K = tables.X @ tables.X.T
-    columns = dict(zip(tables.users, K, strict=True))
-    pq.write_table(pa.table({"user": tables.users, **columns}), tables.folder / "k.parquet")
-    words = [f"--tasks {tables.tasks} --alphas 1 -o {tables.folder / 'm.dyad'}"]
-    ran = run(f"tune {tables.labels} --instances {tables.folder / 'k.parquet'}", *words)
-    assert ran.code == 0, ran.err
-    assert "is read as a kernel" in ran.err
-    assert load(tables.folder / "m.dyad").kernel == "precomputed"
-
-
 def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch):
     assert file_options(Path("a/b.h5::/g/x")) == (Path("a/b.h5"), {"key": "/g/x"})
     assert file_options(Path("b.h5::g,pool=mean,row_ids=acc")) == (
@@ -235,20 +154,6 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     Path("p.fasta").write_text(">a\nACDE\n")
     ran = run(f"tune {tables.labels} --instances p.fasta::x --model independent -o m.dyad")
     assert (ran.code, "p.fasta holds sequences: leave out ::" in ran.err) == (2, True)
-
-
-def test_residues_are_pooled_where_that_is_asked_for(tables, run):
-    path = one_each(
-        tables.folder / "r.h5", tables.users, tables.X[:, None] + np.array([-1.0, 1.0])[:, None]
-    )
-    words = [f"--tasks {tables.tasks} --alphas 1 -o {tables.folder / 'm.dyad'}"]
-    refused = run(f"tune {tables.labels} --instances {path}", *words)
-    assert refused.code == 2
-    assert "several rows for one id" in refused.err
-    assert run(f"tune {tables.labels} --instances", f"{path}::pool=mean", *words, "-q").code == 0
-    pooled = load(tables.folder / "m.dyad").predict(tables.X)
-    assert run(f"tune {tables.labels} --instances {tables.instances}", *words, "-f -q").code == 0
-    assert_allclose(pooled, load(tables.folder / "m.dyad").predict(tables.X), rtol=1e-9)
 
 
 def test_the_page_does_what_it_says(run, monkeypatch):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import dyadlearn
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -61,15 +60,6 @@ def test_verify_refits(model, run):
     assert "exact leave-one-out" in seen.out
 
 
-def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n"]) or 0.0
-    )
-    assert run(f"evaluate {model} --verify -n 3 --setting AD -q").code == 0
-    assert asked == [3, 3]
-
-
 def test_missing_labels_have_nothing_to_verify(tables, fitted, run):
     Y = tables.Y.copy()
     Y[3, 4] = np.nan
@@ -103,12 +93,6 @@ def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
         assert name in run(f"evaluate {path} --setting D").out
 
 
-def test_settings_have_the_names_of_other_fields(model, run):
-    for words, letters in (("CV1", ["B"]), ("row,CV00", ["B", "D"]), ("BA", ["B", "A"])):
-        ran = run(f"evaluate {model} --setting {words} --json")
-        assert [row["setting"] for row in ran.json["settings"]] == letters
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [(["--setting X"], "Unknown setting"), (["--scoring auc"], "Unknown scoring")],
@@ -134,14 +118,6 @@ def test_the_best_mean_stands_beside_the_score(model, run):
         name, score = max(row["baselines"]["roc_auc"].items(), key=lambda mean: mean[1])
         (line,) = [line for line in seen.splitlines() if line.split()[:1] == [row["setting"]]]
         assert line.rstrip().endswith(f"{score:.4g} {name.partition('_')[0]}")
-
-
-def test_a_model_that_has_learnt_nothing_is_noted(fitted, run):
-    rng = np.random.default_rng(0)
-    labels = 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8))
-    ran = run("evaluate", fitted(TwoStepRidge(1000000.0), labels=labels), "--setting B")
-    assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
-    assert "worse than the best baseline, which uses no features" in ran.err
 
 
 # Comparison of models ----------------------------------------------------------------------------
@@ -181,20 +157,6 @@ def test_what_the_library_finds(files, run):
     assert found.verdict in " ".join(seen.out.split())
     assert all(
         word in seen.out for word in ("two_step", "kronecker", "difference", "best fraction")
-    )
-
-
-def test_comparison_into_a_file(files, run, get):
-    paths, _ = files
-    out = paths[0].parent / "table.csv"
-    ran = run(f"evaluate {paths[0]} --against {paths[1]} --setting D --resamples 20 -o {out}")
-    assert f"Wrote 2 rows to {out}." in " ".join(ran.out.split())
-    lines = get(out)
-    assert lines[0][:4] == ["setting", "model", "roc_auc", "difference"]
-    assert len(lines) == 3
-    assert (
-        "exists already"
-        in run(f"evaluate {paths[0]} --against {paths[1]} --setting D -o {out}").err
     )
 
 
@@ -303,56 +265,38 @@ def test_what_is_not_said_is_what_the_model_was_tuned_for(tables, model, run):
     assert (ran["setting"], ran["permuted"], ran["scoring"]) == ("B", "tasks", "r2")
 
 
-def test_wrong_words_of_permutations(tables, model, run):
-    assert "permute must be" in run(
-        f"evaluate {model} --permutations 2 --permute rows"
-    ).err.replace("--permute must", "permute must")
-    assert run(f"evaluate {model} --permutations 0").code == 2
-    path = tables.folder / "online.dyad"
-    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
-    ran = run(f"evaluate {path} --permutations 2")
-    assert ran.code == 2
-    assert "keeps statistics only" in ran.err
-    with pytest.raises(ValueError, match="Unknown setting"):
-        permutation_test(load(model), "Z")
-    assert run(f"evaluate {model} --permutations 2 --setting Z").code == 2
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--permute rows", "permute must be"),
+        ("--setting Z", "Unknown setting"),
+        ("--permutations 0", "--permutations"),
+    ],
+)
+def test_wrong_words_of_permutations(model, run, words, message):
+    ran = run(f"evaluate {model} --permutations 2 {words}")
+    assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
 def test_sides_are_called_by_their_names(tables, run):
     path = tables.folder / "named.dyad"
-    given = (
-        f"tune {tables.labels} --instances {tables.instances} --tasks {tables.tasks} -o {path}",
-    )
-    assert run(*given, "--setting B --sides user,film").code == 0
+    words = f"tune {tables.labels} {tables.sides} --model two-step --alphas 1 -o {path}"
+    assert run(words, "--setting B --sides user,film").code == 0
     assert " users " in run(f"evaluate {path} --setting B --permutations 3").out
-    ran = run(f"predict --explain {path} --instance u0 --task i0 --sides reader,book")
-    assert ran.code == 0
-    assert "reader" in ran.out
-    assert "book" in ran.out
-    assert (
-        run(f"evaluate {path} --permutations 2 --permute films --json").json["settings"][0][
-            "permuted"
-        ]
-        == "tasks"
-    )
-    assert (
-        run(f"evaluate {path} --permutations 2 --permute tasks --json").json["settings"][0][
-            "permuted"
-        ]
-        == "tasks"
-    )
+    for word in ("films", "tasks"):
+        ran = run(f"evaluate {path} --permutations 2 --permute {word} --json")
+        assert ran.json["settings"][0]["permuted"] == "tasks"
     wrong = run(f"evaluate {path} --permutations 2 --permute rows")
     assert wrong.err == "dyadlearn: --permute must be both, users or films, found 'rows'.\n"
-    asked = (f"predict --explain {path} --instance u0 --task i0",)
+    asked = f"predict --explain {path} --instance u0 --task i0"
+    seen = run(asked, "--sides reader,book").out
+    assert "reader" in seen
+    assert "book" in seen
+    out = tables.folder / "listed.csv"
     for word, heading in (("film", "film"), ("task", "film"), ("user", "user"), ("pair", "user")):
-        out = tables.folder / f"{word}.csv"
-        assert run(*asked, f"--by {word} -o {out}").code == 0
+        assert run(asked, f"--by {word} -f -o {out}").code == 0
         assert out.read_text().startswith(heading)
-    assert (
-        "--by must be pair, user or film, found 'row'"
-        in run(*asked, f"--by row -o {tables.folder / 'row.csv'}").err
-    )
-    assert (
-        "not among the ids of the users"
-        in run(f"predict --explain {path} --instance nobody --task i0").err
-    )
+    wrong = run(asked, f"--by row -f -o {out}")
+    assert "--by must be pair, user or film, found 'row'" in wrong.err
+    wrong = run(f"predict --explain {path} --instance nobody --task i0")
+    assert "not among the ids of the users" in wrong.err

@@ -180,21 +180,6 @@ def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
     assert sorted(holes.folder.iterdir()) == before
 
 
-def test_signals_that_come_together_are_one(holes, run, monkeypatch):
-    """The command `timeout` sends its signal to the process, and then to its group."""
-    own = searching._validated
-
-    def again(self, *given):
-        signal.raise_signal(signal.SIGTERM)
-        return own(self, *given)
-
-    monkeypatch.setattr(searching, "_validated", again)
-    path = holes.folder / "m.dyad"
-    with interrupting(FittedRidge, "solve", signal.SIGTERM):
-        ran = run(f"tune {holes.labels}", *holes.sides, f"--cv 2 --alphas 1,10 -o {path}")
-    assert (ran.code, path.exists()) == (143, True)
-
-
 def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
     path = holes.folder / "m.dyad"
     with interrupting(FittedRidge, "solve", signal.SIGINT):

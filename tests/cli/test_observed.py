@@ -109,49 +109,32 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
 def test_a_model_in_a_file_predicts_and_is_evaluated(made, files, run, get):
     made("kronecker")
     model = load(files / "model.dyad")
+    predict = f"predict {files / 'model.dyad'}"
     wanted = [(USERS[place], ITEMS[place % Q]) for place in range(6)]
-    (files / "wanted.csv").write_text(
-        "user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8"
-    )
+    pairs = files / "wanted.csv"
+    pairs.write_text("user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8")
     expected = model.predict_pairs(X, T, [(place, place % Q) for place in range(6)])
-    for shown in ([f"--pairs {files / 'wanted.csv'}"], ["--long"], []):
-        ran = run(
-            f"predict {files / 'model.dyad'}",
-            *sides(files),
-            *shown,
-            f"-o {files / 'out.csv'} --force",
-        )
-        assert ran.code == 0, ran.err
-        lines = get(files / "out.csv")
-        if shown:
-            found = {(line[0], line[1]): float(line[2]) for line in lines[1:]}
-        else:
-            found = {}
-        if not shown:
-            found = {
-                (line[0], item): float(v)
-                for line in lines[1:]
-                for item, v in zip(lines[0][1:], line[1:], strict=True)
-            }
-        assert len(found) == (6 if shown and "--pairs" in shown[0] else M * Q)
-        assert_allclose([found[pair] for pair in wanted], expected)
-    bounds = run(f"predict {files / 'model.dyad'}", *sides(files), "--interval 0.8 --json")
-    assert bounds.code == 0, bounds.err
-    assert len(bounds.json["predictions"]["lower"]) == M * Q
-    # A side that is left out is that of training.
-    ran = run(
-        f"predict {files / 'model.dyad'}",
-        *sides(files)[:2],
-        f"--pairs {files / 'wanted.csv'} --json",
-    )
+    ran = run(predict, *sides(files), f"--pairs {pairs} --json")
+    assert ran.code == 0, ran.err
     assert_allclose(ran.json["predictions"]["prediction"], expected)
+    ran = run(predict, *sides(files), "--long --json").json["predictions"]
+    found = dict(
+        zip(zip(ran["instance"], ran["task"], strict=True), ran["prediction"], strict=True)
+    )
+    assert len(found) == M * Q
+    assert_allclose([found[pair] for pair in wanted], expected)
+    assert run(predict, *sides(files), f"-o {files / 'out.csv'}").code == 0
+    lines = get(files / "out.csv")
+    columns = [lines[0].index(item) for _, item in wanted]
+    assert_allclose([float(lines[1 + row][column]) for row, column in enumerate(columns)], expected)
+    bounds = run(predict, *sides(files), "--interval 0.8 --json")
+    assert len(bounds.json["predictions"]["lower"]) == M * Q
     ran = run(f"evaluate {files / 'model.dyad'} --scoring r2 --setting AD --json")
     assert ran.code == 0, ran.err
     table = evaluate(model, "AD", scoring="r2")
-    assert_allclose([row["scores"]["r2"] for row in ran.json["settings"]], table["r2"])
-    assert_allclose(
-        [row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"]
-    )
+    rows = ran.json["settings"]
+    assert_allclose([row["scores"]["r2"] for row in rows], table["r2"])
+    assert_allclose([row["baselines"]["r2"]["additive"] for row in rows], table["additive"])
 
 
 def test_inspect_says_what_the_model_is(made, files, run):

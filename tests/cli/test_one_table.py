@@ -182,32 +182,6 @@ def test_json_and_standard_output(tmp_path, run, tuned):
     assert len(plain) == 7
 
 
-def test_several_fingerprints_are_learned(tmp_path, run, tuned):
-    words = (
-        "--fingerprint",
-        "morgan:radius=1",
-        "--fingerprint",
-        "atom_pairs",
-        "--fingerprint",
-        "maccs",
-    )
-    model, ran = tuned(rows(), "--model", "learned", *words, "--steps", "2")
-    for name in ("morgan", "atom_pairs", "maccs"):
-        assert name in ran.out
-    out, _ = predicted(tmp_path, run, model, [mixed()[1]])
-    assert np.isfinite(float(out[0]["prediction"]))
-
-
-def test_files_of_one_side(tmp_path, run, tuned):
-    model, _ = tuned(rows(), "--model", "kronecker", "--alphas", "0.5")
-    drugs = write(tmp_path / "drugs.csv", enumerate(NEW_DRUGS), ["id", "drug_smiles"])
-    targets = write(tmp_path / "targets.csv", enumerate(NEW_PROTEINS), ["id", "target_seq"])
-    ran = run("predict", model, "--instances", drugs, "--tasks", targets, "--json")
-    assert ran.code == 0, ran.err
-    out, _ = predicted(tmp_path, run, model, [(NEW_DRUGS[1], NEW_PROTEINS[0])], "--interval", "0.5")
-    assert_allclose(ran.json["predictions"][1][0], float(out[0]["prediction"]), rtol=1e-9)
-
-
 def test_many_sequences_are_not_aligned(tmp_path, run, monkeypatch):
     monkeypatch.setattr("dyadlearn.kernels.sequences._MOST_ALIGNED", 1e3)
     path = write(tmp_path / "table.csv", rows())
@@ -217,28 +191,6 @@ def test_many_sequences_are_not_aligned(tmp_path, run, monkeypatch):
     assert "6 sequences are compared by their words of 3 letters, the kernel spectrum" in ran.err
     assert "would take about a second on one core. To align them, add --kernel or" in ran.err
     assert "sequences, spectrum kernel" in ran.out
-
-
-def test_fingerprints_of_named_files(tmp_path, run):
-    drugs = write(tmp_path / "drugs.csv", enumerate(DRUGS), ["id", "structure"])
-    proteins = write(
-        tmp_path / "proteins.csv", [(f"p{j}", j, j % 2) for j in range(6)], ["id", "a", "b"]
-    )
-    table = [(DRUGS.index(drug), f"p{PROTEINS.index(protein)}", y) for drug, protein, y in rows()]
-    labels = write(tmp_path / "labels.csv", table, ["drug", "protein", "y"])
-    model = tmp_path / "m.dyad"
-    words = ("--model", "learned", "--steps", "2", "--tasks", proteins, "-o", model)
-    for name in ("near", "far"):
-        words += ("--instances", f"{name}={drugs}", "--instances-smiles", f"{name}=structure")
-    kinds = ("--fingerprint", "near=morgan:radius=1", "--fingerprint", "far=atom_pairs")
-    ran = run("tune", labels, *words, *kinds)
-    assert ran.code == 0, ran.err
-    shown = " ".join(ran.out.split())  # long lines are wrapped
-    assert "near: SMILES, morgan fingerprints" in shown
-    assert "far: SMILES, atom_pairs fingerprints" in shown
-    ran = run("tune", labels, *words, "-f", "--fingerprint", "third=maccs")
-    assert ran.code == 2
-    assert "--fingerprint" in ran.err
 
 
 @over(

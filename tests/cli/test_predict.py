@@ -9,8 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
     IndependentTaskRidge,
-    KroneckerRidge,
-    LearnedKernelRidge,
     OnlineTwoStepRidge,
     TwoStepRidge,
     calibrate,
@@ -51,13 +49,6 @@ def test_both_new(tables, model, new, run, get):
     assert lines[0] == ["instance", "m0", "m1"]
     assert [line[0] for line in lines[1:]] == ["n0", "n1", "n2"]
     assert_array_equal(numbers(lines), load(model).predict(new["X"], tasks=new["T"]))
-
-
-def test_new_instances_for_the_tasks_of_training(tables, model, new, run):
-    ran = run(f"predict {model} --instances {new['users']}")
-    lines = [line.split(",") for line in ran.out.splitlines()]
-    assert lines[0][1:] == tables.items
-    assert_array_equal(numbers(lines), load(model).predict(new["X"]))
 
 
 def test_new_tasks_for_the_instances_of_training(tables, model, new, run):
@@ -193,18 +184,59 @@ def test_what_fails_between_blocks_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "message"),
     [
-        ([], 2, "Give --instances or --tasks, or --pairs of training ids"),
-        (["--instances nonesuch.csv"], 2, "nonesuch.csv: No such file or directory."),
-        (["--instances new_users.csv -o out.xls"], 2, "out.xls must end in one of .csv"),
-        (["--instances new_items.csv"], 2, "lacks 3 of the 3 columns that the model needs"),
+        ([], "Give --instances or --tasks, or --pairs of training ids"),
+        (["--instances nonesuch.csv"], "nonesuch.csv: No such file or directory."),
+        (["--instances new_users.csv -o out.xls"], "out.xls must end in one of .csv"),
+        (["--instances new_items.csv"], "lacks 3 of the 3 columns that the model needs"),
+        (
+            ["--instances new_users.csv --interval 1.5"],
+            "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5",
+        ),
+        (
+            ["--instances new_users.csv --interval 0.9 --probability"],
+            "--interval has no effect beside --probability",
+        ),
+        (
+            ["--instances new_users.csv --labels few.csv"],
+            "'i9' not among the ids of the tasks to predict for",
+        ),
+        (
+            ["--instances new_users.csv --labels few.csv --interval 0.9"],
+            "--labels has no effect beside --interval",
+        ),
+        (
+            ["--instances new_users.csv --labels few.csv --probability"],
+            "--labels has no effect beside --probability",
+        ),
+        (["--instances new_users.csv --columns 1,2,3"], "--columns goes with --labels"),
+        (["--explain --instance u3 --task i5 --sort label"], "--sort must be"),
+        (["--sort weight"], "--sort goes with --explain"),
+        (
+            ["--explain --instance u3"],
+            "Choose one task: give --task, an id of training or of the file of --tasks.",
+        ),
+        (
+            ["--explain --instance nobody --task i5"],
+            "'nobody' not among the ids of the instances",
+        ),
+        (["--explain --instance u3 --task i5 --instances gone.csv"], "gone.csv"),
+        (
+            ["--explain --instances new_users.csv --task i2"],
+            "has 3 rows: choose one instance by --instance",
+        ),
+        (
+            ["--explain --instances new_users.csv --instance n7 --task i2"],
+            "'n7' not among the ids of",
+        ),
     ],
 )
-def test_wrong_words(tables, model, new, run, words, code, message, monkeypatch):
+def test_wrong_words(tables, model, new, run, words, message, monkeypatch):
     monkeypatch.chdir(tables.folder)
+    (tables.folder / "few.csv").write_text("user,i4,i9\nn0,0,1\n")
     ran = run(f"predict {model}", *words)
-    assert ran.code == code
+    assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
 
@@ -216,6 +248,10 @@ def test_independent_tasks_are_those_of_training(tables, new, run):
     assert_array_equal(ran.json["predictions"], load(path).predict(new["X"]))
     ran = run(f"predict {path} --tasks {new['items']}")
     assert (ran.code, "knows nothing of tasks" in ran.err) == (2, True)
+    run(f"tune {tables.labels} {tables.sides} --model online --alphas 1 -o {path} -q -f")
+    (tables.folder / "pairs.csv").write_text("user,item\nu3,i1\n")
+    ran = run(f"predict {path} --pairs {tables.folder / 'pairs.csv'}")
+    assert (ran.code, "which online models do not know" in ran.err) == (2, True)
 
 
 def test_ids_that_are_the_same_as_text(tables, run):
@@ -225,13 +261,8 @@ def test_ids_that_are_the_same_as_text(tables, run):
     X = pd.DataFrame(tables.X, index=tables.users, columns=["age", "height", "mood"])
     T = pd.DataFrame(tables.T[:4], index=ids)
     save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), path)
-    commands = [
-        [f"predict {path} --instances {tables.instances}"],
-        ["screen", path],
-        [f"recommend {path} --for 1"],
-    ]
-    for command in commands:
-        ran = run(*command)
+    for command in (f"predict {path} --instances {tables.instances}", f"screen {path}"):
+        ran = run(command)
         assert (ran.code, ran.out) == (2, "")
         assert (
             "The tasks of the model have the ids 1 and '1', which are the same as text" in ran.err
@@ -298,56 +329,40 @@ def test_models_saved_in_python(tables, new, run):
     assert "predicts only for given instances: give --instances" in refused.err
 
 
-def test_feature_names_of_models_saved_from_frames_are_those_of_the_file(tables, run, put, each):
-    """The columns are matched by name, whatever their order, and nothing is said."""
-    path = tables.folder / "p.dyad"
-    new = np.random.default_rng(7).normal(size=(2, 3))
+@pytest.fixture
+def of_frames(tables):
+    """Return a model with labels, fitted on frames with names of features, and the frames."""
     features = pd.DataFrame(tables.X, columns=["age", "height", "mood"])
     labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
     tasks = pd.DataFrame(tables.T, labels.columns, [f"f{j}" for j in range(tables.T.shape[1])])
-    written = put(
-        tables.folder / "named.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]]
-    )
-    other = put(tables.folder / "other.csv", ["n0", "n1"], ["mood", "age", "weight"], new)
-    turned = put(
-        tables.folder / "turned.csv", ["a", "b"], list(tasks.columns[::-1]), tables.T[:2, ::-1]
-    )
-    models = [
-        TwoStepRidge(),
-        KroneckerRidge(),
-        OnlineTwoStepRidge(keep_labels=True),
-        LearnedKernelRidge(setting="D", stages=1, n_steps=2),
-    ]
-    for model in each(models):
-        model.fit(features, labels, tasks=tasks)
-        save(model, path)
-        ran = run(f"predict {path} --instances {written} --tasks {turned} --json")
-        assert (ran.code, ran.err) == (0, "")
-        expected = model.predict(pd.DataFrame(new, columns=features.columns), tasks[:2].to_numpy())
-        assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
-        refused = run(f"predict {path} --instances {other}")
-        assert (
-            "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
-        )
+    return OnlineTwoStepRidge(keep_labels=True).fit(features, labels, tasks=tasks), features, tasks
 
 
-def test_an_update_of_a_model_saved_from_frames_says_nothing_of_names(tables, run, put):
-    path = tables.folder / "online.dyad"
-    features = pd.DataFrame(tables.X, columns=["age", "height", "mood"])
-    labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
-    model = OnlineTwoStepRidge(keep_labels=True).fit(features, labels)
+def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(
+    tables, new, of_frames, run, put
+):
+    """The columns are matched by name, whatever their order, and nothing is said."""
+    path = tables.folder / "p.dyad"
+    model, features, tasks = of_frames
+    other = put(tables.folder / "other.csv", ["n0", "n1", "n2"], ["mood", "age", "size"], new["X"])
+    turned = put(tables.folder / "turned.csv", "ab", tasks.columns[::-1], tables.T[:2, ::-1])
     save(model, path)
-    new = np.random.default_rng(7).normal(size=(2, 3))
-    grid = tables.Y[:2]
-    users = put(
-        tables.folder / "more.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]]
-    )
-    given = put(tables.folder / "more_y.csv", ["n0", "n1"], list(labels.columns), grid)
-    ran = run(f"update {path} --labels {given} --instances {users}")
+    ran = run(f"predict {path} --instances {new['users']} --tasks {turned} --json")
+    assert (ran.code, ran.err) == (0, "")
+    rows = pd.DataFrame(new["X"], columns=features.columns)
+    expected = model.predict(rows, tasks[:2].to_numpy())
+    assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
+    refused = run(f"predict {path} --instances {other}")
+    assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
+    # An update says nothing of names either.
+    grid = tables.Y[:3]
+    columns = [f"t{j}" for j in range(tables.Y.shape[1])]
+    given = put(tables.folder / "more.csv", ["n0", "n1", "n2"], columns, grid)
+    ran = run(f"update {path} --labels {given} --instances {new['users']}")
     assert (ran.code, ran.err) == (0, "")
     again = load(path)
     assert again.feature_names_in_.tolist() == list(features.columns)
-    model.partial_fit(pd.DataFrame(new, columns=features.columns), grid)
+    model.partial_fit(rows, grid)
     assert_allclose(again.predict(features), model.predict(features), rtol=1e-9)
 
 
@@ -362,6 +377,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     )
     ran = run(f"predict {model} --instances {users} --interval 0.6 --json")
     assert "around its held-out prediction" in ran.err
+    assert "labels have two values: --probability gives probabilities" in ran.err
     assert "around" not in run(f"predict {model} --instances {new['users']} --interval 0.6").err
     known = fitted.predict_interval(coverage=0.6)
     fresh = fitted.predict_interval(new["X"], coverage=0.6)
@@ -376,22 +392,6 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     )
     assert (ran.code, ran.out) == (0, f"Wrote 6 predictions to {out}.\n")
     assert out.read_text().splitlines()[0] == "instance,task,prediction,lower,upper"
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (
-            ["--interval 1.5"],
-            "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5",
-        ),
-        (["--interval 0.9 --probability"], "--interval has no effect beside --probability"),
-    ],
-)
-def test_bounds_that_make_no_sense(tables, model, new, run, given, words):
-    ran = run(f"predict {model} --instances {new['users']}", *given)
-    assert ran.code != 0
-    assert words in ran.err
 
 
 # --- probabilities -------------------------------------------------------------------------------
@@ -496,115 +496,54 @@ def test_probabilities_that_there_are_none_of(tables, new, run):
 # Explanations ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def few(tables, put):
-    """Two new users, the columns in another order than in training, and one new item."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(2, 3))
-    T = rng.normal(size=(1, 2))
-    users = put(
-        tables.folder / "new_users.csv", ["n0", "n1"], ["mood", "age", "height"], X[:, [2, 0, 1]]
+def test_a_pair_is_explained(model, new, run):
+    loaded = load(model)
+    ask = [f"predict --explain {model}"]
+    found = explain(loaded, "u3", "i5", n=4)
+    ran = run(*ask, "--instance u3 --task i5 -n 4 --json")
+    assert (ran.json["prediction"], ran.json["share_of_mean"]) == (
+        pytest.approx(found.prediction),
+        pytest.approx(found.share_of_mean),
     )
-    items = put(tables.folder / "new_items.csv", ["m0"], ["price", "size"], T)
-    return {"X": X, "T": T, "users": users, "items": items}
-
-
-def test_a_pair_of_training(model, run):
-    found = explain(load(model), "u3", "i5", n=4)
-    ran = run(f"predict --explain {model} --instance u3 --task i5 -n 4 --json")
-    assert ran.json["prediction"] == pytest.approx(found.prediction)
-    assert (ran.json["instance"], ran.json["setting"], ran.json["label"]) == (
-        "u3",
-        "A",
-        found.label,
-    )
+    assert (ran.json["setting"], ran.json["label"]) == ("A", found.label)
     for kind in ("pair", "instance", "task"):
         listed = ran.json[f"{kind}s"]["listed"]
         rest = ran.json[f"{kind}s"]["rest"]
-        assert_allclose([row["contribution"] for row in listed], found.by(kind).contributions)
-        assert_allclose(
-            sum(row["contribution"] for row in listed) + rest["contribution"], found.prediction
-        )
+        contributions = [row["contribution"] for row in listed]
+        assert_allclose(contributions, found.by(kind).contributions)
+        assert_allclose(sum(contributions) + rest["contribution"], found.prediction)
     assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
-    seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
+    seen = run(*ask, "--instance u3 --task i5 -n 4")
     assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}: " in seen.out
     assert f"{found.share_of_mean:.4g} from the mean of all labels" in " ".join(seen.out.split())
-    assert ran.json["share_of_mean"] == pytest.approx(found.share_of_mean)
     assert "92 others" in seen.out
     assert "note: The weights assume a fixed regularisation" in seen.err
-
-
-def test_explained_by_weight(model, run):
-    words = ("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
-    ran = run(*words, "--sort", "weight")
-    found = explain(load(model), "u3", "i5", n=4, sort="weight")
-    listed = ran.json["pairs"]["listed"]
-    assert_allclose([row["weight"] for row in listed], found.pairs.weights)
-    assert "--sort must be" in run(*words, "--sort", "label").err
-    assert "--sort goes with --explain" in run("predict", model, "--sort", "weight").err
-
-
-def test_new_entities_of_files(model, few, run):
-    loaded = load(model)
-    cases = [
-        (
-            [f"--instances {few['users']} --instance n1 --task i2"],
-            (few["X"][1:], "i2"),
-            "B",
-        ),
-        ([f"--instance u2 --tasks {few['items']}"], ("u2", few["T"]), "C"),
-        (
-            [f"--instances {few['users']} --instance n0 --tasks {few['items']} --task m0"],
-            (few["X"][:1], few["T"]),
-            "D",
-        ),
-    ]
-    for words, asked, setting in cases:
-        ran = run(f"predict --explain {model}", *words, "--json")
-        assert (ran.json["prediction"], ran.json["setting"]) == (
-            pytest.approx(explain(loaded, *asked).prediction),
-            setting,
-        )
-    assert (ran.json["instance"], ran.json["task"], ran.json["label"]) == ("n0", "m0", None)
-    ran = run(f"predict --explain {model} --instances {few['users']} --task i2")
-    assert (ran.code, "has 2 rows: choose one instance by --instance" in ran.err) == (2, True)
-    assert (
-        "'n7' not among the ids of"
-        in run(f"predict --explain {model} --instances {few['users']} --instance n7 --task i2").err
-    )
-
-
-def test_one_list_into_a_file(tables, model, run, get):
-    out = tables.folder / "why.csv"
-    words = (f"predict --explain {model} --instance u3 --task i5 -n 2 -o {out}",)
-    assert run(*words, "--by instance").out == f"Wrote 2 rows to {out}.\n"
-    lines = get(out)
-    assert lines[0] == ["instance", "weight", "mean_label", "contribution"]
-    refused = run(*words)
-    assert (refused.code, "exists already" in refused.err) == (2, True)
-    assert get(out) == lines
-    assert "--by must be" in run(*words, "--by row --force").err
-    run(*words, "--force")
-    assert get(out)[0] == ["instance", "task", "weight", "label", "contribution"]
-
-
-def test_what_cannot_be_explained(tables, model, few, run):
-    for words, message in (
-        (
-            ("--instance u3",),
-            "Choose one task: give --task, an id of training or of the file of --tasks.",
-        ),
-        (("--instance nobody --task i5",), "'nobody' not among the ids of the instances"),
-        (("--instance u3 --task i5 --instances gone.csv",), "gone.csv"),
+    weighed = run(*ask, "--instance u3 --task i5 -n 4 --sort weight --json").json["pairs"]["listed"]
+    expected = explain(loaded, "u3", "i5", n=4, sort="weight").pairs.weights
+    assert_allclose([row["weight"] for row in weighed], expected)
+    users, items = f"--instances {new['users']}", f"--tasks {new['items']}"
+    for words, asked, setting in (
+        (f"{users} --instance n1 --task i2", (new["X"][1:2], "i2"), "B"),
+        (f"--instance u2 {items} --task m0", ("u2", new["T"][:1]), "C"),
+        (f"{users} --instance n0 {items} --task m0", (new["X"][:1], new["T"][:1]), "D"),
     ):
-        ran = run(f"predict --explain {model}", *words)
-        assert (ran.code, message in ran.err) == (2, True), ran.err
+        ran = run(*ask, words, "--json")
+        expected = pytest.approx(explain(loaded, *asked).prediction)
+        assert (ran.json["prediction"], ran.json["setting"]) == (expected, setting)
+    assert (ran.json["instance"], ran.json["task"], ran.json["label"]) == ("n0", "m0", None)
+
+
+def test_other_models_are_explained(tables, new, run):
     path = tables.folder / "other.dyad"
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run(f"predict --explain {path} --instance 1 --task 2")
     assert (ran.code, "keeps statistics only, not the labels" in ran.err) == (2, True)
+    few = tables.folder / "few.csv"
+    few.write_text("user,i4\nn0,0\n")
+    ran = run(f"predict {path} --instances {new['users']} --labels {few}")
+    assert "An online model learns labels of new instances by dyadlearn update" in ran.err
     save(IndependentTaskRidge().fit(tables.X, tables.Y), path)
-    ran = run(f"predict --explain {path} --instance 1 --tasks {few['items']}")
+    ran = run(f"predict --explain {path} --instance 1 --tasks {new['items']}")
     assert (ran.code, "leave --tasks out" in ran.err) == (2, True)
     assert (
         "must be a position from 0, found 'x'"
@@ -612,23 +551,6 @@ def test_what_cannot_be_explained(tables, model, few, run):
     )
     ran = run(f"predict --explain {path} --instance 1 --task 2 --json")
     assert ran.json["prediction"] == pytest.approx(explain(load(path), 1, 2).prediction)
-
-
-def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
-    path = tmp_path / "online.dyad"
-    wanted = tmp_path / "pairs.csv"
-    assert (
-        run(f"tune {tables.labels} {tables.sides} --model online --alphas 1 -o {path} -q").code == 0
-    )
-    wanted.write_text("user,item\nu3,i1\n")
-    ran = run(f"predict {path} --pairs {wanted}")
-    assert (ran.code, "which online models do not know" in ran.err) == (2, True)
-    assert run(f"predict {path} --pairs {wanted} --instances {tables.instances}").code == 0
-
-
-def test_intervals_of_two_values_name_probabilities(model, new, run):
-    ran = run(f"predict {model} --instances {new['users']} --interval 0.9")
-    assert "labels have two values: --probability gives probabilities" in ran.err
 
 
 def test_labels_of_new_rows(tables, model, new, run):
@@ -657,30 +579,6 @@ def test_labels_of_new_rows(tables, model, new, run):
     few[3, 1], few[7, 1] = 1.0, 0.0
     ran = run(f"predict {model} --tasks {new['items']} --labels {grid} --json")
     assert_allclose(ran.json["predictions"], fitted.predict(tasks=new["T"], labels=few), rtol=1e-12)
-
-
-def test_labels_of_new_rows_that_are_refused(tables, model, new, run):
-    few = tables.folder / "few.csv"
-    few.write_text("user,i4,i9\nn0,0,1\n")
-    sides = [f"predict {model} --instances {new['users']} --labels {few}"]
-    for more, message in (
-        ([], "'i9' not among the ids of the tasks to predict for"),
-        (["--interval 0.9"], "--labels has no effect beside --interval"),
-        (["--probability"], "--labels has no effect beside --probability"),
-    ):
-        ran = run(*sides, *more)
-        assert (ran.code, message in ran.err) == (2, True), ran.err
-    ran = run(f"predict {model} --instances {new['users']} --columns 1,2,3")
-    assert (ran.code, "--columns goes with --labels" in ran.err) == (2, True), ran.err
-    save(
-        OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), tables.folder / "online.dyad"
-    )
-    few.write_text("user,i4\nn0,0\n")
-    ran = run(f"predict {tables.folder / 'online.dyad'} --instances {new['users']} --labels {few}")
-    assert (
-        ran.code,
-        "An online model learns labels of new instances by dyadlearn update" in ran.err,
-    ) == (2, True)
 
 
 # --- scales and unknown ids ----------------------------------------------------------------------

@@ -92,6 +92,8 @@ def test_a_terminal_is_told_nothing_but_text(capsys):
         ("a", "a"),
         (True, "True"),
         (1e-7, "1e-07"),
+        (np.float32(0.25), "0.25"),
+        (np.int64(7), "7"),
     )
 )
 def test_numbers_for_people(value, text):

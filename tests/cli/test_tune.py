@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from sklearn.linear_model import Ridge
 
 import dyadlearn._array as array_module
 from dyadlearn import (
-    IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
     OnlineTwoStepRidge,
@@ -22,11 +19,9 @@ from dyadlearn import (
     TwoStepRegressor,
     TwoStepRidgeCV,
     load,
-    save,
 )
 from dyadlearn._registry import names_where
 from dyadlearn.cli import models
-from dyadlearn.exceptions import GridEdgeWarning
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0]
 
@@ -82,35 +77,29 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
 def test_shares_are_searched_and_shown(tables, run):
     """--model pair is the search of Python, with its shares in all output."""
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--model", "pair", "-o", path, "--setting", "A"]
-    words += ["--scoring", "neg_mean_squared_error", "--alphas", "1e-5:1e5:3"]
-    asked = ["--shares", "2,1,1", "--shares", "1,0,0"]
+    words = [f"tune {tables.labels} {tables.sides} -o {path} --force --alphas 1e-5:1e5:3"]
+    words += ["--setting A --scoring neg_mean_squared_error"]
+    asked = ["--model pair --shares 2,1,1 --shares 1,0,0"]
     ran = run(*words, *asked, "--json")
     assert ran.code == 0, ran.err
     found = load(path)
-    assert type(found) is PairKernelRidgeCV
     shares = [(2.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
     alphas = [1e-5, 1.0, 1e5]
     twin = PairKernelRidgeCV(alphas, shares=shares, setting="A").fit(tables.X, tables.Y, tables.T)
     assert_allclose(found.best_score_, twin.best_score_)
     assert ran.json["shares"] == list(found.shares_) == list(twin.shares_)
-    assert_allclose(found.predict(), twin.predict(), rtol=1e-9)
-    shown = run(*words, *asked, "--force").out
     words_of_shares = ", ".join(f"{share:g}" for share in twin.shares_)
+    shown = run(*words, *asked).out
     assert re.search(rf"^shares +{words_of_shares} *$", shown, re.MULTILINE)
     assert run("inspect", path, "--json").json["shares"] == list(twin.shares_)
     assert f"{twin.shares_[0]:g}" in run("inspect", path).out
-    assert run(*words, "--force").code == 0  # ten triples
     for more, fault in (
-        (["--shares", "1,2"], "--shares takes three weights, such as 2,1,1"),
-        (["--shares", "1,x,2"], "found '1,x,2'"),
+        ("--model pair --shares 1,2", "--shares takes three weights, such as 2,1,1"),
+        ("--model pair --shares 1,x,2", "found '1,x,2'"),
+        ("--shares 1,1,1", "tune without --model has no option --shares: use it with --model pair"),
     ):
-        ran = run(*words, *more, "--force")
+        ran = run(*words, more)
         assert (ran.code, fault in ran.err) == (2, True), ran.err
-    plain = ["tune", tables.labels, *tables.sides, "-o", path, "--force", "--shares", "1,1,1"]
-    assert (
-        "tune without --model has no option --shares: use it with --model pair" in run(*plain).err
-    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -129,24 +118,6 @@ def test_constants_are_searched_and_shown(tables, run):
     shown = run(*words, "--scoring r2 --constants 0.5,20 --force").out
     assert re.search(rf"^constants +{level} and {level} *$", shown, re.MULTILINE)
     assert run(f"inspect {path} --json").json["constants"] == list(twin.constants_)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
-def test_a_model_without_an_intercept(tables, run, kind):
-    path = tables.folder / "m.dyad"
-    words = [
-        f"tune {tables.labels} {tables.sides} --model {kind} --alphas 0.1,1,10 -o {path} --json"
-    ]
-    ran = run(*words, "--no-intercept --scoring r2")
-    assert ran.code == 0, ran.err
-    found = load(path)
-    twin = type(found)(**found.get_params() | {"fit_intercept": False}).fit(
-        tables.X, tables.Y, tasks=tables.T
-    )
-    assert found.fit_intercept is False
-    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
-    assert_allclose(ran.json["score"], twin.best_score_)
 
 
 def test_what_people_see(tables, run):
@@ -195,46 +166,42 @@ def test_names_of_features_are_kept(model):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_groups_are_left_out_together(tables, run):
-    groups = tables.folder / "groups.csv"
-    groups.write_text("user,group\n" + "\n".join(f"u{i},g{i // 4}" for i in range(12)))
-    path = tables.folder / "m.dyad"
-    ran = run(
-        f"tune {tables.labels} {tables.sides} --groups {groups} --alphas 0.1,1,10 -o {path} --json"
-    )
+@pytest.mark.parametrize("option", ["--groups", "--task-groups", "--groups identical"])
+def test_rows_of_a_group_are_left_out_together(tables, run, put, option):
+    how = {"setting": "C" if "task" in option else "B", "scoring": "roc_auc"}
+    n, ids = (8, tables.items) if "task" in option else (12, tables.users)
+    codes = np.arange(n) // 3
+    X = tables.X
+    words = [option]
+    if option.endswith("identical"):
+        X = tables.X[codes]
+        put(tables.instances, tables.users, ["age", "height", "mood"], X)
+    else:
+        path = tables.folder / "groups.csv"
+        path.write_text("id,group\n" + "\n".join(map("{},{}".format, ids, codes)))
+        words += [str(path)]
+    given = [f"tune {tables.labels} {tables.sides} --setting {how['setting']} --alphas 0.1,1,10"]
+    given += ["-o", tables.folder / "m.dyad", "--model two-step --json"]
+    ran = run(*given, " ".join(words))
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], **how)
+    groups = {"task_groups" if "task" in option else "groups": codes}
+    twin.fit(X, tables.Y, tasks=tables.T, **groups)
     assert ran.json["holdout"] == "exact leave-group-out"
-    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
-    twin.fit(tables.X, tables.Y, tasks=tables.T, groups=np.arange(12) // 4)
     assert_allclose(ran.json["score"], twin.best_score_)
     assert_allclose(
         [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
     )
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_identical_rows_are_left_out_together(tables, run):
-    rows = np.arange(12) // 2
-    path = tables.folder / "copies.csv"
-    values = "\n".join(
-        f"{user}," + ",".join(map(str, tables.X[row]))
-        for user, row in zip(tables.users, rows, strict=True)
-    )
-    path.write_text("user,age,height,mood\n" + values + "\n")
-    words = [
-        f"tune {tables.labels} --instances {path}",
-        *tables.sides[2:],
-        "--alphas 0.1,1,10 --json -o",
-    ]
-    ran = run(*words, tables.folder / "m.dyad", "--groups identical")
-    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
-    twin.fit(tables.X[rows], tables.Y, tasks=tables.T, groups=rows)
-    assert_allclose(ran.json["score"], twin.best_score_)
-    assert ran.json["holdout"] == "exact leave-group-out"
-    run(*words, tables.folder / "apart.dyad")
-    scores = run(f"evaluate {tables.folder / 'apart.dyad'} --setting B")
+def test_identical_rows_are_told(tables, run, put):
+    put(tables.instances, tables.users, ["age", "height", "mood"], tables.X[np.arange(12) // 2])
+    path = tables.folder / "m.dyad"
+    words = [f"tune {tables.labels} {tables.sides} --model two-step --alphas 1 -o {path} -f"]
+    run(*words)
+    scores = run(f"evaluate {path} --setting B")
     assert "In setting B, 12 held-out instances have an identical one in training" in scores.err
     assert "--groups" in scores.err
-    ran = run(*words, tables.folder / "s.dyad", "--groups scaffold")
+    ran = run(*words, "--groups scaffold")
     assert ran.code == 2
     assert "Scaffolds need SMILES of the instances: name their column" in ran.err
 
@@ -264,20 +231,6 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
     assert_allclose(ran.json["score"], twin.best_score_)
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_tasks_are_left_out_together(tables, run):
-    groups = tables.folder / "groups.csv"
-    groups.write_text("item,group\n" + "\n".join(f"i{j},g{j // 3}" for j in range(8)))
-    words = [f"tune {tables.labels} {tables.sides} --setting C --alphas 0.1,1,10 --json -q"]
-    ran = run(*words, f"--task-groups {groups} -o {tables.folder / 'm.dyad'}")
-    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="C", scoring="roc_auc")
-    twin.fit(tables.X, tables.Y, tasks=tables.T, task_groups=np.arange(8) // 3)
-    assert_allclose(ran.json["score"], twin.best_score_)
-    assert_allclose(
-        [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
-    )
-
-
 @pytest.mark.parametrize("options", [[], ["--exhaustive"]])
 def test_a_search_of_missing_labels_is_that_of_the_library(tables, run, put, options):
     labels = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
@@ -296,40 +249,31 @@ def test_a_search_of_missing_labels_is_that_of_the_library(tables, run, put, opt
     )
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_an_online_model_is_the_two_step_model(tables, run):
     path = tables.folder / "m.dyad"
-    words = [
-        f"tune {tables.labels} {tables.sides} --model online --alphas 0.1,1,10 -o {path} --json"
-    ]
-    ran = run(*words)
+    words = [f"tune {tables.labels} {tables.sides} --model online -o {path} -f --json"]
+    ran = run(*words, "--alphas 0.1,1,10 --no-intercept")
     assert ran.code == 0, ran.err
     found = load(path)
     assert isinstance(found, OnlineTwoStepRidge)
     assert (found.alpha, found.task_alpha) == (ran.json["alpha"], ran.json["task_alpha"])
-    twin = TwoStepRidgeCV([found.alpha], [found.task_alpha]).fit(tables.X, tables.Y, tasks=tables.T)
-    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
-    ran = run(*words, "--no-intercept -f")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc", fit_intercept=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        twin.fit(tables.X, tables.Y, tasks=tables.T)
+    twin.fit(tables.X, tables.Y, tasks=tables.T)
     assert_allclose(ran.json["score"], twin.best_score_)
-    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
+    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    refused = run(*words, "--kernel rbf")
+    assert refused.code == 2
+    assert "needs features with a linear kernel; instances are features, rbf kernel" in refused.err
     tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
     # Of labels with holes every task is learnt from those that it has.
-    ran = run(f"tune {tables.labels} {tables.sides} --model online --alphas 1 -o {path} -f")
-    assert (ran.code, "Some labels are missing: the online model learns each task" in ran.err) == (
-        0,
-        True,
-    )
+    ran = run(*words, "--alphas 1")
+    assert ran.code == 0, ran.err
+    assert "Some labels are missing: the online model learns each task" in ran.err
     labels = tables.Y.copy()
     labels.flat[np.argmax(labels == 1)] = np.nan
     twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tasks=tables.T)
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
-    tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
-    refused = run(f"tune {tables.labels} {tables.sides} --model online --kernel rbf -o {path} -f")
-    assert refused.code == 2
-    assert "needs features with a linear kernel; instances are features, rbf kernel" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -383,10 +327,19 @@ def test_wrong_words_are_one_sentence(tables, run, words, message):
     assert names(tables.folder) == before
 
 
-def test_instances_are_asked_for(tables, run):
-    ran = run("tune", tables.labels, "--tasks", tables.tasks, "-o", tables.folder / "m.dyad")
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("tasks", "Give the instances by --instances, or name columns of the table by --smiles"),
+        ("instances", "give them by --tasks, or use --model independent"),
+    ],
+)
+def test_both_sides_are_asked_for(tables, run, side, message):
+    ran = run(
+        f"tune {tables.labels} --{side} {getattr(tables, side)} -o {tables.folder / 'm.dyad'}"
+    )
     assert (ran.code, ran.out) == (2, "")
-    assert "Give the instances by --instances, or name columns of the table by --smiles" in ran.err
+    assert message in ran.err
 
 
 def test_constant_labels_have_one_note(tables, run, put):
@@ -396,14 +349,6 @@ def test_constant_labels_have_one_note(tables, run, put):
     assert [line for line in ran.err.splitlines() if "edge of the grid" not in line] == [
         "note: All labels are 5: there is nothing to learn."
     ]
-
-
-def test_tasks_are_asked_for(tables, run):
-    ran = run(f"tune {tables.labels} --instances {tables.instances} -o {tables.folder / 'm.dyad'}")
-    assert (ran.code, ran.out) == (2, "")
-    assert "give them by --tasks, or use --model independent" in ran.err
-    words = [f"--model independent --alphas 1,10 -o {tables.folder / 'm.dyad'} -q"]
-    assert run(f"tune {tables.labels} --instances {tables.instances}", *words).code == 0
 
 
 def test_a_file_is_not_replaced_unasked(tables, model, run):
@@ -427,17 +372,6 @@ def test_places_that_cannot_be_written_to_are_told_first(tables, run, where, mes
     ran = run(f"tune nonesuch.csv {tables.sides} -o {tables.folder / where}")
     assert ran.code == 2
     assert message in ran.err
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there are pipes elsewhere only in memory")
-def test_pipes_are_not_replaced_even_by_force(tables, run):
-    pipe = tables.folder / "pipe.csv"
-    os.mkfifo(pipe)
-    for words in (["tune", "nonesuch.csv"], ["predict", "nonesuch.dyad"]):
-        ran = run(*words, *tables.sides, f"-f -o {pipe}")
-        assert (ran.code, ran.err.count("\n")) == (2, 1)
-        assert f"{pipe}: This is a pipe or a device" in ran.err
-    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize(
@@ -477,42 +411,7 @@ def test_baselines_are_printed_and_kept(tables, run):
 # Labels that nothing predicts --------------------------------------------------------------------
 
 
-def test_labels_that_nothing_predicts_are_noted_and_not_scored(tables, run, put):
-    Y = tables.Y.copy()
-    Y[1:, 3] = np.nan
-    put(tables.labels, tables.users, tables.items, Y)
-    given = [tables.labels, f"--instances {tables.instances} --model independent"]
-    save(IndependentTaskRidge().fit(tables.X, Y), tables.folder / "fixed.dyad")
-    score = ["--scoring neg_mean_squared_error"]
-    ran = run(f"evaluate {tables.folder / 'fixed.dyad'}", *score, "--setting A --json")
-    assert ran.code == 0, ran.err
-    words = "In setting A, 1 of 85 labels are the only ones of their task (positions 3)"
-    assert " ".join(ran.err.split()).count(words) == 1
-    tuned = run("tune", *given, *score, f"--setting B --alphas 1,10 -o {tables.folder / 'm.dyad'}")
-    assert tuned.code == 0, tuned.err
-    assert " ".join(tuned.err.split()).count(words.replace("A", "B", 1)) == 1
-    search = load(tables.folder / "m.dyad")
-    errors = (Y - np.asarray(search.holdout_)) ** 2
-    assert np.isnan(errors[0, 3])
-    assert_allclose(
-        search.best_score_, -np.mean([row[~np.isnan(row)].mean() for row in errors]), rtol=1e-9
-    )
-
-
 # Devices -----------------------------------------------------------------------------------------
-
-
-def test_tune_finds_the_same_on_a_device(tables, run):
-    pytest.importorskip("torch")
-    path = tables.folder / "device.dyad"
-    data = [tables.labels, *tables.sides]
-    words = ["tune", *data, f"--alphas 0.1,1,10 --setting D -o {path} --force"]
-    here, there = (run(*words, "--json", *more) for more in ([], ["--device cpu"]))
-    assert there.code == here.code == 0, there.err
-    assert there.json["alpha"] == here.json["alpha"]
-    assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
-    opened = load(path)
-    assert array_module.library(opened.predict(tables.X, tasks=tables.T)) == "numpy"
 
 
 def test_molecules_are_computed_on_a_device(tables, run):
@@ -530,7 +429,10 @@ def test_molecules_are_computed_on_a_device(tables, run):
     )
     assert (here.code, there.code) == (0, 0), there.err
     assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
-    assert run(f"predict {path} --instances {drugs} --json").code == 0
+    ran = run(f"predict {path} --instances {drugs} --json")
+    assert ran.code == 0
+    opened = load(path).fitted_.labels.values
+    assert array_module.library(opened) == "numpy"
     ran = run("tune", *data, f"-o {path} -f --device gpu")
     assert (ran.code, ran.err) == (
         2,

@@ -103,38 +103,27 @@ def test_ratings_of_known_users(tables, parts, put, run):
     ratings = tables.folder / "today.csv"
     words = [f"tune {parts['labels']} {tables.sides} --model online --alphas 1 -o {path} -q"]
     assert run(*words, "--keep-labels").code == 0
-    u = tables.users
-    i = tables.items
+    u, i = tables.users, tables.items
     ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
-    words = [f"update {path} --instances {tables.instances} --labels {ratings} --format long"]
+    words = [f"update {path} --labels {ratings} --format long"]
     before = path.read_bytes()
-    refused = run(*words, "--known ignore")
-    assert (
-        refused.code,
-        "--known must be one of 'error', 'replace', found 'ignore'" in refused.err,
-    ) == (2, True)
-    assert "note: 10 of 12 instances in" in run(*words).err
     few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
-    refused = run(f"update {path} --instances {few} --labels {ratings} --format long")
-    assert (
-        refused.code,
-        f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err,
-    ) == (
-        2,
-        True,
-    )
+    for more, message in (
+        ("--known ignore", "--known must be one of 'error', 'replace', found 'ignore'"),
+        ("", f"1 of 2 instances are known already, and would count twice: '{u[0]}'"),
+    ):
+        refused = run(*words, f"--instances {few} {more}")
+        assert (refused.code, message in refused.err) == (2, True), refused.err
     assert path.read_bytes() == before
-    ran = run(*words, "--known replace --json")
+    ran = run(*words, f"--instances {tables.instances} --known replace --json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
+    assert "10 of 12 instances in" in ran.json["notes"][0]
     assert "has no labels for 3 of 5 tasks: these labels are missing" in ran.json["notes"][-1]
     labels = np.vstack([tables.Y[:8, :5], np.full((1, 5), np.nan)])
     labels[0, 1], labels[8, [1, 3]] = 4.0, (3.0, 2.0)
     X = tables.X[[*range(8), 9]]
     twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, labels, tasks=tables.T[:5])
-    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
-    # The same again changes nothing.
-    assert run(*words, "--known replace -q").code == 0
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
 
 

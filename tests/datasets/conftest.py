@@ -1,12 +1,37 @@
-"""A server of files on this machine, with the faults that servers have."""
+"""Files for the tests, and a server of files on this machine, with the faults that servers have."""
 
 from __future__ import annotations
 
+import gzip
+import socket
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from dyadlearn.datasets import drug_target
+
+
+def write(folder, files, pack=False):
+    """Write texts into a folder, as they are or packed, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        content = text.encode()
+        (folder / (name + ".gz" * pack)).write_bytes(gzip.compress(content) if pack else content)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch, tmp_path_factory):
+    """Keep every test away from real servers and from the user's own folders."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        for name in ("_DAVIS", "_KIBA", "_YAMANISHI"):
+            monkeypatch.setattr(drug_target, name, f"http://127.0.0.1:{closed.getsockname()[1]}/")
+    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(variable, "127.0.0.1")
 
 
 @dataclass

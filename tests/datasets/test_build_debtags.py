@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.datasets.debtags import _counts
-from sweeps import every, lines, over
+from sweeps import lines, over
 
 PROJECT = Path(__file__).parents[2]
 TABLES = PROJECT.parent / "shared" / "data" / "debtags"
@@ -83,14 +83,6 @@ def test_small_tables_follow_every_rule(script, tmp_path, capsys):
     assert_array_equal(_counts(stored, "X", 3).toarray(), np.tile([1, 1, 2], (12, 1)))
     expected = [[1, 1, 0, 0, 1, 0, 0, 0], [0, 0, 1, 0, 0, 3, 1, 0], [0, 0, 0, 1, 0, 0, 0, 1]]
     assert_array_equal(_counts(stored, "tasks", 8).toarray(), expected)
-
-
-@over(every(texts=[["b a b", "", "c"], ["", "", ""], ["", "z y", ""], ["a"], ["k " * 300, "j k"]]))
-def test_counts_survive_the_file_format(script, texts):
-    words, parts = script.count_words(texts, 1)
-    found = _counts({f"X_{name}": part for name, part in parts.items()}, "X", len(words)).toarray()
-    expected = [[text.split().count(word) for word in words] for text in texts]
-    assert_array_equal(found, np.reshape(expected, (len(texts), len(words))))
 
 
 def test_words_keep_the_names_of_languages(script):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -54,13 +52,6 @@ def test_the_truth_is_a_sum_of_kernel_expansions():
             assert_allclose(data.truth[i, j], value, rtol=1e-9, atol=1e-9)
 
 
-@over(every(rank=[1, 3]))
-def test_the_truth_has_the_rank_asked_for(rank):
-    values = np.linalg.svd(make_dyads(40, 30, rank=rank, random_state=0).truth, compute_uv=False)
-    assert values[rank - 1] > 1e-3 * values[0]
-    assert values[rank] < 1e-12 * values[0]
-
-
 @over(
     every(
         symmetry=[None, "symmetric", "antisymmetric"],
@@ -83,12 +74,6 @@ def test_the_function_gives_the_truth_and_generalises_row_by_row():
     assert_allclose(data.function(data.X[3:5], data.tasks[[6]]), data.truth[3:5, [6]], atol=1e-12)
     with pytest.raises(ValueError, match="needs tasks"):
         data.function(data.X)
-
-
-def test_the_function_can_be_pickled():
-    data = make_dyads(4, 3, random_state=1)
-    copy = pickle.loads(pickle.dumps(data.function))
-    assert_array_equal(copy(data.X, data.tasks), data.function(data.X, data.tasks))
 
 
 @over(every(symmetry=[None, "symmetric", "antisymmetric"]))
@@ -145,14 +130,6 @@ def test_binary_labels_are_the_sign_of_the_noisy_truth():
     assert ((real.truth > 0) != (binary.Y > 0))[binary.observed].any()
 
 
-def test_binary_labels_are_seldom_lopsided():
-    shares = [
-        np.mean(make_dyads(60, 60, labels="binary", random_state=seed).Y) for seed in range(10)
-    ]
-    assert min(shares) > 0.15
-    assert max(shares) < 0.85
-
-
 @over(lines("symmetry sign", *NETWORKS))
 def test_networks_are_exactly_symmetric_or_antisymmetric(symmetry, sign):
     data = make_dyads(15, 3, symmetry=symmetry, noise=0.5, missing=0.2, random_state=0)
@@ -175,12 +152,6 @@ def test_mirrored_noise_has_the_same_size_everywhere():
     gaps = data.Y - data.truth
     assert_allclose(np.std(gaps[np.triu_indices(100, 1)]), 0.5, rtol=0.05)
     assert_allclose(np.std(np.diag(gaps)), 0.5, rtol=0.25)
-
-
-def test_a_binary_network():
-    data = make_dyads(12, symmetry="symmetric", labels="binary", random_state=0)
-    assert_array_equal(np.unique(data.Y), [0.0, 1.0])
-    assert_array_equal(data.Y, data.Y.T)
 
 
 @over(
@@ -232,15 +203,15 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
     rows = data.function(data.X[:3], data.X[:5] if symmetry else data.tasks[:5])
     assert_allclose(rows, data.truth[:3, :5], rtol=1e-12, atol=1e-13)
     if symmetry is None:
-        sizes = [
-            make_dyads(40, 3, main_effects=main, noise=0, random_state=seed)
-            .truth.var(axis=0)
-            .mean()
-            for main in (4.0, 0.0)
-            for seed in range(15)
-        ]
-        size = np.mean(sizes[:15]) - np.mean(sizes[15:])
-        assert 2.0 < size < 6.0
+        sizes = np.reshape(
+            [
+                make_dyads(40, 3, main_effects=main, noise=0, random_state=seed).truth.var(axis=0)
+                for main in (4.0, 0.0)
+                for seed in range(15)
+            ],
+            (2, -1),
+        ).mean(axis=1)
+        assert 2.0 < sizes[0] - sizes[1] < 6.0
 
 
 @over(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import socket
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from datasets.conftest import write
 from dyadlearn.datasets import drug_target, fetch_kiba
 from dyadlearn.kernels.chemistry import fingerprints
 from sweeps import every, lines, over
@@ -29,14 +27,6 @@ ARCHIVE = {
 }
 
 
-def write(folder, files, pack=False):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        content = text.encode()
-        (folder / (name + ".gz" * pack)).write_bytes(gzip.compress(content) if pack else content)
-    return folder
-
-
 def write_archive(folder, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(
@@ -44,17 +34,6 @@ def write_archive(folder, **changes):
         **{key: value for key, value in (ARCHIVE | changes).items() if value is not None},
     )
     return folder
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch, tmp_path_factory):
-    """Keep every test away from the real server and from the user's own folders."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(drug_target, "_KIBA", f"http://127.0.0.1:{closed.getsockname()[1]}/")
-    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.setenv(variable, "127.0.0.1")
 
 
 # -- the real archive ---------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import socket
 import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from datasets.conftest import write
 from dyadlearn.datasets import drug_target, fetch_yamanishi
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
@@ -27,27 +27,6 @@ SMALL = {
 LABELS = np.array([[1.0, 0, 1], [0, 1, 0]])
 DRUGS = np.array([[1, 0.12, 0.13], [0.21, 1, 0.23], [0.31, 0.32, 1]])
 TARGETS = np.array([[1, 0.12], [0.21, 1]])
-
-
-def write(folder, tables, pack=False):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in tables.items():
-        content = text.encode()
-        (folder / (name + ".gz" * pack)).write_bytes(gzip.compress(content) if pack else content)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch, tmp_path_factory):
-    """Keep every test away from the real server and from the user's own folders."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(
-            drug_target, "_YAMANISHI", f"http://127.0.0.1:{closed.getsockname()[1]}/"
-        )
-    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.setenv(variable, "127.0.0.1")
 
 
 # -- real files ---------------------------------------------------------------------------------------------

@@ -176,18 +176,3 @@ def test_pipes_and_devices_are_never_replaced(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
     assert Path(os.devnull).is_char_device()
     assert len(list(tmp_path.iterdir())) == 2
-
-
-@posix
-def test_an_interrupt_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    write(path, b"new")
-
-    def interrupted(descriptor):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(path, b"newer")
-    assert path.read_bytes() == b"new"
-    assert parts(tmp_path) == []

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import embeddings_case as case
 from dyadlearn import read_features
 from dyadlearn._files import packed
-from dyadlearn._files.embeddings import Blocks, open_features
+from dyadlearn._files.embeddings import open_features
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
 from sweeps import lines, over
@@ -54,26 +54,6 @@ def test_precision_is_kept(tmp_path, stored, kept):
         found = read_features(tmp_path / name, ASKED).values
         assert found.dtype == np.dtype(kept), name
         assert_array_equal(found, values[PLACES].astype(float))
-
-
-@over(lines("step", 1, 4, 7, 100))
-@over(lines("places", [3, 0, 39, 3], [5], list(range(N))[::-1]))
-def test_gather_reads_each_block_once_and_no_other(step, places, tmp_path):
-    np.save(tmp_path / "x.npy", VALUES)
-    spans = []
-
-    def read(first, end):
-        spans.append((first, end))
-        return VALUES[first:end]
-
-    places = np.array(places)
-    assert_array_equal(
-        Blocks(read, tmp_path / "x.npy", D, 0).gather(places, places // step), VALUES[places]
-    )
-    wanted = sorted({place // step for place in places})
-    assert [first // step for first, _ in spans] == wanted
-    assert [(end - 1) // step for _, end in spans] == wanted
-    assert [span for span in spans if not {*span} - {0} <= {*places, *(places + 1)}] == []
 
 
 # No more is read than is asked for ------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn import read_features
-from dyadlearn._files import packed
 from dyadlearn._files.tables import read_cells
 from dyadlearn.cli.entities import open_source
 from dyadlearn.exceptions import DataFileError, IdError
@@ -45,9 +44,9 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
     """It is written last, so that a first column of whole numbers or of text could be taken for it."""
     pd = pytest.importorskip("pandas")
     path = tmp_path / "x.parquet"
-    counts = pd.DataFrame(
-        {"n": [3, 1, 2, 0], "x": VALUES[:, 0]}, index=pd.Index([7, 5, 6, 9], name="gene")
-    )
+    readers = (read_features, lambda path: read_cells(path).table())
+    columns = {"n": [3, 1, 2, 0], "x": VALUES[:, 0]}
+    counts = pd.DataFrame(columns, index=pd.Index([7, 5, 6, 9], name="gene"))
     for frame in (counts, counts.rename_axis(None)):
         frame.to_parquet(path)
         check(read_features(path), [7, 5, 6, 9], frame.to_numpy())
@@ -55,29 +54,23 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
         check(read_features(path, row_ids=IDS), IDS, frame.to_numpy())
         check(read_cells(path).table(), ["7", "5", "6", "9"], frame.to_numpy())
     assert read_features(path).row_ids.name is None
-    told = pd.DataFrame(
-        {"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc")
-    )
-    told.to_parquet(path)
+    texts = {"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}
+    pd.DataFrame(texts, index=pd.Index(IDS, name="acc")).to_parquet(path)
     check(read_features(path), IDS, VALUES)
     check(read_features(path, ["MK"], row_ids="sequence"), ["MK"], VALUES[[1]])
     counts.set_axis([0.5, 1.0, 2.0, 3.0]).to_parquet(path)
     with pytest.raises(DataFileError, match="has numbers with a point for ids"):
         read_features(path)
     counts.set_index(pd.MultiIndex.from_product([["u", "v"], [1, 2]])).to_parquet(path)
-    for read in (read_features, lambda path: read_cells(path).table()):
-        with pytest.raises(
-            DataFileError,
-            match=r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'",
-        ):
+    words = r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'"
+    for read in readers:
+        with pytest.raises(DataFileError, match=words):
             read(path)
-    rest = pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[
-        1:
-    ]  # whose index is numbers of rows, left over
-    rest.to_parquet(path)
-    for read in (read_features, lambda path: read_cells(path).table()):
+    # An index of numbers of rows, left over, and one that counts, which is no column.
+    pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[1:].to_parquet(path)
+    for read in readers:
         check(read(path), ["a", "c", "b"], VALUES[1:, :1])
-    counts.reset_index(drop=True).to_parquet(path)  # an index that counts is no column
+    counts.reset_index(drop=True).to_parquet(path)
     check(read_features(path), [3, 1, 2, 0], VALUES[:, :1])
 
 
@@ -163,21 +156,6 @@ def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, nam
     check(read_features(path), IDS, VALUES)
 
 
-def test_there_is_one_id_for_each_row_and_one_name_for_each_column(tmp_path):
-    np.save(path := tmp_path / "x.npy", VALUES)
-    for row_ids in ([*IDS, "e"], IDS[:-1]):
-        with pytest.raises(
-            DataFileError, match=rf"row_ids= has {len(row_ids)} ids, but there are 4 rows"
-        ):
-            read_features(path, ["d"], row_ids=row_ids)
-    for columns in ("uvwx", "uv"):
-        np.savez(tmp_path / "x.npz", x=VALUES, ids=IDS, columns=list(columns))
-        with pytest.raises(
-            DataFileError, match=f"names {len(columns)} columns, but its matrix has 3"
-        ):
-            read_features(tmp_path / "x.npz")
-
-
 def test_a_file_of_ids_is_looked_for_where_it_says_first(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     np.save(path := tmp_path / "data" / "x.npy", VALUES)
@@ -186,15 +164,6 @@ def test_a_file_of_ids_is_looked_for_where_it_says_first(tmp_path, monkeypatch):
     assert read_features(path, row_ids="names.txt").ids == tuple(IDS)
     (tmp_path / "names.txt").write_text("\n".join(IDS[::-1]))
     assert read_features(path, row_ids="names.txt").ids == tuple(IDS[::-1])
-
-
-def test_archives_unpack_to_no_more_than_the_limit(tmp_path, monkeypatch):
-    np.savez_compressed(
-        path := tmp_path / "x.npz", x=np.zeros((50, 50)), ids=[f"p{row}" for row in range(50)]
-    )
-    monkeypatch.setattr(packed, "_limit", lambda: 2**13)
-    with pytest.raises(DataFileError, match=r"x\.npz unpacks to more than"):
-        read_features(path, ["p3"])
 
 
 def test_means_have_all_their_digits(tmp_path):

@@ -136,13 +136,6 @@ def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
         load_table(path)
 
 
-def test_nothing_in_an_array_is_executed(tmp_path):
-    path = tmp_path / "table.npy"
-    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"table\.npy holds Python objects"):
-        load_table(path)
-
-
 @over(
     lines(
         "text message",
@@ -215,21 +208,13 @@ def test_repeated_ids_are_named(tmp_path, text, message):
 
 
 def test_other_bad_files(tmp_path):
+    """Bad archives are in test_embeddings.py and test_packed.py."""
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"id,p\n" + 500 * b"a,1\n")[:-20])
     with pytest.raises(ValueError, match="is damaged or no table"):
         load_table(path)
     with pytest.raises(FileNotFoundError):
         load_table(tmp_path / "none.csv")
-    np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
-    with pytest.raises(ValueError, match="holds arrays or groups|several rows for one id"):
-        load_table(tmp_path / "two.npz")
-    np.savez(tmp_path / "short.npz", a=VALUES, rows=np.array(["a"]))
-    with pytest.raises(ValueError, match="has 1 ids, but there are 2 rows"):
-        load_table(tmp_path / "short.npz")
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
-    with pytest.raises(ValueError, match="is damaged or no npz archive"):
-        load_table(tmp_path / "cut.npz")
 
 
 def test_a_column_that_is_not_there(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -177,13 +175,6 @@ def test_graphs_and_trees_in_frames(kind):
         check(function(tree, library.Series(nodes)), expected, nodes, nodes, kind)
         if kind == "pandas":
             check(function(tree, library.Index(nodes)), expected, nodes, nodes, kind)
-
-
-def test_tables_keep_the_library_of_their_frames(similarity):
-    table = replace(named(similarity, NAMES, NAMES, "table"), kind="pandas")
-    found = normalize(table)
-    assert isinstance(found, Table)
-    assert found.kind == "pandas"
 
 
 pd = pytest.importorskip("pandas")

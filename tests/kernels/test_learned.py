@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import cache
 
 import numpy as np
@@ -20,7 +19,6 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
 from dyadlearn.kernels.learned import Description, LearnedKernel
-from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 
 N = 9
@@ -146,13 +144,6 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
         expected = np.diagonal(whole(twins(rows, rows, normalize)))
         for found in (learnt.diagonal(A), gram_diagonal(A, kernel=learnt)):
             assert_allclose(library.to_numpy(found), expected, rtol=10 * rtol, atol=10 * rtol)
-
-
-def test_no_entity_without_a_bit_gives_nan_and_its_row_is_zero():
-    kernel, wide = described()
-    counts = kernel.blocks(wide.values)[2]
-    assert_array_equal(counts[1], np.zeros(N))
-    assert_array_equal(np.diagonal(counts).round(12), [1, 0, *[1] * (N - 2)])
 
 
 def test_weights_of_zero_and_the_arrays_of_the_caller():
@@ -472,47 +463,37 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
 def test_frames_with_ids_in_another_order(kind):
     module = pytest.importorskip(kind)
     names = [f"e{place}" for place in range(N + N_NEW)]
+    features = ["one", "two", "three"]
 
     def frame(array, rows, columns):
         ids = [names[place] for place in rows]
+        columns = [each if isinstance(each, str) else names[each] for each in columns]
         if kind == "pandas":
             return module.DataFrame(array, index=ids, columns=columns)
         return module.DataFrame({"id": ids} | {name: array[:, j] for j, name in enumerate(columns)})
 
+    def similar(rows, columns):
+        return frame(SIMILAR[np.ix_(rows, columns)], rows, columns)
+
+    def check(rows, table, wide):
+        expected = [twins(rows, TRAIN, True)[place] for place in (0, 3)]
+        for found, block in zip(kernel.blocks(table.values, wide.values), expected, strict=True):
+            assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+
     order = rng.permutation(N)
-    features = ["one", "two", "three"]
-    given = {
-        "x": frame(X[TRAIN], TRAIN, features),
-        "similar": frame(SIMILAR[np.ix_(order, TRAIN)], order, [names[place] for place in TRAIN]),
-    }
+    given = {"x": frame(X[TRAIN], TRAIN, features), "similar": similar(order, TRAIN)}
     kernels = ["linear", "precomputed"]
     kernel, wide = describe(given, kernels)
     assert wide.kind == kind
     assert wide.row_ids.labels == tuple(names[:N])
-    for found, block in zip(
-        kernel.blocks(wide.values), [twins(TRAIN, TRAIN, True)[i] for i in (0, 3)], strict=True
-    ):
-        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    # New entities, with the columns in another order and some too many, and the descriptions too.
-    columns = [*order, N]
-    new = {
-        "similar": frame(SIMILAR[np.ix_(TEST, columns)], TEST, [names[place] for place in columns]),
-        "x": frame(X[TEST], TEST, features),
-    }
-    table = widen(kernel, new)
-    for found, block in zip(
-        kernel.blocks(table.values, wide.values),
-        [twins(TEST, TRAIN, True)[i] for i in (0, 3)],
-        strict=True,
-    ):
-        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    again = widen(kernel, Descriptions(given)[[3, 1]]).values
-    assert_array_equal(again[:, 3], [3, 1])
-    few = frame(SIMILAR[np.ix_(TEST, TRAIN[1:])], TEST, names[1:N])
-    with pytest.raises(
-        IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
-    ):
-        widen(kernel, {**new, "similar": few})
+    check(TRAIN, wide, wide)
+    # New entities, with the columns in another order and one too many, and the descriptions too.
+    new = {"similar": similar(TEST, [*order, N]), "x": frame(X[TEST], TEST, features)}
+    check(TEST, widen(kernel, new), wide)
+    assert_array_equal(widen(kernel, Descriptions(given)[[3, 1]]).values[:, 3], [3, 1])
+    lacking = r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
+    with pytest.raises(IdError, match=lacking):
+        widen(kernel, {**new, "similar": similar(TEST, TRAIN[1:])})
     turned = frame(X[TEST][:, ::-1], TEST, features[::-1])
     with pytest.raises(ValueError, match=r"The feature names of X\['x'\] should match"):
         widen(kernel, {**new, "x": turned})
@@ -592,34 +573,28 @@ def test_descriptions_that_rows_lack():
 
 def test_sparse_tables():
     kernels = {"bits": "tanimoto", "counts": "linear"}
-    features = {"bits": BITS, "counts": BITS}
-    thin = Descriptions({name: sparse.csr_array(table[:N]) for name, table in features.items()})
-    kernel, wide = describe(thin, kernels)
-    assert sparse.issparse(wide.values)
-    expected = twins(TRAIN, TRAIN, True)[1:3]
-    for found, block in zip(kernel.blocks(wide.values), expected, strict=True):
-        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    new = widen(kernel, {n: sparse.csr_array(t[N:]) for n, t in features.items()})
-    assert sparse.issparse(new.values)
-    for found, block in zip(
-        kernel.blocks(new.values, wide.values), twins(TEST, TRAIN, True)[1:3], strict=True
-    ):
-        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+
+    def thin(rows):
+        return {name: sparse.csr_array(BITS[rows]) for name in kernels}
+
+    kernel, wide = describe(Descriptions(thin(TRAIN)), kernels)
+    new = widen(kernel, thin(TEST))
+    for rows, table in ((TRAIN, wide), (TEST, new)):
+        assert sparse.issparse(table.values)
+        expected = twins(rows, TRAIN, True)[1:3]
+        for found, block in zip(kernel.blocks(table.values, wide.values), expected, strict=True):
+            assert_allclose(found, block, rtol=1e-12, atol=1e-12)
     zero = kernel.with_parameters([0, 0], [1, 1])(new.values, wide.values)
     assert_array_equal(zero, np.zeros((N_NEW, N)))
     # What joins leaves the table sparse.
     both, wider = kernel.joined(["similar"], [SIMILAR[:N, :N]], wide)
     assert sparse.issparse(wider.values)
-    assert_allclose(
-        both.blocks(wider.values, wider.values[[4, 1]])[2], SIMILAR[:N, [4, 1]] / 3.0, rtol=1e-12
-    )
+    found = both.blocks(wider.values, wider.values[[4, 1]])[2]
+    assert_allclose(found, SIMILAR[:N, [4, 1]] / 3.0, rtol=1e-12)
     # Beside a dense one all are dense.
-    mixed = {
-        **tables(TRAIN, TRAIN),
-        "bits": sparse.csr_array(BITS[:N]),
-        "similar": sparse.csr_array(SIMILAR[:N, :N]),
-    }
-    kernel, dense = describe(mixed, KERNELS)
+    mixed = tables(TRAIN, TRAIN)
+    mixed |= {name: sparse.csr_array(mixed[name]) for name in ("bits", "similar")}
+    _, dense = describe(mixed, KERNELS)
     assert_allclose(dense.values, described()[1].values, rtol=1e-14)
 
 
@@ -642,43 +617,6 @@ def test_one_library_and_enough_memory(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10)
     with pytest.raises(NotEnoughMemoryError, match="The table of 2 descriptions of X needs about"):
         describe([X, X], "linear")
-
-
-def test_more_descriptions_join(library):
-    kernel, wide = described(library)
-    more = {"constant": np.ones((N, N)), "profile": SIMILAR[:N, :N] / 3.0}
-    wider_kernel, wider = kernel.joined(
-        list(more), [library.asarray(K) for K in more.values()], wide
-    )
-    assert wider_kernel.names == (*kernel.names, *more)
-    assert [member.has_exponent for member in wider_kernel.members[4:]] == [True, True]
-    assert wider.values.shape == (N, wide.values.shape[1] + 2 * (N + 1))
-    rtol = 2e-5 if library.dtype == "float32" else 1e-11
-    expected = [*twins(TRAIN, TRAIN, True), *more.values()]
-    for found, block in zip(wider_kernel.blocks(wider.values), expected, strict=True):
-        assert_allclose(library.to_numpy(found), block, rtol=rtol, atol=rtol)
-    learnt = wider_kernel.with_parameters([*WEIGHTS, 0.0, 2.0], [*EXPONENTS, 1.0, 3.0])
-    total = whole(expected[:4]) + 2.0 * more["profile"] ** 3
-    assert_allclose(library.to_numpy(learnt(wider.values)), total, rtol=10 * rtol, atol=10 * rtol)
-    assert kernel.names == tuple(KERNELS)
-
-
-def test_files_and_pickles_hold_a_learned_kernel():
-    kernel, wide = described(kernels={**KERNELS, "x": Sum(("linear", ("rbf", {"gamma": 0.5})))})
-    kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
-    writer = Writer()
-    plain = writer.write(kernel, "kernel")
-    for again in (
-        Reader(writer.arrays).read(plain, "kernel"),
-        LearnedKernel.from_state(kernel.state(), "kernel"),
-        pickle.loads(pickle.dumps(kernel)),
-    ):
-        assert_array_equal(again(wide.values), kernel(wide.values))
-        assert_array_equal(again.members[3].diagonal, kernel.members[3].diagonal)
-        assert again.names == kernel.names
-    own, _ = described(kernels={**KERNELS, "x": lambda A, B: A @ B.T})
-    with pytest.raises(ModelFileError, match="kernel is a Python function"):
-        Writer().write(own, "kernel")
 
 
 def test_forged_states_are_refused():

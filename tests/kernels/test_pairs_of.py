@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import LearnedKernelRidge, TwoStepRidgeCV, evaluate
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels import gram, pairs_of
@@ -144,31 +143,3 @@ def test_what_names_no_pair_is_refused():
 
 
 # --- rows of models ----------------------------------------------------------------------------
-
-PAIRS = np.array(list(combinations(range(7), 2)))
-Y = RNG.normal(size=(21, 5))
-
-
-def test_searches_intervals_and_learned_kernels_take_pairs():
-    names = np.array(NAMES)
-    frame = pd.DataFrame(K, NAMES, NAMES)
-    first, second = names[PAIRS.T]
-    known = tuple(names[PAIRS[:-3].T])
-    trained = pairs_of(frame, *known)
-    new = pairs_of(frame, first[-3:], second[-3:], known=known)
-    labels = pd.DataFrame(Y[:-3], trained["sum"].index)
-    labels.iloc[2, 1] = np.nan
-    search = TwoStepRidgeCV(kernel="precomputed", setting="B").fit(
-        trained["sum"] + trained["product"], labels
-    )
-    predicted = search.predict(new["sum"] + new["product"])
-    assert list(predicted.index) == ["e + f", "e + g", "f + g"]
-    lower, upper = search.predict_interval(new["sum"] + new["product"])
-    assert ((lower <= predicted) & (predicted <= upper)).all(axis=None)
-    assert evaluate(search, "B")["setting"] == ["B"]
-    learned = LearnedKernelRidge(
-        kernel="precomputed", normalize=False, setting="B", max_iter=3, random_state=0
-    )
-    learned = learned.fit(trained, labels)
-    assert set(learned.weights_["instances"]) >= {"sum", "product"}
-    assert learned.predict(new).shape == (3, 5)

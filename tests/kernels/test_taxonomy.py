@@ -98,46 +98,42 @@ def test_frames_and_tables_keep_their_ids():
     names = list(HOSTS)
     expected = slowly(HOSTS.values(), HOSTS.values())
     frame = pandas.DataFrame(list(HOSTS.values()), index=names, columns=RANKS)
-    frames = {
-        "pandas": frame,
-        "categories": frame.astype("category"),
-        "polars": polars.from_pandas(frame.reset_index(names="host")),
-        "polars of categories": polars.from_pandas(frame.reset_index(names="host")).cast(
-            polars.Categorical
-        ),
-        "table": Table(frame.to_numpy(dtype=object), Ids(tuple(names)), Ids(tuple(RANKS))),
-    }
+    of_polars = polars.from_pandas(frame.reset_index(names="host"))
+    ids = Ids(tuple(names)), Ids(tuple(RANKS))
+    # New ones are matched by the names of the ranks; other columns are nobody's business.
     new = pandas.DataFrame(
         [("Lynx", 3.5, "Felidae", "Carnivora", "Mammalia")],
         index=["bobcat"],
         columns=["genus", "mass", "family", "order", "class"],
     )
-    for name, table in frames.items():
+    for table in (
+        frame,
+        frame.astype("category"),
+        of_polars,
+        of_polars.cast(polars.Categorical),
+        Table(frame.to_numpy(dtype=object), *ids),
+    ):
         found = taxonomy_kernel(table)
-        assert isinstance(found, Table) == (name == "table")
-        read = read_table(found, name)
+        assert isinstance(found, Table) == isinstance(table, Table)
+        read = read_table(found, "K")
         assert read.row_ids.labels == read.column_ids.labels == tuple(names)
         assert_allclose(np.asarray(read.values), expected, rtol=1e-14)
-        # New ones are matched by the names of the ranks; other columns are nobody's business.
-        block = read_table(taxonomy_kernel(new, table), name)
+        block = read_table(taxonomy_kernel(new, table), "K")
         assert (block.row_ids.labels, block.column_ids.labels) == (("bobcat",), tuple(names))
-        assert_allclose(
-            np.asarray(block.values), slowly([HOSTS["lynx"]], HOSTS.values()), rtol=1e-14
-        )
+        assert_allclose(np.asarray(block.values), expected[[1]], rtol=1e-14)
     found = taxonomy_kernel(frame, ranks=["class", "family"])
     assert_allclose(found, slowly(*[[(row[0], row[2]) for row in HOSTS.values()]] * 2))
     # Without names, ranks are positions; with names beside, from left to right.
     array = np.array(list(HOSTS.values()))
     assert_allclose(taxonomy_kernel(array, ranks=[0, 2]), found)
     assert_allclose(taxonomy_kernel(array[:2], frame), expected[:2])
-    with pytest.raises(
-        IdError, match=r"'tribe' not among the ids of the columns of A \(such as 'class'"
+    for given, ranks, missing in (
+        ((frame,), ["class", "tribe"], "'tribe'"),
+        ((array,), ["class"], "'class'"),
+        ((frame[RANKS[:3]], frame), None, "'genus'"),
     ):
-        taxonomy_kernel(frame, ranks=["class", "tribe"])
-    with pytest.raises(IdError, match=r"'class' not among the ids of the columns of A"):
-        taxonomy_kernel(array, ranks=["class"])
-    with pytest.raises(IdError, match=r"'genus' not among the ids of the columns of A"):
-        taxonomy_kernel(frame[RANKS[:3]], frame)
+        with pytest.raises(IdError, match=f"{missing} not among the ids of the columns of A"):
+            taxonomy_kernel(*given, ranks=ranks)
 
 
 def test_numbers_are_names():

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,7 +9,6 @@ from dyadlearn.kernels import (
     Tree,
     brownian_kernel,
     graph_distance_kernel,
-    normalize,
     read_newick,
     tree_distance_kernel,
 )
@@ -83,20 +80,6 @@ def test_equals_walking_along_all_paths(branches):
         assert_allclose(K, graph_distance_kernel(edges, tips, scale=scale), rtol=1e-12)
     deepest = max(sum(length[x] for x in some) for some in path.values())
     assert_allclose(tree_distance_kernel(tree, tips), np.exp(-apart / deepest), rtol=1e-12)
-
-
-def test_by_hand():
-    expected = np.array([[90.0, 84, 0], [84, 90, 0], [0, 0, 90]])
-    assert_array_equal(brownian_kernel(APES), expected)
-    assert_array_equal(
-        brownian_kernel(read_newick(APES), np.array(["mouse", "human"])), [[90, 0], [0, 90]]
-    )
-    assert_array_equal(brownian_kernel(APES, ["mouse", "chimp", "human"]), expected[::-1, ::-1])
-    assert_allclose(
-        tree_distance_kernel(APES, ["human", "chimp"], scale=12),
-        [[1, math.exp(-1)], [math.exp(-1), 1]],
-    )
-    assert_allclose(normalize(brownian_kernel(APES))[0, 1], 84 / 90)
 
 
 def test_order_of_branches_and_names_of_forks_make_no_difference():

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-import dyadlearn
 from dyadlearn import (
     KroneckerRidge,
     Landmarks,
@@ -85,33 +84,25 @@ def test_the_deviation_of_a_new_row_uses_the_frequencies_of_training():
         assert_allclose(alone, expected[:1], rtol=1e-9)
 
 
-def test_landmarks_use_the_frequencies_of_all_rows(tmp_path):
+def test_landmarks_use_the_frequencies_of_all_rows():
     landmarks = Landmarks(40, kernel="vanraden", random_state=0).fit(M)
-    assert_allclose(
-        landmarks.transform(M_NEW) @ landmarks.transform(M).T, by_formula(M_NEW, M, M), atol=1e-10
-    )
+    found = landmarks.transform(M_NEW) @ landmarks.transform(M).T
+    assert_allclose(found, by_formula(M_NEW, M, M), atol=1e-10)
     few = Landmarks(4, kernel="vanraden", random_state=0).fit(M)
-    features = few.transform(M)
     at = few.component_indices_
-    assert_allclose(features[at] @ features[at].T, by_formula(M[at], M[at], M), atol=1e-10)
-    dyadlearn.save(few, tmp_path / "landmarks")
-    again = dyadlearn.load(tmp_path / "landmarks")
-    assert_allclose(again.transform(M_NEW), few.transform(M_NEW), rtol=1e-12)
+    features = few.transform(M)[at]
+    assert_allclose(features @ features.T, by_formula(M[at], M[at], M), atol=1e-10)
 
 
-def test_learned_kernels_use_the_frequencies_of_training(tmp_path):
+def test_learned_kernels_use_the_frequencies_of_training():
     tables = {"markers": M, "size": RNG.normal(size=(12, 2))}
     new = {"markers": M_NEW, "size": RNG.normal(size=(5, 2))}
-    model = LearnedKernelRidge(
-        kernel={"markers": "vanraden", "size": "rbf"}, setting="B", random_state=0, max_iter=3
-    )
-    model = model.fit(tables, Y, tasks=T)
-    predicted = model.predict(new)
+    kernels = {"markers": "vanraden", "size": "rbf"}
+    model = LearnedKernelRidge(kernel=kernels, setting="B", random_state=0, max_iter=3)
+    predicted = model.fit(tables, Y, tasks=T).predict(new)
     # A row alone is predicted as among others.
     alone = model.predict({name: table[:1] for name, table in new.items()})
     assert_allclose(alone, predicted[:1], rtol=1e-9)
-    dyadlearn.save(model, tmp_path / "model")
-    assert_allclose(dyadlearn.load(tmp_path / "model").predict(new), predicted, rtol=1e-12)
 
 
 def test_what_is_no_count_of_an_allele_is_refused():

@@ -102,24 +102,6 @@ def test_blocks_make_no_difference(each, library, monkeypatch):
         assert asked or name not in ("tanimoto", "minmax")
 
 
-def test_broadcasts_stay_small(monkeypatch):
-    strict = pytest.importorskip("array_api_strict")
-    A, B = (strict.asarray(np.random.default_rng(n).random((n, 5))) for n in (40, 30))
-    row_blocks = vectors.row_blocks
-    monkeypatch.setattr(
-        vectors, "row_blocks", lambda n_rows, row_bytes: row_blocks(n_rows, row_bytes, 2**10)
-    )
-    sizes = []
-
-    def measure(a, b):
-        sizes.append((a - b).size)
-        return strict.sum(a - b, axis=-1)
-
-    vectors._blockwise(A, B, measure)
-    assert sum(sizes) == 40 * 30 * 5
-    assert max(sizes) <= 2**10 // 8
-
-
 def test_tanimoto_takes_negative_entries_and_is_positive_semidefinite():
     A = np.random.default_rng(0).normal(size=(60, 3))
     K = vectors.tanimoto(A)

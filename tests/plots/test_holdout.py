@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import (
-    average_precision_score,
-    precision_recall_curve,
     roc_auc_score,
     roc_curve,
 )
@@ -15,7 +13,6 @@ from sklearn.metrics import (
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
@@ -63,21 +60,6 @@ def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
         assert_allclose(list(display.scores.values()), [search.best_score_])
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_search_is_drawn_with_its_groups(binary, ax):
-    X, Y, T = binary
-    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring="roc_auc")
-    search.fit_intercept = False
-    search.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
-    display = HoldoutDisplay.from_estimator(search, "BD", ax=ax)
-    assert_allclose(display.scores[NAMES["D"]], search.best_score_)
-    assert_allclose(
-        display.scores[NAMES["B"]],
-        roc_auc(Y, search.holdout("B", groups=np.arange(24) // 3), setting="B"),
-    )
-    assert display.note == "exact leave-group-out in B, D"
-
-
 @pytest.mark.parametrize(
     ("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")]
 )
@@ -91,21 +73,9 @@ def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     assert all(
         f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False)
     )
+    assert kind == "roc" or display.positive_share == pytest.approx(Y.mean())
     ends = [text.get_text().rsplit(" ", 3)[1:] for text in ax.get_legend().get_texts()[1:3]]
     assert ends == [["mean", "per", "instance"], ["mean", "per", "task"]]
-
-
-def test_precision_and_recall_are_those_of_all_cells(binary, ax):
-    X, Y, T = binary
-    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
-    display = HoldoutDisplay.from_estimator(model, "D", kind="precision_recall", ax=ax)
-    F = model.holdout("D").ravel()
-    precision, recall, _ = precision_recall_curve(Y.ravel(), F)
-    found = set(zip(*display.points["D: both new"], strict=True))
-    assert {pair for pair in found if pair[0] > 0} <= set(zip(recall, precision, strict=True))
-    assert len(found) == np.unique(recall).size
-    assert_allclose(display.scores["D: both new"], average_precision_score(Y.ravel(), F))
-    assert_allclose(display.positive_share, Y.mean())
 
 
 def test_real_labels_are_points_around_the_identity(real):
@@ -189,35 +159,6 @@ def test_several_predictions_are_compared_and_aligned_by_id(ax):
     assert_array_equal(*display.points.values())
     assert display.scores["first"] == roc_auc(Y, F)
     assert len({line.get_color() for line in display.lines_}) == 2
-
-
-def test_frames_and_tables_of_pairs(binary, ax):
-    pd = pytest.importorskip("pandas")
-    X, Y, T = binary
-    plain = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "D", ax=ax)
-    X = pd.DataFrame(X).rename("i{}".format)
-    T = pd.DataFrame(T).rename("t{}".format)
-    labelled = TwoStepRidge().fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T[::-1])
-    assert_allclose(
-        HoldoutDisplay.from_estimator(labelled, "D", ax=ax).scores["D: both new"],
-        plain.scores["D: both new"],
-    )
-    pairs = [(i, t) for i in X.index for t in T.index]
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
-    assert_allclose(
-        HoldoutDisplay.from_estimator(regressor, "D", ax=ax).points["D: both new"],
-        plain.points["D: both new"],
-    )
-
-
-def test_other_libraries(binary, ax):
-    torch = pytest.importorskip("torch")
-    X, Y, T = map(torch.as_tensor, binary)
-    display = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "B", ax=ax)
-    assert_allclose(
-        display.scores["B: new instance"],
-        roc_auc(Y, TwoStepRidge().fit(X, Y, tasks=T).holdout("B"), setting="B"),
-    )
 
 
 def test_a_setting_keeps_its_colour(binary, ax):

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
-    PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     landscape,
@@ -102,20 +101,6 @@ def test_the_default_values_are_those_of_landscape(real, ax):
     display = LandscapeDisplay.from_landscape(scores, setting="leave_x2_out", scoring="r2", ax=ax)
     assert_allclose(display.alphas, DEFAULT_ALPHAS)
     assert "C: new task, best r2" in ax.get_title()
-
-
-def test_frames_and_tables_of_pairs(real, ax):
-    pd = pytest.importorskip("pandas")
-    X, Y, T = real
-    X = pd.DataFrame(X).rename("i{}".format)
-    T = pd.DataFrame(T).rename("t{}".format)
-    search = TwoStepRidgeCV(GRID, TASK_GRID).fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T)
-    assert_array_equal(LandscapeDisplay.from_estimator(search, ax=ax).scores, search.landscape_)
-    pairs = [(i, t) for i in X.index for t in T.index]
-    regressor = PairRegressor(TwoStepRidgeCV(GRID, TASK_GRID), instances=X, tasks=T).fit(
-        pairs, Y.ravel()
-    )
-    assert_allclose(LandscapeDisplay.from_estimator(regressor, ax=ax).scores, search.landscape_)
 
 
 def test_bad_input_is_said_in_a_sentence(ax):

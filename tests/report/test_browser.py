@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dyadlearn import KroneckerRidge, TwoStepRidgeCV
+from dyadlearn import TwoStepRidgeCV
 from dyadlearn.report import write_report
 
 pytestmark = pytest.mark.slow
@@ -115,22 +115,6 @@ def test_the_landscape_answers_keys(visit, address, model):
     assert f"λt {model.alphas[max(j - 1, 0)]:g}" in text
     page.keyboard.press("Escape")
     assert tip.is_hidden()
-
-
-def test_a_landscape_of_one_regularisation(visit, tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(9, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
-    page = visit(
-        write_report(KroneckerRidge(1.0).fit(X, Y, tasks=T), tmp_path / "report.html").as_uri()
-    )
-    figure = page.locator("figure.landscape").first
-    figure.locator("svg").focus()
-    assert "λ 1" in figure.locator(".tip").inner_text()
-    page.keyboard.press("ArrowRight")
-    assert "λ 10" in figure.locator(".tip").inner_text()
-    assert "neg_mean_squared_error" in figure.locator(".tip").inner_text()
 
 
 def column(page, number):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import LearnedKernelRidge, PairRegressor, load, save
-from dyadlearn._tables import Ids, Table
+from dyadlearn import LearnedKernelRidge, load, save
 from dyadlearn.exceptions import KernelError, ModelFileError
 from dyadlearn.spectrum import Eigenvalues, Spectrum
 from dyadlearn.store.compact import compact, expanded
@@ -193,20 +192,6 @@ def test_learned_kernels_predict_bit_for_bit(tmp_path, form, setting, stages):
     assert_array_equal(copy.predict(), model.predict())
 
 
-def test_a_learned_model_takes_less(tmp_path):
-    model, _ = learned()
-    save(model, tmp_path / "m.dyad")
-    stored = sum(array.nbytes for array in arrays_of(tmp_path / "m.dyad").values())
-    side = model.fitted_.sides[0]
-    vectors = sum(each.spectrum.vectors.nbytes for each in model.fitted_.sides)
-    bits = 200 * 60 * 8
-    assert side.features.nbytes == (200 + 4 + 61) * 60 * 8
-    whole = stored + vectors + bits - bits // 64 + 8 * 60 * 61 // 2 + 60 * 8
-    assert stored < 0.5 * whole
-    names = [name for name in arrays_of(tmp_path / "m.dyad") if "features" in name]
-    assert "fitted_.sides.0.features.2" in names
-
-
 def test_rows_of_other_places_are_stored_whole():
     model, _ = learned()
     kernel = model.fitted_.sides[0].spec.kernel
@@ -228,19 +213,6 @@ def test_other_eigenvalues_than_those_of_the_kernel_are_refused(tmp_path):
     assert_array_equal(forged.predict(new).shape, (4, 40))
     with pytest.raises(KernelError, match="not those in the file: fit the model again"):
         forged.holdout("B")
-
-
-def test_long_tables_of_learned_kernels(tmp_path):
-    X, Y, T = data(30, 20)
-    rows = tuple(f"x{i}" for i in range(30))
-    columns = tuple(f"t{j}" for j in range(20))
-    tables = {"instances": Table(X, Ids(rows)), "tasks": Table(T, Ids(columns))}
-    inner = LearnedKernelRidge(setting="B", n_steps=2, progress=False)
-    pairs = [(row, column) for row in rows for column in columns]
-    model = PairRegressor(inner, **tables).fit(pairs, Y.ravel())
-    save(model, tmp_path / "m.dyad")
-    again = load(tmp_path / "m.dyad")
-    assert_array_equal(again.predict(pairs), model.predict(pairs))
 
 
 def test_a_spectrum_without_eigenvectors():

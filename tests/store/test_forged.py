@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 import os
-import random
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from dyadlearn import (
     PairKernelRidgeCV,
     PairRegressor,
     TwoStepRidge,
-    TwoStepRidgeCV,
     load,
     save,
 )
@@ -259,122 +257,6 @@ def test_a_file_larger_than_the_memory_is_told_before_it_is_read(tmp_path):
         load(path)
 
 
-JUNK = [
-    None,
-    True,
-    -1,
-    0,
-    2,
-    10**8,
-    2**40,
-    10**30,
-    0.5,
-    "",
-    "x",
-    "F2",
-    [],
-    {},
-    [1, "a"],
-    {"a": 1},
-    {"$array": "F"},
-]
-JUNK += [
-    {"$array": 3},
-    {"$again": "fitted_.sides.0"},
-    {"$tuple": [1]},
-    {"$tuple": 1},
-    {"$float": "nan"},
-    {"$numpy": ["V9", 1]},
-]
-JUNK += [
-    {"$dict": [[[], 1]]},
-    {"$dtype": []},
-    {"$bytes": "0"},
-    {"$date": 1},
-    {"$Landweber": {"n_iter": 10**30}},
-]
-SHAPES = [
-    [],
-    [0],
-    [2],
-    [0, 0],
-    [5, 0],
-    [10**8, 0],
-    [0, 10**8],
-    [2**31, 2**33],
-    [-1],
-    [2.0],
-    None,
-    "ab",
-    [1] * 40,
-]
-
-
-def places(plain, path=()):
-    """Yield the ways to everything in a header."""
-    for name, value in (
-        plain.items()
-        if isinstance(plain, dict)
-        else enumerate(plain)
-        if isinstance(plain, list)
-        else ()
-    ):
-        yield (*path, name)
-        yield from places(value, (*path, name))
-
-
-def mutate(forgery: Forgery, rng: random.Random) -> bytes:
-    """Change a value of the header, the form of an array, or some bytes of the head."""
-    kind = rng.random()
-    if kind < 0.6:
-        *parents, last = rng.choice(list(places(forgery.header)))
-        target = forgery.header
-        for name in parents:
-            target = target[name]
-        target[last] = copy.deepcopy(rng.choice(JUNK))
-    elif kind < 0.7:
-        forgery.tables[rng.choice(list(forgery.tables))][rng.choice(["shape", "dtype"])] = (
-            rng.choice(SHAPES)
-        )
-    elif kind < 0.9:
-        shape = rng.choice(SHAPES[:7])
-        size = int(np.prod(shape)) if shape else 1
-        forgery.put(
-            rng.choice(list(forgery.tables)), rng.choice(["F64", "I64"]), shape, bytes(8 * size)
-        )
-    else:
-        content = bytearray(forgery.content())
-        for _ in range(3):
-            content[rng.randrange(8, len(content) - len(forgery.body))] = rng.choice(
-                b'0129"[]{},:$x-.'
-            )
-        return bytes(content)
-    return forgery.content()
-
-
-def test_mutated_files_are_refused_or_read(tmp_path):
-    models = [
-        TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T),
-        TwoStepRidge().fit(sparse.csr_array(X), np.where(Y > 1, np.nan, Y), tasks=T),
-        TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]).fit(X, Y, tasks=T),
-        OnlineTwoStepRidge(feature_map=np.eye(X.shape[1])[:, :2]).fit(X, Y),
-        OnlineTwoStepRidge(feature_map=Landmarks(2, random_state=0)).fit(X, Y),
-    ]
-    contents = [saved(model, tmp_path) for model in models]
-    path = tmp_path / "mutated.dyad"
-    refused = []
-    with little_memory():
-        for seed in range(120):
-            rng = random.Random(seed)
-            path.write_bytes(mutate(Forgery(rng.choice(contents)), rng))
-            try:
-                load(path)
-            except ModelFileError as error:
-                refused.append(str(error))
-    assert len(refused) > 50
-    assert all(str(path) in words for words in refused)
-
-
 def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
     whole = saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)
     long = 10**5 * "long\n"
@@ -418,7 +300,6 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
 IDS = [f"i{row}" for row in range(5)]
 TASKS = [f"t{column}" for column in range(3)]
 PAIRS = [(instance, task) for instance in IDS for task in TASKS]
-MARKERS = RNG.integers(0, 3, size=(5, 4)).astype(float)
 HOLES = np.where(np.eye(5, 3), np.nan, Y)
 GRID = {"alphas": [0.1, 1.0, 10.0], "progress": False}
 
@@ -440,9 +321,7 @@ def with_feature_map():
 WHOLE = {
     "landmarks": lambda: Landmarks(3, random_state=0).fit(X),
     "two-step": lambda: TwoStepRidge(0.3).fit(X, Y, tasks=T),
-    "markers": lambda: TwoStepRidge(0.3, kernel="vanraden").fit(MARKERS, Y, tasks=T),
     "missing labels": lambda: KroneckerRidge(0.3).fit(sparse.csr_array(X), HOLES, tasks=T),
-    "two-step search": lambda: TwoStepRidgeCV(**GRID, setting="D").fit(X, Y, tasks=T),
     "pair kernel search": lambda: PairKernelRidgeCV(**GRID).fit(X, Y, tasks=T),
     "learned": lambda: LearnedKernelRidge(setting="B", n_steps=2, progress=False).fit(
         Descriptions({"a": X, "b": X**2}), Y, tasks=T
@@ -477,15 +356,14 @@ def answers(model):
     """Return what a model predicts, holds out and shows."""
     if isinstance(model, Landmarks):
         return [
-            model.transform(MARKERS[:, : model.n_features_in_]),
+            model.transform(X),
             len(model.get_feature_names_out()),
         ]
     if isinstance(model, PairRegressor):
         return [model.predict(PAIRS), model.fitted_.labels.values, repr(model)]
-    rows = MARKERS if model.n_features_in_ == 4 else X
     if isinstance(model, LearnedKernelRidge):
         return [model.predict(Descriptions({"a": X, "b": X**2})), model.holdout_, repr(model)]
-    found = [model.predict(rows), repr(model)]
+    found = [model.predict(X), repr(model)]
     if isinstance(model, OnlineTwoStepRidge):
         return found
     return [*found, model.holdout("B")]

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from dyadlearn import (
-    IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
@@ -19,7 +18,7 @@ from dyadlearn import (
     load,
     save,
 )
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import Product, Sum, gram
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
@@ -33,24 +32,17 @@ D = 4
 R = 3
 X = RNG.normal(size=(M, D))
 T = RNG.normal(size=(Q, R))
-WIDE = RNG.normal(size=(M, 20))
-WIDE_TASKS = RNG.normal(size=(Q, 11))
-WIDE_LINE = np.outer(X[:, 0], WIDE[0])
 Y = X @ RNG.normal(size=(D, R)) @ T.T + 0.5 * RNG.normal(size=(M, Q))
 K = gram(X, kernel="rbf")
 G = gram(T, kernel="rbf")
 SQUARE = RNG.normal(size=(M, M))
 SPARSE = sparse.random(40, 9, density=0.4, format="csr", random_state=1)
-SPARSE_SCALES = sparse.csr_array(SPARSE.multiply(np.logspace(-4, 0, 9)))
 SPARSE_TWICE = sparse.csr_array(np.repeat(SPARSE[:, :2].toarray(), [4, 5], axis=1))
 WIDE_SPARSE = sparse.random_array((M, 30), density=0.3, format="csr", rng=2)
 TALL = RNG.normal(size=(40, Q))
 GAPS = RNG.normal(size=(M, 2 * D))[:, ::2]
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
-BLOCK = Y.copy()
-BLOCK[:4, 5:] = np.nan
-ROWS_MISSING = Y.copy()
-ROWS_MISSING[[2, 7]] = np.nan
+
 EDGES = SQUARE + SQUARE.T
 EDGES_MISSING = np.where(RNG.random((M, M)) < 0.15, np.nan, EDGES)
 EDGES_MISSING = EDGES_MISSING + 0 * EDGES_MISSING.T
@@ -65,25 +57,14 @@ BOTH = {**ALPHAS, "task_alphas": (0.05, 0.5, 5.0)}
 
 # Name, model, what fit gets, and what predict gets (instances, tasks).
 CASES = {
-    "independent vector": (IndependentTaskRidge(0.0), (X, Y[:, 0]), (X, None)),
-    "independent holes": (
-        IndependentTaskRidge(0.2, filter=IteratedTikhonov(3)),
-        (X, HOLES),
-        (X, None),
-    ),
-    "kronecker dual": (KroneckerRidge(0.3, **PRE), (K, Y, G), (K, G)),
-    "kronecker holes": (KroneckerRidge(0.3, tol=1e-6), (X, HOLES, T), (X, T)),
     "kronecker weights": (KroneckerRidge(0.3, **RBF), (X, HOLES, T, WEIGHTS), (X, T)),
     "two-step dual": (TwoStepRidge(0.3, 2.0, **PRE), (K, Y, G), (K, G)),
-    "two-step wide of rank 1": (TwoStepRidge(0.3, 2.0), (WIDE_LINE, Y, T), (WIDE, T)),
-    "two-step without tasks": (TwoStepRidge(np.float64(0.3), 2), (X, Y), (X, None)),
     "two-step float32": (TwoStepRidge(0.3), tuple(a.astype(np.float32) for a in (X, Y, T)), (X, T)),
     "two-step sparse of rank 2": (
         TwoStepRidge(0.3, fit_intercept=False),
         (SPARSE_TWICE, TALL, T),
         (SPARSE, T),
     ),
-    "kronecker sparse scales": (KroneckerRidge(0.3), (SPARSE_SCALES, TALL, T), (SPARSE, T)),
     "two-step sparse": (TwoStepRidge(0.3), (SPARSE, TALL, T), (SPARSE, T)),
     "two-step sparse dual": (
         TwoStepRidge(0.3, kernel="rbf"),
@@ -96,23 +77,6 @@ CASES = {
         (np.asfortranarray(X), Y, np.asfortranarray(T)),
         (X, T),
     ),
-    "two-step columns of labels": (TwoStepRidge(0.3, **RBF), (X, np.asfortranarray(Y), T), (X, T)),
-    "two-step slice": (
-        TwoStepRidge(0.3, **RBF),
-        (WIDE.T[:D].T, Y, WIDE_TASKS[:, 2 : 2 + R]),
-        (X, T),
-    ),
-    "two-step cut-off": (
-        TwoStepRidge(0.3, filter=SpectralCutoff(), task_filter=Tikhonov()),
-        (X, Y, T),
-        (X, T),
-    ),
-    "two-step iterated": (TwoStepRidge(0.3, filter=IteratedTikhonov(2), **PRE), (K, Y, G), (K, G)),
-    "two-step boosting": (
-        TwoStepRidge(0.3, task_filter=Landweber(n_iter=7), **PRE),
-        (K, Y, G),
-        (K, G),
-    ),
     "two-step combined": (TwoStepRidge(0.3, kernel=COMBINED), (X, Y, T), (X, T)),
     "two-step symmetric": (
         TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric"),
@@ -121,13 +85,6 @@ CASES = {
     ),
     "two-step symmetric holes": (TwoStepRidge(symmetry="symmetric"), (X, EDGES_MISSING), (X, None)),
     "two-step holes": (TwoStepRidge(0.3, **PRE), (K, HOLES, G), (K, G)),
-    "two-step block": (TwoStepRidge(0.3), (X, BLOCK, T), (X, T)),
-    "two-step rows missing": (TwoStepRidge(0.3), (X, ROWS_MISSING, T), (X, T)),
-    "two-step weights of one task": (
-        TwoStepRidge(fit_intercept=False, **RBF),
-        (X, Y[:, :1], T[:1], WEIGHTS[:, :1]),
-        (X, T),
-    ),
     "search two-step kernels": (
         TwoStepRidgeCV(
             **BOTH,
@@ -145,21 +102,10 @@ CASES = {
         (X, HOLES, T),
         (X, T),
     ),
-    "search kronecker": (
-        KroneckerRidgeCV(np.logspace(-2, 3, 6), setting="C", cv=3),
-        (X, Y, T),
-        (X, T),
-    ),
     "search kronecker scorer": (
         KroneckerRidgeCV(**ALPHAS, scoring=scorer("precision_at_k", k=2)),
         (X, (Y > 0).astype(float), T),
         (X, T),
-    ),
-    "search independent vector": (IndependentTaskRidgeCV(**ALPHAS), (X, Y[:, 1]), (X, None)),
-    "search independent holes": (
-        IndependentTaskRidgeCV(**ALPHAS, filter=IteratedTikhonov()),
-        (X, HOLES),
-        (X, None),
     ),
 }
 
@@ -267,14 +213,9 @@ def frames(request):
     )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [TwoStepRidge(0.3), TwoStepRidgeCV(**BOTH), KroneckerRidge(kernel="rbf")],
-    ids=lambda m: type(m).__name__,
-)
-def test_frames_in_frames_out(model, frames, round_trip, assert_same):
+def test_frames_in_frames_out(frames, round_trip, assert_same):
     instances, labels, tasks = frames
-    model.fit(instances, labels, tasks=tasks)
+    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
     loaded = round_trip(model)
     assert_same(loaded, model)
     assert_same(loaded.holdout("D"), model.holdout("D"))
@@ -282,15 +223,6 @@ def test_frames_in_frames_out(model, frames, round_trip, assert_same):
         loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks)
     )
     assert type(loaded.completed_) is type(labels)
-
-
-def test_series_in_series_out(round_trip, assert_same):
-    pd = pytest.importorskip("pandas")
-    y = pd.Series(Y[:, 0], index=[f"row {i}" for i in range(M)])
-    model = IndependentTaskRidgeCV([0.001, 0.1, 1.0, 10.0]).fit(pd.DataFrame(X, index=y.index), y)
-    loaded = round_trip(model)
-    assert_same(loaded, model)
-    assert loaded.holdout("B").index.equals(y.index)
 
 
 def test_without_the_library_of_the_frames_there_are_arrays_and_ids(
@@ -342,17 +274,6 @@ def test_a_regressor_of_pairs_comes_back_with_its_tables(kind, round_trip, asser
         loaded.fit(PAIRS[5:], VALUES[5:]).predict(wanted),
         model.fit(PAIRS[5:], VALUES[5:]).predict(wanted),
     )
-
-
-def test_tables_of_polars_come_back(round_trip, assert_same):
-    pl = pytest.importorskip("polars")
-    table = pl.DataFrame(
-        {"name": [f"row {i}" for i in range(M)], "a": X[:, 0], "b": X[:, 1].astype(np.float32)}
-    )
-    model = PairRegressor(TwoStepRidge(kernel="rbf"), instances=table, tasks=T).fit(PAIRS, VALUES)
-    loaded = round_trip(model)
-    assert loaded.instances.to_frame().columns == table.columns
-    assert_same(loaded.predict(PAIRS), model.predict(PAIRS))
 
 
 def test_a_saved_model_is_the_same_file_again(tmp_path):

@@ -61,12 +61,10 @@ def replaced():
 STATES = {
     "fresh": learnt,
     "asked": lambda: _asked(learnt()),
-    "asked, and learnt more": lambda: _asked(learnt()).partial_fit(X[40:42], Y[40:42]),
     "eigen": lambda: learnt().set_alpha(3.0),
     "unregularised": lambda: _asked(learnt().set_alpha(0.0, 0.0)),
     "tuned": lambda: learnt().tune(X[:15], Y[:15]),
     "labels kept": lambda: learnt(keep_labels=True).partial_fit(X[40:45], Y[40:45]),
-    "without tasks": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
     "float32": lambda: OnlineTwoStepRidge().fit(
         X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")
@@ -81,7 +79,6 @@ STATES = {
     "holes, some solved": lambda: _asked(with_holes()).partial_fit(
         X[40:41], np.where(np.arange(7) < 2, 1.0, np.nan)[None]
     ),
-    "holes, plain": lambda: _asked(with_holes(fit_intercept=False)),
     "holes, without tasks": lambda: _asked(OnlineTwoStepRidge(0.5).fit(X[:40], HOLES[:40])),
     "replaced": replaced,
 }

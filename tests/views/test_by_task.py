@@ -52,48 +52,29 @@ def test_correlations_within_folds(seed, n_folds):
 
 
 @over(covering(setting=["A", "B", "C", "D"], form=["full", "missing", "list"]))
-def test_correlations_of_a_model_are_those_of_refits(setting, form):
-    m, q = 45, 4
-    X, Y, T = data(m, q, missing=0.0 if form == "full" else 0.2)
-    model = KroneckerRidge(2.0)
+def test_correlations_are_those_of_held_out_predictions(setting, form):
+    """In A and B within folds, which are each predicted by one fit; in C and D over all instances."""
+    X, Y, T = data(45, 4, missing=0.0 if form == "full" else 0.2)
     labels = Y
     if form == "list":
         cells = np.nonzero(~np.isnan(Y))
         labels = sparse.csr_array((Y[cells], cells), Y.shape)
-    fitted = model.fit(X, labels, tasks=T).fitted_
-    found = correlations_by_task(fitted, Setting(setting))
-    rows, columns = np.nonzero(~np.isnan(Y))
-    F = np.full(Y.shape, np.nan)
-    folds = np.zeros(Y.shape, dtype=int)
-    if setting in "CD":
-        cells = [(0, j) for j in range(q)] if setting == "C" else zip(rows, columns, strict=True)
-        for i, j in cells:
-            kept = np.delete(np.arange(q), j)
-            others = np.delete(np.arange(m), i) if setting == "D" else np.arange(m)
-            part = KroneckerRidge(2.0).fit(X[others], Y[np.ix_(others, kept)], tasks=T[kept])
-            if setting == "C":
-                F[:, j] = part.predict(X, T[[j]])[:, 0]
-            else:
-                F[i, j] = part.predict(X[[i]], T[[j]])[0, 0]
-    else:
-        units = fitted.hold_out(
-            Setting(setting), cv=folds_by_task(fitted.labels, Setting(setting))
-        ).units
-        codes = units.of_labels(fitted.labels, Setting(setting))[0]
+    fitted = KroneckerRidge(2.0).fit(X, labels, tasks=T).fitted_
+    setting = Setting(setting)
+    cv = folds_by_task(fitted.labels, setting)
+    assert (cv is None) == (setting in "CD")
+    held_out = fitted.hold_out(setting, cv=cv)
+    F = np.asarray(fitted.labels.spread(held_out.predictions))
+    folds = np.zeros(Y.shape)
+    if cv is not None:
+        codes = held_out.units.of_labels(fitted.labels, setting)[0]
         folds = np.asarray(fitted.labels.spread(codes.astype(float)))
-        for fold in np.unique(folds[~np.isnan(folds)]):
-            left = folds == fold
-            if setting == "B":
-                out = left.any(axis=1)
-                part = KroneckerRidge(2.0).fit(X[~out], Y[~out], tasks=T)
-                F[out] = part.predict(X[out])
-            else:
-                part = KroneckerRidge(2.0).fit(X, np.where(left, np.nan, Y), tasks=T)
-                F[left] = part.predict()[left]
-    here = (rows, columns)
-    expected = slow(columns, folds[here], Y[here], F[here], q)
+        assert len(np.unique(folds[~np.isnan(folds)])) > 1
+    here = np.nonzero(~np.isnan(Y))
+    expected = slow(here[1], folds[here], Y[here], F[here], 4)
     assert not np.isnan(expected).any()
-    assert_allclose(found.values, expected, rtol=1e-5, atol=1e-7)
+    found = correlations_by_task(fitted, setting)
+    assert_allclose(found.values, expected, rtol=1e-9)
     assert_array_equal(found.order, np.argsort(-expected))
 
 

@@ -20,7 +20,6 @@ from dyadlearn._text import number
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.holdout.units import Units
 from dyadlearn.metrics import scorer
 from dyadlearn.report.page import render
 from dyadlearn.selection import default_alphas
@@ -28,7 +27,6 @@ from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscapes_of_model
 from dyadlearn.views.summary import SummaryOptions, summary_of
-from problems import grid_baselines
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -126,11 +124,6 @@ def test_a_model_without_tasks_is_shown_in_A_and_B(make, real):
     assert found[1].task_alphas is None
 
 
-def test_the_default_score_suits_the_labels(real, binary):
-    for (X, Y, T), name in ((real, "neg_mean_squared_error"), (binary, "roc_auc")):
-        assert few(TwoStepRidge().fit(X, Y, tasks=T)).scoring == name
-
-
 def test_a_searched_model_is_judged_by_what_chose_it(searched):
     report = few(searched)
     assert report.scoring == "roc_auc"
@@ -154,17 +147,6 @@ def test_landscapes_are_those_of_the_library(searched):
         assert_allclose(each.scores, again[each.setting.value])
         assert (each.alpha, each.task_alpha) == (searched.alpha_, searched.task_alpha_)
     assert np.shares_memory(found[3].scores, searched.landscape_)
-
-
-def test_a_landscape_over_given_values(searched, real):
-    (found, *_), _ = landscapes(searched, "D", alphas=iter([1.0, 5.0]), task_alphas=[2.0])
-    assert found.scores.shape == (2, 1)
-    X, Y, T = real
-    (found,), _ = landscapes(KroneckerRidge().fit(X, Y, tasks=T), "C", alphas=[1.0, 5.0])
-    assert_allclose(
-        found.scores,
-        landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0], setting="C")["C"],
-    )
 
 
 def test_searched_kernels_show_the_landscape_of_the_best(real):
@@ -299,21 +281,6 @@ def test_progress_is_for_those_who_ask(real, capfd):
         few(model, progress=progress)
         said = capfd.readouterr().err
         assert ("Hold-out" in said) == ("Landscape" in said) == progress
-
-
-def test_means_leave_out_the_same_groups(real):
-    X, Y, T = real
-    groups = np.arange(len(Y)) // 3
-    model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
-    found = (
-        few(model, setting="B", groups=groups, scoring="neg_mean_squared_error")
-        .results[0]
-        .baselines
-    )
-    expected = [
-        -np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units((groups, None))).values()
-    ]
-    assert_allclose(list(found.values()), expected)
 
 
 def test_a_model_that_means_outdo_is_warned_of():

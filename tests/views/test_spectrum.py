@@ -95,14 +95,6 @@ def test_other_filters(real):
     assert spectra_of_model(model)["instances"].effective_dimension == 3
 
 
-def test_incomplete_labels(real):
-    X, Y, _ = real
-    holes = Y.copy()
-    holes[0, 0] = np.nan
-    values = spectra_of_model(TwoStepRidge(**PAPER).fit(X, holes))["instances"].values
-    assert_allclose(values, np.linalg.eigvalsh(X @ X.T)[::-1][:5])
-
-
 def test_the_constant_of_a_kernel_is_named(real):
     X, Y, T = real
     model = KroneckerRidge(

@@ -11,13 +11,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from dyadlearn import (
     IndependentTaskRidgeCV,
-    KroneckerRidge,
     KroneckerRidgeCV,
     OnlineTwoStepRidge,
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
-    screen,
     top_pairs,
 )
 from dyadlearn.exceptions import KernelRepairWarning
@@ -78,41 +76,14 @@ def test_ids_of_frames_and_of_pairs(real):
     assert_allclose([each.score for each in again.results], [each.score for each in report.results])
 
 
-def test_spectra_and_effective_dimension(real):
-    X, Y, T = real
-    sides = few(TwoStepRidge(2.0, 0.5, fit_intercept=False).fit(X, Y, tasks=T)).sides
-    first, second = sides.values()
-    values = np.linalg.eigvalsh(X @ X.T)
-    assert_allclose(first.values, values[::-1][:5])
-    assert_allclose(first.effective_dimension, np.sum(values / (values + 2.0)), rtol=1e-9)
-    assert list(sides) == ["instances", "tasks"]
-    assert (first.n_rows, first.rank, first.alpha, first.kernel) == (24, 5, 2.0, "linear")
-    values = np.linalg.eigvalsh(T @ T.T)
-    assert_allclose(second.effective_dimension, np.sum(values / (values + 0.5)), rtol=1e-9)
-    second = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T)).sides["tasks"]
-    values = np.linalg.eigvalsh(np.cov(T.T) * (len(T) - 1))
-    assert_allclose(second.values, values[::-1])
-    assert_allclose(second.effective_dimension, 1 + np.sum(values / (values + 0.5)), rtol=1e-9)
-
-
-def test_the_pairs_of_a_kronecker_model_have_the_effective_dimension(real):
-    X, Y, T = real
-    *sides, pairs = few(KroneckerRidge(0.7, fit_intercept=False).fit(X, Y, tasks=T)).sides.values()
-    values = np.linalg.eigvalsh(np.kron(T @ T.T, X @ X.T))
-    assert_allclose(pairs.effective_dimension, np.sum(values / (values + 0.7)), rtol=1e-9)
-    assert (pairs.n_rows, pairs.rank, pairs.alpha) == (24 * 16, 20, 0.7)
-    assert np.isnan([side.effective_dimension for side in sides]).all()
-
-
 def test_kernels_are_named_with_their_parameters(real):
     X, Y, T = real
     model = TwoStepRidge(
         kernel="rbf", kernel_params={"gamma": 0.1}, task_kernel=lambda A, B: A @ B.T
     )
-    assert [side.kernel for side in few(model.fit(X, Y, tasks=T)).sides.values()] == [
-        "rbf (gamma=0.1)",
-        "<lambda>",
-    ]
+    sides = few(model.fit(X, Y, tasks=T)).sides
+    assert list(sides) == ["instances", "tasks"]
+    assert [side.kernel for side in sides.values()] == ["rbf (gamma=0.1)", "<lambda>"]
 
 
 def test_a_network_has_one_side(real):
@@ -124,33 +95,6 @@ def test_a_network_has_one_side(real):
         i <= j
         for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True)
     )
-
-
-def test_planted_errors_are_found():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 4))
-    T = rng.normal(size=(30, 3))
-    Y = (X @ rng.normal(size=(4, 3)) @ T.T > 0).astype(float)
-    wrong = {(3, 4), (17, 22), (30, 8)}
-    for cell in wrong:
-        Y[cell] = 1 - Y[cell]
-    report = few(TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T), n=12)
-    found = report.contradicting
-    assert len(found) == 12
-    assert wrong <= set(zip(found.instances, found.tasks, strict=True))
-    assert (np.diff(found.contradictions) <= 0).all()
-
-
-def test_labels_that_agree_are_never_listed(real):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = few(model, n=10**6).contradicting
-    again = screen(model, few(model).contradicting.setting, n=None)
-    assert found.instances == again.instances  # no prediction of real labels is exact
-    exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
-    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n=10**6).contradicting
-    assert (found.contradictions > 0).all()
-    assert len(found) < exact.size
 
 
 def test_cells_are_those_of_the_best_predictions(searched):
@@ -170,12 +114,8 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
     with pytest.warns(UserWarning, match="edge"):
         model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
     assert any("edge" in text for text in summary_of(model).warnings)
-
-
-def test_no_edge_is_no_warning(binary):
-    X, Y, T = binary
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
-    assert not [text for text in summary_of(model).warnings if "edge" in text]
+    assert not any("edge" in text for text in summary_of(model).warnings)
 
 
 def test_zero_eigenvalues_are_warned_of(real):
