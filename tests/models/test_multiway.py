@@ -20,7 +20,6 @@ from dyadlearn import (
     MultiwayRidge,
     compare,
     evaluate,
-    explain,
     landscape,
     load,
     permutation_test,
@@ -654,7 +653,6 @@ def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
     model = MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
     save(model, tmp_path / "model.dyad")
     for ask in (
-        lambda: explain(model, 0, 0),
         lambda: compare({"one": model, "two": model}, "A"),
         lambda: permutation_test(model, "A"),
         lambda: landscape(model),
