@@ -18,8 +18,7 @@ from dyadlearn.diagnostics.contributions import (
     largest,
     of_side,
 )
-from dyadlearn.models.fitted_multiway import CellsAsked, FittedMultiway
-from dyadlearn.settings import NewSides
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.sides import SideNames
 
 __all__ = ["CellExplanation"]
@@ -140,17 +139,16 @@ def explain_cells(
     ids = read_columns(table, fitted.side_names)
     listing = Listing(*how, SideNames())
     explanations = []
-    for row in range(asked.size):
+    for row, one in enumerate(asked.each()):
         cell = {name: column[row] for name, column in ids.items()}
-        one = CellsAsked([at[[row]] for at in asked.at], asked.columns[[row]])
         explanations.append(_explanation(fitted, cell, one, listing))
     return explanations[0] if is_one else explanations
 
 
 def _explanation(
-    fitted: FittedMultiway, cell: dict[str, Hashable], asked: CellsAsked, listing: Listing
+    fitted: FittedMultiway, cell: dict[str, Hashable], asked: Any, listing: Listing
 ) -> CellExplanation:
-    """Return the explanation of one cell."""
+    """Return the explanation of one cell, as one of `CellsAsked.each`."""
     listed = fitted.label_weights(asked)[0]
     parts = listed * fitted.values
     figures = (listed, fitted.values, parts)
@@ -162,13 +160,12 @@ def _explanation(
     positions, chosen = largest(figures, np.ones(len(listed), dtype=bool), listing)
     weights = np.zeros(fitted.n_rows)
     weights[fitted.rows] = listed
-    of_cell = fitted.values[_of_cell(fitted, asked)]
-    new = _new_sides(fitted, asked)
+    of_cell = fitted.values[fitted.are_of_cell(asked)]
     return CellExplanation(
         prediction=float(parts.sum()),
         cell=cell,
         label=float(of_cell.mean()) if of_cell.size else float("nan"),
-        setting=NewSides(new, tuple(fitted.side_names[axis] for axis in new)).value,
+        setting=fitted.setting_of(asked).value,
         terms=dict(zip(("fixed", *fitted.term_names), terms, strict=True)),
         sides=by_side,
         labels=Contributions(_ids_of(fitted, positions), *chosen),
@@ -177,26 +174,6 @@ def _explanation(
         sort=listing.sort,
         notes=() if fitted.estimation == "given" else (_ESTIMATED,),
     )
-
-
-def _new_sides(fitted: FittedMultiway, asked: CellsAsked) -> tuple[int, ...]:
-    """Return the sides on which the level of a cell has no label."""
-    new = []
-    for place, side in enumerate(fitted.sides):
-        if asked.at[place][0] not in side.labelled:
-            new.append(place)
-    return tuple(new)
-
-
-def _of_cell(fitted: FittedMultiway, asked: CellsAsked) -> np.ndarray:
-    """Return whether each label is one of a cell; the order of two alike sides does not matter."""
-    levels = [side.labelled[at] for side, at in zip(fitted.sides, fitted.places, strict=True)]
-    wanted = [at[0] for at in asked.at]
-    if fitted.alike is not None:
-        first, second = fitted.alike
-        levels[first], levels[second] = np.sort([levels[first], levels[second]], axis=0)
-        wanted[first], wanted[second] = sorted([wanted[first], wanted[second]])
-    return np.asarray(np.equal(levels, np.array(wanted)[:, None]).all(axis=0))
 
 
 def _ids_of(fitted: FittedMultiway, positions: np.ndarray) -> tuple[tuple[Hashable, ...], ...]:

@@ -447,6 +447,24 @@ class FittedMultiway(Stored):
         axes = sorted({self.side_names.index(name) for name in names})
         return NewSides(tuple(axes), tuple(self.side_names[axis] for axis in axes))
 
+    def setting_of(self, asked: CellsAsked) -> NewSides:
+        """Return the setting in which one cell is predicted: the sides on which its level has no label."""
+        new = []
+        for side, at in zip(self.sides, asked.at, strict=True):
+            if at[0] not in side.labelled:
+                new.append(side.name)
+        return self.setting(new)
+
+    def are_of_cell(self, asked: CellsAsked) -> np.ndarray:
+        """Return whether each label (n,) is one of a cell; the order of two alike sides does not matter."""
+        levels = [side.labelled[at] for side, at in zip(self.sides, self.places, strict=True)]
+        wanted = [at[0] for at in asked.at]
+        if self.alike is not None:
+            first, second = self.alike
+            levels[first], levels[second] = np.sort([levels[first], levels[second]], axis=0)
+            wanted[first], wanted[second] = np.sort([wanted[first], wanted[second]])
+        return np.asarray((np.stack(levels) == np.array(wanted)[:, None]).all(axis=0))
+
     def units(self, setting: NewSides, groups: Any = None) -> CellUnits:
         """Return what a setting leaves out; raise if a fixed effect is not estimable then."""
         if groups is None or isinstance(groups, Mapping):
@@ -574,3 +592,8 @@ class CellsAsked(NamedTuple):
     def size(self) -> int:
         """Number of cells."""
         return len(self.columns)
+
+    def each(self) -> Iterator[CellsAsked]:
+        """Yield the cells one by one."""
+        for row in range(self.size):
+            yield CellsAsked([at[[row]] for at in self.at], self.columns[[row]])
