@@ -30,7 +30,6 @@ from dyadlearn import (
 from dyadlearn.cli.models import load_model
 from dyadlearn.exceptions import IdError, LeverageError, ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import gram, pairs_of
-from dyadlearn.report import write_report
 from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
 
@@ -658,7 +657,6 @@ def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
         lambda: landscape(model),
         lambda: verify_holdout(model, "A"),
         lambda: screen(model, "A"),
-        lambda: write_report(model, tmp_path / "report.html"),
     ):
         with pytest.raises(TypeError, match="cells of any number of sides"):
             ask()

@@ -545,13 +545,24 @@ class FittedMultiway(Stored):
 
     # --- variances --------------------------------------------------------------------------------
 
-    def heritability(self, terms: Sequence[str]) -> float:
-        """Return the share of some terms in the variance of a label of weight one."""
+    def fixed_effects(self) -> dict[str, float]:
+        """Return the coefficients of the fixed columns."""
+        values = self.fixed.basis @ self.coefficients
+        if self.fixed.has_constant:
+            values[0] += self.shift
+        return dict(zip(self.fixed.words, values.tolist(), strict=True))
+
+    def shares(self) -> np.ndarray:
+        """Return the share (t + 1,) of each term, and of the noise, in the variance of a label of weight one."""
         sizes = self.variance_problem.sizes.copy()
         sizes[-1] = 1.0
-        shares = self.variances * sizes
+        parts = self.variances * sizes
+        return np.asarray(parts / parts.sum())
+
+    def heritability(self, terms: Sequence[str]) -> float:
+        """Return the share of some terms in the variance of a label of weight one."""
         at = sorted({self.term_at(term) for term in terms})
-        return float(shares[at].sum() / shares.sum())
+        return float(self.shares()[at].sum())
 
     def likelihood_ratio(self, other: FittedMultiway) -> LikelihoodRatio:
         """Return the comparison with a model of fewer terms, as `MultiwayRidge.likelihood_ratio` does."""
