@@ -28,7 +28,7 @@ from dyadlearn import (
     verify_holdout,
 )
 from dyadlearn.cli.models import load_model
-from dyadlearn.exceptions import IdError, LeverageError, ModelFileError, NotEnoughMemoryError
+from dyadlearn.exceptions import IdError, LeverageError, NotEnoughMemoryError
 from dyadlearn.kernels import gram, pairs_of
 from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
@@ -660,7 +660,7 @@ def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
     ):
         with pytest.raises(TypeError, match="cells of any number of sides"):
             ask()
-    with pytest.raises(ModelFileError, match="belong to cells and not to pairs"):
+    with pytest.raises(ValueError, match="belong to cells and not to pairs: only evaluate"):
         load_model(tmp_path / "model.dyad")
 
 
