@@ -12,6 +12,18 @@ from dyadlearn.cli import options
 from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, written_options
 
 _COLUMN = "[NAME=]COLUMN"
+# Options of tune for labels of cells.
+_OF_CELLS: tuple[str, ...] = (
+    "labels",
+    "label",
+    "terms",
+    "entities",
+    "fixed",
+    "weights",
+    "symmetric",
+    "model",
+)
+_OF_CELLS += ("kernel", "intercept", "device", "setting", "scoring", "output", "force")
 _GROUPS = "a table of id, group; identical; similar:0.6; or scaffold, of SMILES."
 
 
@@ -62,7 +74,7 @@ class Datasets(options.Options, module="demo"):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
+class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -101,6 +113,13 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     Equal structures are one instance or task.
 
         dyadlearn tune table.csv --smiles drug_smiles --sequence target_seq --label y -o model.dyad
+
+    Labels of three or more sides are in one table too. --terms names their effects, and each
+    variance maximises the restricted likelihood or, with --setting, minimises the held-out error
+    with these sides new, such as mother or mother+father.
+
+        dyadlearn tune trial.csv --terms "mother + father + mother:father" --entities
+        mother=markers.csv --fixed trial --label yield -o model.dyad
     """
 
     labels: Annotated[
@@ -129,7 +148,8 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     model: Annotated[
         str | None,
         Option(
-            help=f"One of {', '.join(MODELS)}; by default the better of two-step and kronecker."
+            help=f"One of {', '.join(MODELS)}, or multiway for --terms; by default the better of "
+            f"two-step and kronecker."
         ),
     ] = None
     kernel: options.Kernel = None
@@ -206,6 +226,12 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
     )
     needs |= {"instances_smiles": ("instances",)}
+    needs |= dict.fromkeys(("entities", "fixed", "weights", "symmetric"), ("terms",))
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether labels belong to cells of any number of sides."""
+        return self.terms is not None or self.model == "multiway"
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -223,6 +249,9 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
+        if self.has_cells:
+            self._check_cells()
+            return
         self._check_structures()
         name = self.model
         if name is not None and name not in MODELS:
@@ -248,6 +277,17 @@ class Tune(options.Structures, options.LabelFile, options.Sides, module="tune"):
             ["ids"],
         )
         return is_in_table or super().has(name)
+
+    def _check_cells(self) -> None:
+        """Raise if labels of cells lack what they need, or if an option is not for them."""
+        if self.terms is None or self.model not in (None, "multiway"):
+            raise ValueError(
+                "--terms and --model multiway belong together: give the terms, such as 'mother + "
+                "father + mother:father', and no other model."
+            )
+        options.refuse(self, _OF_CELLS, "is for pairs, and --terms for cells of other sides")
+        if self.label is None:
+            raise ValueError("Name the column of the labels by --label.")
 
     def _check_structures(self) -> None:
         """Raise unless the instances are described, by files or by columns of one table."""
@@ -523,6 +563,11 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
         dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task
         D00348 --json
+
+    A model of --terms takes --table with the columns of its sides and fixed effects, or one --cell
+    to explain:
+
+        dyadlearn predict model.dyad --explain --cell mother=m1,father=f2,trial=t3
     """
 
     instances: options.Instances = None
@@ -558,9 +603,16 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     task: Annotated[
         str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")
     ] = None
-    by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = (
-        "pair"
-    )
+    cell: Annotated[
+        str | None,
+        Option(metavar="SIDE=ID,...", help="Cell to explain, for a model of --terms."),
+    ] = None
+    by: Annotated[
+        str,
+        Option(
+            help="List that --explain -o writes: by pair, instance or task; by label, term or side."
+        ),
+    ] = "pair"
     sort: Annotated[
         str, Option(help="What --explain lists first: the largest contribution, or weight.")
     ] = "contribution"
@@ -570,7 +622,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
         "by": ("explain", "output"),
         "baseline": ("pairs",),
     }
-    needs |= dict.fromkeys(("instance", "task", "number", "sort"), ("explain",))
+    needs |= dict.fromkeys(("instance", "task", "cell", "number", "sort"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
     excludes: ClassVar[Rules] = {
         "explain": ("pairs", "long", "probability", "interval", "labels", "clip")
@@ -593,6 +645,11 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     def check(self) -> None:
         """Raise if an option has no effect."""
         super().check()
+        if self.interval is not None and not 0 < self.interval < 1:
+            raise ValueError(
+                f"--interval must be a coverage between 0 and 1, such as 0.9, found "
+                f"{self.interval:g}."
+            )
         if not (self.probability or self.table):
             for option in written_options("prevalence"):
                 raise ValueError(

@@ -10,9 +10,16 @@ import dyadlearn
 from dyadlearn._files.tables import writing
 from dyadlearn._tables import Ids, id_text, shown
 from dyadlearn._text import joined, make_list, make_table, number
+from dyadlearn.cli.cells import (
+    cell_settings,
+    figures_of_scores,
+    inspect_cells,
+    keys_of_scores,
+    scores_of_cells,
+)
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
 from dyadlearn.cli.entities import in_words, read_names
-from dyadlearn.cli.models import Loaded, load, load_model, settings_of
+from dyadlearn.cli.models import Loaded, load, load_model, refuse_pairs, settings_of
 from dyadlearn.cli.terminal import Terminal, column_table, stacked, to_plain
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
@@ -33,26 +40,50 @@ _TEST = (
     "null",
     "p_value",
 )
+# Options of evaluate that models of cells do not have.
+_OF_PAIRS = ("average", "by", "cv", "method", "permute", "verify", "number", "nested")
 _NOT_FIGURES = ("differences", "drawn", "notes")
 
 
 def evaluate(options: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
+    loaded = load(options, cells=True)
+    if loaded.has_cells:
+        _evaluate_cells(options, loaded, terminal)
+        return
     settings = None
     if options.setting is not None:
         settings = settings_of(options.setting)
-    loaded = load(options)
     model = fitted_of(loaded.model)
     if (options.against or options.permutations) and options.scoring and options.scoring[1:]:
         raise ValueError("--against and --permutations take one --scoring: leave the others out.")
+    asked = [{"setting": setting} for setting in settings or ()]
     if options.against:
-        _compare(options, loaded, model, settings, terminal)
+        _compare(options, loaded, model, asked, terminal)
         return
     _check_nested(options.nested, model)
     if options.permutations:
-        _test(options, loaded, model, settings, terminal)
+        searched = {"setting": model.searched_setting or Setting.B}
+        _test(options, loaded, model, asked or [searched], terminal)
     else:
         _score(options, loaded, model, settings, terminal)
+
+
+def _evaluate_cells(options: Evaluate, loaded: Loaded, terminal: Terminal) -> None:
+    """Score a model of cells, compare it with others, or test it."""
+    refuse_pairs(options, *_OF_PAIRS)
+    settings = cell_settings(options.setting)
+    first = settings or [()]
+    if options.against:
+        _compare(options, loaded, loaded.model, [{"new": new} for new in first], terminal)
+    elif options.permutations:
+        _test(options, loaded, loaded.model, [{"new": new} for new in first], terminal)
+    else:
+        scoring = options.scoring or loaded.origin.get("scoring")
+        scores = scores_of_cells(loaded.model, settings, scoring, terminal)
+        figures = list(figures_of_scores(scores).values())
+        table = make_table(*scores.table())
+        terminal.table({"settings": figures}, [table], scores, options.output)
 
 
 def _check_nested(nested: bool, model: Any) -> None:
@@ -84,12 +115,12 @@ def _score(
     with terminal.working("Hold-out"):
         scores = dyadlearn.evaluate(model, known, **params)
     terminal.note(*scores.notes)
-    figures = _figures_of_scores(scores)
+    figures = figures_of_scores(scores)
     headings, lines, left = scores.table()
     if options.verify:
         _verify(model, list(figures.values()), options, terminal)
         headings = [*headings, "from refitting"]
-        differences = [number(figures[key]["difference"]) for key in _keys(scores)]
+        differences = [number(figures[key]["difference"]) for key in keys_of_scores(scores)]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]
     table = make_table(headings, lines, left=left)
     terminal.table({"settings": list(figures.values())}, [table], scores, options.output)
@@ -101,33 +132,6 @@ def _scoring_of(model: Any, loaded: Loaded) -> str | None:
     if model.searches and model.scoring is not None:
         return None
     return scoring
-
-
-def _figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
-    """Return the figures of each setting, with those of each score by its name."""
-    figures: dict[str, dict[str, Any]] = {}
-    for result, new, key in zip(scores.results, scores["new"], _keys(scores), strict=True):
-        start = {"setting": result.setting.value, "new": new, "method": result.method}
-        if result.actual is not None:
-            start["actual"] = result.actual.value
-        row = figures.setdefault(key, start)
-        row["reason"] = result.reason or None
-        row["pairs"] = result.actual_counts or None
-        name = result.judge.name
-        row.setdefault("scores", {})[name] = result.score
-        row.setdefault("averages", {})[name] = result.average
-        row.setdefault("methods", {})[name] = result.method
-        row.setdefault("baselines", {})[name] = result.baselines
-        row.setdefault("undefined", {})[name] = result.n_undefined
-    return figures
-
-
-def _keys(scores: Any) -> list[str]:
-    """Return the setting of each row, followed by the actual setting if rows are those of actual settings."""
-    return [
-        f"{result.setting.value}{'' if result.actual is None else result.actual.value}"
-        for result in scores.results
-    ]
 
 
 def _known(
@@ -170,7 +174,7 @@ def _test(
     options: Evaluate,
     loaded: Loaded,
     model: Any,
-    settings: list[Setting] | None,
+    asked: Sequence[dict[str, Any]],
     terminal: Terminal,
 ) -> None:
     """Test whether the model is better than on permuted labels."""
@@ -183,11 +187,10 @@ def _test(
         "random_state": options.seed,
         "progress": terminal.progress,
     }
-    asked: Sequence[Any] = settings or [model.searched_setting or Setting.B]
     tests: list[Any] = []
     with terminal.working("Permutations", len(asked)):
         for setting in asked:
-            tests.append(dyadlearn.permutation_test(model, setting, **params))
+            tests.append(dyadlearn.permutation_test(model, **setting, **params))
     figures = [_figures_of_test(test) for test in tests]
     headings = ["setting", "permuted", "method", tests[0].scoring, "null", "p"]
     table = make_table(headings, [_line_of_test(test, loaded) for test in tests], left=3)
@@ -213,7 +216,7 @@ def _compare(
     options: Evaluate,
     loaded: Loaded,
     model: Any,
-    settings: list[Setting] | None,
+    asked: Sequence[dict[str, Any]],
     terminal: Terminal,
 ) -> None:
     """Compare models on the same held-out labels."""
@@ -222,7 +225,7 @@ def _compare(
         if path == options.source:
             models[name] = model
         else:
-            models[name] = load_model(path).model
+            models[name] = _other(path, loaded)
     params: dict[str, Any] = {
         "scoring": options.scoring[0] if options.scoring else None,
         "average": options.average,
@@ -232,10 +235,9 @@ def _compare(
         "sides": loaded.sides,
     }
     comparisons = []
-    asked: Sequence[Setting | str] = settings or [_tuned_for(models)]
-    for setting in asked:
+    for setting in asked or [{"setting": _tuned_for(models)}]:
         with terminal.working("Hold-out and resamples"):
-            comparison = dyadlearn.compare(models, setting, **params)
+            comparison = dyadlearn.compare(models, **setting, **params)
         terminal.note(*comparison.notes)
         comparisons.append(comparison)
     figures = [_figures_of_comparison(comparison) for comparison in comparisons]
@@ -247,6 +249,17 @@ def _compare(
         columns.append({"setting": [comparison.setting] * len(models), **scores})
     verdicts = [comparison.verdict for comparison in comparisons]
     terminal.table({"settings": figures}, tables, stacked(columns), options.output, verdicts)
+
+
+def _other(path: Path, loaded: Loaded) -> Any:
+    """Return another model to compare with; raise if only one of both has labels of cells."""
+    other = load_model(path, cells=True)
+    if other.has_cells != loaded.has_cells:
+        raise ValueError(
+            f"{path} and {loaded.path} have different kinds of labels, of pairs and of cells: "
+            f"compare models of one kind."
+        )
+    return other.model
 
 
 def _figures_of_comparison(comparison: Any) -> dict[str, Any]:
@@ -307,7 +320,10 @@ def _names(paths: list[Path]) -> dict[str, Path]:
 
 def inspect(options: Inspect, terminal: Terminal) -> None:
     """Print the content of a model file."""
-    loaded = load(options)
+    loaded = load(options, cells=True)
+    if loaded.has_cells:
+        inspect_cells(loaded, terminal)
+        return
     names = loaded.names
     figures = _figures(loaded)
     weights = weights_of_model(loaded.model)
@@ -421,23 +437,21 @@ def _line(value: Any, words: dict[str, str]) -> str:
 
 def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
-    settings = None
-    if options.setting is not None:
-        settings = settings_of(options.setting)
-    loaded = load(options)
-    _check_nested(options.nested, fitted_of(loaded.model))
+    loaded = load(options, cells=True)
     names: dict[Hashable, str] = {}
     for path in options.names or ():
         names |= read_names(path)
-    params: dict[str, Any] = {
-        "title": options.title,
-        "setting": settings,
-        "sides": loaded.sides,
-        "scoring": options.scoring,
-        "names": names,
-        "nested": options.nested,
-        "n_permutations": options.permutations,
-    }
+    params: dict[str, Any] = {"title": options.title, "scoring": options.scoring, "names": names}
+    if loaded.has_cells:
+        refuse_pairs(options, "nested", "permutations")
+        params["scoring"] = options.scoring or loaded.origin.get("scoring")
+        params["new"] = cell_settings(options.setting)
+    else:
+        _check_nested(options.nested, fitted_of(loaded.model))
+        params["setting"] = None if options.setting is None else settings_of(options.setting)
+        params["sides"] = loaded.sides
+        params["nested"] = options.nested
+        params["n_permutations"] = options.permutations
     write_page(loaded.model, options.output, terminal, **params)
     terminal.result({"output": str(options.output)})
 

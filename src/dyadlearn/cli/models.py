@@ -17,7 +17,7 @@ from dyadlearn._text import one_line
 from dyadlearn.cli import entities
 from dyadlearn.cli.dyads import names_of
 from dyadlearn.cli.entities import Recipe, Recipes
-from dyadlearn.cli.options import OfModel
+from dyadlearn.cli.options import OfModel, written_options
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.models.fitted import predicting
@@ -73,6 +73,11 @@ class Loaded:
     path: Path | None = None
     checksum: str | None = None
     sides: SideNames | None = None
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether labels belong to cells of any number of sides."""
+        return isinstance(self.model, dyadlearn.MultiwayRidge)
 
     def named(self, words: str | None) -> Loaded:
         """Return the model with other names of its sides; None keeps the names in its file."""
@@ -146,6 +151,8 @@ class Loaded:
 
 
 def _is_network(model: Any) -> bool:
+    if isinstance(model, dyadlearn.MultiwayRidge):
+        return False
     return not model.grows and model.fitted_.is_network
 
 
@@ -155,9 +162,22 @@ def _as_text(ids: Ids | None, side: str) -> Ids | None:
     return text_ids(ids, f"The {side} of the model")
 
 
-def load(options: OfModel) -> Loaded:
-    """Read the model file that a command names."""
-    return load_model(options.source).named(options.sides)
+def load(options: OfModel, *, cells: bool = False) -> Loaded:
+    """Read the model file that a command names; `cells` is as in `load_model`."""
+    loaded = load_model(options.source, cells=cells)
+    if loaded.has_cells:
+        refuse_pairs(options, "sides")
+        return loaded
+    return loaded.named(options.sides)
+
+
+def refuse_pairs(options: OfModel, *names: str) -> None:
+    """Raise if one of some options is given, which are for models of pairs."""
+    for option in written_options(*names):
+        raise ValueError(
+            f"{option} is for pairs, but the labels of {options.source} belong to cells of other "
+            f"sides: leave it out."
+        )
 
 
 def save_model(loaded: Loaded, path: Path) -> None:
@@ -171,16 +191,19 @@ def save_model(loaded: Loaded, path: Path) -> None:
         write_model(loaded.model, path, over=over, **{_KEY: about})
 
 
-def load_model(path: Path) -> Loaded:
-    """Read a model file of the command line, or one that was saved in Python."""
+def load_model(path: Path, *, cells: bool = False) -> Loaded:
+    """Read a model file of the command line, or one that was saved in Python.
+
+    A model of cells is refused unless `cells` is true.
+    """
     checksum = read_checksum(path)  # before the rest, so that a change in between is noticed
     model, header = read_model(path)
     if isinstance(model, dyadlearn.PairRegressor):
         model = model.model_
-    if isinstance(model, dyadlearn.MultiwayRidge):
-        raise ModelFileError(
-            f"{path} holds a MultiwayRidge, whose labels belong to cells and not to pairs: use it "
-            f"in Python."
+    if isinstance(model, dyadlearn.MultiwayRidge) and not cells:
+        raise ValueError(
+            f"{path} holds a MultiwayRidge, whose labels belong to cells and not to pairs: only "
+            f"evaluate, predict, inspect and report take it."
         )
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path} holds a feature map, not a model: it cannot predict.")
@@ -210,16 +233,13 @@ def _versions_of(header: dict[str, Any]) -> dict[str, str]:
 
 def _described(model: Any, about: Any) -> Loaded:
     """Return a model with the header entry of the command line, after checking it: a file may come from anywhere."""
+    if isinstance(model, dyadlearn.MultiwayRidge):
+        return Loaded(model, ({}, None), _origin_of(about))
     instances = entities.recipes_from_state(about["instances"], "instances")
     tasks = entities.recipes_from_state(about["tasks"], "tasks")
     if instances is None:
         raise TypeError("no instances")
-    origin = about["origin"]
-    if type(origin) is not dict:
-        raise TypeError("wrong types in origin")
-    for name in ("scoring", "setting"):
-        if not isinstance(origin.get(name), str | None):
-            raise TypeError("wrong types in origin")
+    origin = _origin_of(about)
     sides = about.get("sides")
     # Raises if a name has control characters.
     names = None
@@ -228,8 +248,21 @@ def _described(model: Any, about: Any) -> Loaded:
     return Loaded(model, (instances, tasks), origin, sides=names)
 
 
+def _origin_of(about: Any) -> dict[str, Any]:
+    """Return the entry about training files and the search, after checking it."""
+    origin = about["origin"]
+    if type(origin) is not dict:
+        raise TypeError("wrong types in origin")
+    for name in ("scoring", "setting"):
+        if not isinstance(origin.get(name), str | None):
+            raise TypeError("wrong types in origin")
+    return origin
+
+
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
+    if isinstance(model, dyadlearn.MultiwayRidge):
+        return {}, None
     sides = [_recipes(side) for side in predicting(model).descriptions]
     return sides[0], sides[1] if len(sides) > 1 else None
 

@@ -100,7 +100,7 @@ Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to 
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]
 # Options for files that describe a side, with names and options of files.
-_DESCRIPTIONS = ("instances", "tasks", "new")
+_DESCRIPTIONS = ("instances", "tasks", "new", "entities")
 Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if it exists.")]
 
 
@@ -189,6 +189,13 @@ class Options:
         return inputs
 
 
+def refuse(options: Options, used: tuple[str, ...], why: str) -> None:
+    """Raise if an option is written that is not among those `used`."""
+    others = [name for name in vars(options) if name not in (*used, "json", "quiet")]
+    for option in written_options(*others):
+        raise ValueError(f"{option} {why}: leave it out.")
+
+
 def check_average(average: str | None) -> None:
     """Raise if an average is unknown."""
     if average not in (None, "pooled", "instance", "task", "fold"):
@@ -247,6 +254,34 @@ class Structures(Options):
         columns += [("sequences", name) for name in self.sequence or ()]
         columns += [("ids", self.id_column)] if self.id_column else []
         return columns
+
+
+class Cells(Options):
+    """Options for labels of cells of three or more sides, which are columns of one table."""
+
+    terms: Annotated[
+        str | None,
+        Option(
+            help="Three or more sides: a random effect for each side or interaction, as "
+            "'mother + father + mother:father'; a*b is a + b + a:b."
+        ),
+    ] = None
+    entities: Annotated[
+        Files,
+        Option(
+            metavar="SIDE=FILE", help="Features of a side of --terms, or its kernel; repeatable."
+        ),
+    ] = None
+    fixed: Annotated[
+        str | None, Option(metavar="COLUMNS", help="Columns with fixed effects, as trial,year.")
+    ] = None
+    weights: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of the weights of labels of --terms.")
+    ] = None
+    symmetric: Annotated[
+        str | None,
+        Option(metavar="A,B", help="Two sides of --terms whose order does not matter."),
+    ] = None
 
 
 class LabelFile(Options):

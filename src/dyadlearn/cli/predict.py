@@ -16,9 +16,11 @@ from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._files.tables import FileTable, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
+from dyadlearn.cli.cells import predict_cells
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
+from dyadlearn.cli.explained import figures_by, table_by
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.predict_table import predict_table
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
@@ -153,12 +155,16 @@ class Predictor:
 
 def predict(options: Predict, terminal: Terminal) -> None:
     """Predict for new instances and tasks, or explain one prediction."""
-    loaded = load(options)
+    loaded = load(options, cells=True)
+    if loaded.has_cells:
+        predict_cells(options, loaded, terminal)
+        return
+    if options.cell is not None:
+        raise ValueError("--cell is for a model of --terms: use --instance and --task.")
     if options.explain:
         _explain(options, loaded, terminal)
         return
     if options.table is not None:
-        _check_coverage(options)
         predict_table(options, options.table, loaded, terminal)
         return
     _check_asked(options, loaded)
@@ -184,16 +190,6 @@ def _check_asked(options: Predict, loaded: Loaded) -> None:
         raise ValueError(
             "Give --instances or --tasks, or --pairs of training ids, which online models do not "
             "know."
-        )
-    _check_coverage(options)
-
-
-def _check_coverage(options: Predict) -> None:
-    """Raise if the coverage of intervals is impossible."""
-    coverage = options.interval
-    if coverage is not None and not 0 < coverage < 1:
-        raise ValueError(
-            f"--interval must be a coverage between 0 and 1, such as 0.9, found {coverage:g}."
         )
 
 
@@ -492,36 +488,15 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     if not explanation.is_network:
         kinds.append("task")
     if options.output is None:
-        figures |= {f"{kind}s": _figures_by(explanation, kind) for kind in kinds}
+        figures |= {f"{kind}s": figures_by(explanation, kind) for kind in kinds}
     prediction = number(explanation.prediction)
     shares = [number(explanation.share_of_mean), number(explanation.share_of_deviations)]
     title = (
         f"The prediction for {explanation.subject} is {prediction}: {shares[0]} from the mean of "
         f"all labels, and {shares[1]} from the deviations of labels from it. It is the sum of:"
     )
-    tables = [_table_by(explanation, kind) for kind in kinds]
+    tables = [table_by(explanation, kind) for kind in kinds]
     terminal.table(figures, [title, *tables], explanation.columns(by), options.output)
-
-
-def _figures_by(explanation: Any, kind: str) -> dict[str, Any]:
-    """Return the list of an explanation by pair, instance or task, for JSON."""
-    listed = explanation.by(kind)
-    rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}
-    return {"listed": as_rows(explanation.columns(kind)), "rest": rest}
-
-
-def _table_by(explanation: Any, kind: str) -> Any:
-    """Return the list of an explanation by pair, instance or task, for people."""
-    listed = explanation.by(kind)
-    columns = explanation.columns(kind)
-    n_names = len(columns) - 3
-    headings = [name.replace("_", " ") for name in columns]
-    if not listed.n_rest:
-        return column_table(columns, n_names, headings)
-    blanks = [""] * (n_names - 1)
-    weight = number(listed.rest_weight)
-    others = [f"{listed.n_rest} others", *blanks, weight, "", number(listed.rest)]
-    return column_table(columns, n_names, headings, [others])
 
 
 def _asked(options: Predict, loaded: Loaded, axis: int, terminal: Terminal) -> Any:

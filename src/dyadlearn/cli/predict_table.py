@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,10 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
             loaded.model, places, new, coverage=coverage, prevalence=options.prevalence
         )
     _note(result, loaded, terminal)
-    columns = _beside(cells, result, kept)
-    _write(options, columns, result, terminal)
+    columns = beside(cells, result.columns(), kept)
+    counts = {letter: int((result.settings == letter).sum()) for letter in "ABCD"}
+    figures = {"settings": counts, "coverage": result.coverage}
+    write_beside(options, figures, columns, terminal)
 
 
 def _columns(loaded: Loaded) -> list[tuple[str, str]]:
@@ -131,8 +133,8 @@ def _note(result: MixedPredictions, loaded: Loaded, terminal: Terminal) -> None:
         )
 
 
-def _beside(
-    cells: FileTable, result: MixedPredictions, kept: np.ndarray
+def beside(
+    cells: FileTable, predicted: Mapping[str, Sequence[Any]], kept: np.ndarray
 ) -> dict[str, Sequence[Any]]:
     """Return the columns of the table, then those of the predictions, empty for rows without one."""
     columns: dict[str, Sequence[Any]] = {}
@@ -140,7 +142,7 @@ def _beside(
         name = free_name(heading or f"column_{place + 1}", columns)
         columns[name] = [line[place] for line in cells.lines]
     rows = np.flatnonzero(kept)
-    for name, values in result.columns().items():
+    for name, values in predicted.items():
         column: list[Any] = [None] * len(kept)
         for row, value in zip(rows, values, strict=True):
             column[row] = value
@@ -148,15 +150,13 @@ def _beside(
     return columns
 
 
-def _write(
+def write_beside(
     options: Predict,
+    figures: dict[str, Any],
     columns: dict[str, Sequence[Any]],
-    result: MixedPredictions,
     terminal: Terminal,
 ) -> None:
-    """Write the table to a file or print it."""
-    counts = {letter: int((result.settings == letter).sum()) for letter in "ABCD"}
-    figures: dict[str, Any] = {"settings": counts, "coverage": result.coverage}
+    """Write the table of predictions to a file or print it; `figures` are further ones for JSON."""
     if options.output is not None:
         write_blocks(options.output, [columns])
         terminal.result({**figures, "output": str(options.output)})

@@ -16,6 +16,7 @@ from dyadlearn._files.packed import parse_number
 from dyadlearn._interrupts import Interrupted, Interrupts, keeping_best
 from dyadlearn._registry import MODELS
 from dyadlearn._text import make_list, number
+from dyadlearn.cli.cells import tune_cells
 from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.dyads import Dyads, names_of, read_dyads, read_groups
 from dyadlearn.cli.entities import in_words
@@ -180,6 +181,9 @@ class Tuned:
 
 def tune(options: Tune, terminal: Terminal) -> None:
     """Fit a model, write its file, and print its score beside those of baselines."""
+    if options.has_cells:
+        tune_cells(options, terminal)
+        return
     if options.structures and options.sides is None:
         options = replace(options, sides=names_of_columns(options.structures))
     with keeping_best(terminal.progress) as interrupts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,10 +14,20 @@ from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, Table, free_name, write_rows
-from dyadlearn.diagnostics.best import best_in_rows
-from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
+from dyadlearn._tables import Ids, Table, free_name
+from dyadlearn.diagnostics.contributions import (
+    Contribution,
+    Contributions,
+    Listing,
+    Weighed,
+    figures_of,
+    largest,
+    of_side,
+)
+from dyadlearn.diagnostics.explaining_cells import CellExplanation, explain_cells
+from dyadlearn.diagnostics.fitted import closed_form_of, ids_at
 from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
@@ -25,7 +35,7 @@ from dyadlearn.pairing.weighing import Weigher, label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
-__all__ = ["Contribution", "Contributions", "Explanation", "explain"]
+__all__ = ["CellExplanation", "Contribution", "Contributions", "Explanation", "explain"]
 
 _CHOSEN = "The weights assume a fixed regularisation; the search might choose another one if a label changed."
 _LEARNED = "The weights assume fixed kernels; other kernels might be learned if a label changed."
@@ -37,71 +47,8 @@ _SORTS = ("contribution", "weight")
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
 
 
-class Contribution(NamedTuple):
-    """Contribution of a training pair, or of all labels of an instance or task, to a prediction.
-
-    Attributes
-    ----------
-    id : id or position
-        Id of the instance or task; for a pair, a tuple of both ids.
-    weight : float
-        Increase of the prediction if the label increases by one; for several labels, the sum.
-    label : float
-        The label; for several labels, their mean.
-    contribution : float
-        Weight times label; for several labels, the sum.
-    """
-
-    id: Any
-    weight: float
-    label: float
-    contribution: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Contributions:
-    """The largest contributions to a prediction, or those with the largest weights, and the sum of all others.
-
-    Attributes
-    ----------
-    ids : tuple of length k
-        Ids, or positions if the labels have no ids; tuples of both for pairs.
-    weights, labels, contributions : arrays of shape (k,)
-        Values as in `Contribution`, sorted by the absolute contribution or, with
-        ``sort="weight"``, by the absolute weight; largest first.
-    rest, rest_weight : float
-        Contribution and weight of all labels that are not listed. `contributions` and `rest` sum to
-        the prediction.
-    n_rest : int
-        Number of contributions that are not listed.
-    """
-
-    ids: tuple[Any, ...]
-    weights: np.ndarray
-    labels: np.ndarray
-    contributions: np.ndarray
-    rest: float
-    rest_weight: float
-    n_rest: int
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Contribution]:
-        figures = (self.weights.tolist(), self.labels.tolist(), self.contributions.tolist())
-        return map(Contribution, self.ids, *figures)
-
-    def __getitem__(self, place: int) -> Contribution:
-        return list(self)[place]
-
-    def __repr__(self) -> str:
-        first = ", ".join(f"{item.id!r} ({item.contribution:.3g})" for item in list(self)[:3])
-        more = ", …" if len(self) > 3 else ""
-        return f"Contributions({first}{more}; the rest of {self.n_rest}: {self.rest:.3g})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Tabled):
+class Explanation(Weighed):
     """Contributions to one prediction; the result of `explain`.
 
     Attributes
@@ -153,20 +100,6 @@ class Explanation(Tabled):
         return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
 
     @property
-    def share_of_mean(self) -> float:
-        r"""Share of the mean in the prediction: :math:`\bar Y \sum_{ij} w_{ij}`.
-
-        The model would predict it if all labels were equal to their mean. With an intercept the
-        weights sum to one, so that it is the mean itself.
-        """
-        return self.mean * float(self.weights.sum(dtype=np.float64))
-
-    @property
-    def share_of_deviations(self) -> float:
-        r"""Share of the deviations of labels from their mean: :math:`\sum_{ij} w_{ij} (Y_{ij} - \bar Y)`."""
-        return self.prediction - self.share_of_mean
-
-    @property
     def is_network(self) -> bool:
         """Whether both sides are the same nodes; then they are listed once."""
         return self.sides.instance == self.sides.task
@@ -210,11 +143,7 @@ class Explanation(Tabled):
         """
         listed = self.by(by)
         label = "label" if by == "pair" else "mean_label"
-        figures = {
-            "weight": listed.weights,
-            label: listed.labels,
-            "contribution": listed.contributions,
-        }
+        figures = figures_of(listed, label)
         columns: dict[str, list[Any]] = {}
         if by == "pair":
             for side, name in enumerate(self.sides.headings(figures)):
@@ -222,19 +151,13 @@ class Explanation(Tabled):
         else:
             name = free_name(getattr(self.sides, by), figures)
             columns[name] = list(listed.ids)
-        for name, values in figures.items():
-            columns[name] = values.tolist()
-        return columns
-
-    def frame(self, by: str = "pair") -> Any:
-        """Return `columns` as a data frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(by), None)
+        return {**columns, **figures}
 
 
 def explain(
     model: Any,
     instance: Any,
-    task: Any,
+    task: Any = None,
     *,
     n: int = 10,
     sort: str = "contribution",
@@ -261,7 +184,9 @@ def explain(
         Id of a training instance or task, or its position if the labels have no ids. For a new one:
         one row with its features, or with its kernel values to the training rows. A list of ids
         explains several pairs, which takes less time than one at a time. Two lists are read pair by
-        pair; one list is combined with one id or row.
+        pair; one list is combined with one id or row. For a `MultiwayRidge`, `instance` is a cell, a
+        dict with the id of each side and the value of each fixed column, or a table of cells; it
+        has no `task`.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
     sort : {"contribution", "weight"}, default="contribution"
@@ -274,6 +199,7 @@ def explain(
     Returns
     -------
     Explanation, or list of Explanation if `instance` or `task` is a list of ids
+        For a `MultiwayRidge` a `CellExplanation`, or a list for a table of cells.
 
     Raises
     ------
@@ -304,6 +230,10 @@ def explain(
     """
     check_whole(n, "n")
     check_choice(sort, "sort", _SORTS)
+    if isinstance(getattr(model, "fitted_", None), FittedMultiway):
+        return explain_cells(model.fitted_, instance, task, sides, (n, sort))
+    if task is None:
+        raise TypeError("task is missing: only a prediction of MultiwayRidge is that of one cell.")
     fitted = closed_form_of(model, _REMEDY)
     names = side_names(sides, network=fitted.is_network)
     instances = _as_list(instance)
@@ -318,7 +248,7 @@ def explain(
     columns = [_read_row(fitted, value, 1) for value in tasks] * (count // len(tasks))
     weigher = _weigher(fitted, count)
     listed = _ListedLabels.of(fitted)
-    lists = _Lists(n, sort, names)
+    lists = Listing(n, sort, names)
     explanations = []
     for row, column in zip(rows, columns, strict=True):
         explanations.append(_explanation(fitted, listed, (row, column), weigher, lists))
@@ -402,20 +332,12 @@ class _Row(NamedTuple):
         return not isinstance(self.value, int)
 
 
-class _Lists(NamedTuple):
-    """What is listed: the parameters `n` and `sort` of `explain`, and the names of the sides."""
-
-    n: int
-    sort: str
-    names: SideNames
-
-
 def _explanation(
     fitted: FittedRidge,
     labels: _ListedLabels,
     pair: tuple[_Row, _Row],
     weigher: Weigher,
-    lists: _Lists,
+    lists: Listing,
 ) -> Explanation:
     """Return the explanation of one pair, an instance and a task."""
     row, column = pair
@@ -451,8 +373,8 @@ def _explanation(
         task=column.id,
         label=label,
         setting=Setting.of(axis for axis in (0, 1) if is_new[axis]).value,
-        instances=_of_side(fitted.instance_ids, labels.rows, m, figures, lists),
-        tasks=_of_side(fitted.task_ids, labels.columns, q, figures, lists),
+        instances=of_side(fitted.instance_ids, labels.rows, m, figures, lists),
+        tasks=of_side(fitted.task_ids, labels.columns, q, figures, lists),
         pairs=_of_pairs(fitted, labels, figures, lists),
         weights=fitted.labels.restored(weights),
         mean=float(labels.values.mean(dtype=np.float64)),
@@ -469,32 +391,8 @@ def _notes(fitted: FittedRidge) -> tuple[str, ...]:
     return (_CHOSEN,) if fitted.searches else ()
 
 
-def _of_side(
-    ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], lists: _Lists
-) -> Contributions:
-    """Return the contributions of instances or tasks to list.
-
-    Parameters
-    ----------
-    ids : Ids or None
-        Ids of the side.
-    places : integer array of shape (n,)
-        Row or column of each label.
-    size : int
-        Number of rows or columns.
-    figures : three arrays of shape (n,)
-        Weights, labels and their products.
-    lists : _Lists
-    """
-    counts = np.bincount(places, minlength=size)
-    weights, totals, parts = (np.bincount(places, values, minlength=size) for values in figures)
-    means = totals / np.maximum(counts, 1)
-    positions, listed = _largest((weights, means, parts), counts > 0, lists)
-    return Contributions(ids_at(ids, positions), *listed)
-
-
 def _of_pairs(
-    fitted: FittedRidge, labels: _ListedLabels, figures: Sequence[np.ndarray], lists: _Lists
+    fitted: FittedRidge, labels: _ListedLabels, figures: Sequence[np.ndarray], lists: Listing
 ) -> Contributions:
     """Return the contributions of single labels to list; each edge of a network is listed once."""
     weights, values, parts = figures
@@ -504,36 +402,10 @@ def _of_pairs(
         weights = weights * both
         parts = parts * both
         listed = labels.rows <= labels.columns
-    positions, chosen = _largest((weights, values, parts), listed, lists)
+    positions, chosen = largest((weights, values, parts), listed, lists)
     rows = ids_at(fitted.instance_ids, labels.rows[positions])
     columns = ids_at(fitted.task_ids, labels.columns[positions])
     return Contributions(tuple(zip(rows, columns, strict=True)), *chosen)
-
-
-def _largest(
-    figures: Sequence[np.ndarray], listed: np.ndarray, lists: _Lists
-) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return the positions of the largest contributions or weights, and the values of `Contributions`.
-
-    Parameters
-    ----------
-    figures : three arrays of shape (n,)
-        Weights, labels and contributions.
-    listed : boolean array of shape (n,)
-        Which of them may be listed.
-    lists : _Lists
-    """
-    weights, labels, parts = figures
-    keys = weights if lists.sort == "weight" else parts
-    candidates = np.flatnonzero(listed)
-    (best,), _ = best_in_rows(np.abs(keys[candidates])[None, :], lists.n)
-    places = candidates[best]
-    others = listed.copy()
-    others[places] = False
-    rest = float(parts[others].sum(dtype=np.float64))
-    rest_weight = float(weights[others].sum(dtype=np.float64))
-    n_rest = int(others.sum())
-    return places, (weights[places], labels[places], parts[places], rest, rest_weight, n_rest)
 
 
 def _read_row(fitted: FittedRidge, value: Any, axis: int) -> _Row:

@@ -153,7 +153,7 @@ class FittedMultiway(Stored):
         raise TypeError(
             "MultiwayRidge has no answers about pairs, because its labels belong to cells of any "
             "number of sides: use its methods holdout, effects, contributions, label_weights and "
-            "likelihood_ratio, and evaluate(model, new=[…])."
+            "likelihood_ratio, evaluate(model, new=[…]) and explain(model, cell)."
         )
 
     @property
@@ -447,6 +447,24 @@ class FittedMultiway(Stored):
         axes = sorted({self.side_names.index(name) for name in names})
         return NewSides(tuple(axes), tuple(self.side_names[axis] for axis in axes))
 
+    def setting_of(self, asked: CellsAsked) -> NewSides:
+        """Return the setting in which one cell is predicted: the sides on which its level has no label."""
+        new = []
+        for side, at in zip(self.sides, asked.at, strict=True):
+            if at[0] not in side.labelled:
+                new.append(side.name)
+        return self.setting(new)
+
+    def are_of_cell(self, asked: CellsAsked) -> np.ndarray:
+        """Return whether each label (n,) is one of a cell; the order of two alike sides does not matter."""
+        levels = [side.labelled[at] for side, at in zip(self.sides, self.places, strict=True)]
+        wanted = [at[0] for at in asked.at]
+        if self.alike is not None:
+            first, second = self.alike
+            levels[first], levels[second] = np.sort([levels[first], levels[second]], axis=0)
+            wanted[first], wanted[second] = np.sort([wanted[first], wanted[second]])
+        return np.asarray((np.stack(levels) == np.array(wanted)[:, None]).all(axis=0))
+
     def units(self, setting: NewSides, groups: Any = None) -> CellUnits:
         """Return what a setting leaves out; raise if a fixed effect is not estimable then."""
         if groups is None or isinstance(groups, Mapping):
@@ -527,13 +545,24 @@ class FittedMultiway(Stored):
 
     # --- variances --------------------------------------------------------------------------------
 
-    def heritability(self, terms: Sequence[str]) -> float:
-        """Return the share of some terms in the variance of a label of weight one."""
+    def fixed_effects(self) -> dict[str, float]:
+        """Return the coefficients of the fixed columns."""
+        values = self.fixed.basis @ self.coefficients
+        if self.fixed.has_constant:
+            values[0] += self.shift
+        return dict(zip(self.fixed.words, values.tolist(), strict=True))
+
+    def shares(self) -> np.ndarray:
+        """Return the share (t + 1,) of each term, and of the noise, in the variance of a label of weight one."""
         sizes = self.variance_problem.sizes.copy()
         sizes[-1] = 1.0
-        shares = self.variances * sizes
+        parts = self.variances * sizes
+        return np.asarray(parts / parts.sum())
+
+    def heritability(self, terms: Sequence[str]) -> float:
+        """Return the share of some terms in the variance of a label of weight one."""
         at = sorted({self.term_at(term) for term in terms})
-        return float(shares[at].sum() / shares.sum())
+        return float(self.shares()[at].sum())
 
     def likelihood_ratio(self, other: FittedMultiway) -> LikelihoodRatio:
         """Return the comparison with a model of fewer terms, as `MultiwayRidge.likelihood_ratio` does."""
@@ -574,3 +603,8 @@ class CellsAsked(NamedTuple):
     def size(self) -> int:
         """Number of cells."""
         return len(self.columns)
+
+    def each(self) -> Iterator[CellsAsked]:
+        """Yield the cells one by one."""
+        for row in range(self.size):
+            yield CellsAsked([at[[row]] for at in self.at], self.columns[[row]])

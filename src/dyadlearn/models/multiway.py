@@ -335,11 +335,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     @property
     def fixed_effects_(self) -> dict[str, float]:
         """Coefficients of the fixed columns."""
-        fitted = self._fitted()
-        values = fitted.fixed.basis @ fitted.coefficients
-        if fitted.fixed.has_constant:
-            values[0] += fitted.shift
-        return dict(zip(fitted.fixed.words, values.tolist(), strict=True))
+        return self._fitted().fixed_effects()
 
     @property
     def terms_(self) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """A page about a fitted model, to open in any browser, offline."""
 
-from dyadlearn.report.page import write_report
+from dyadlearn.report.write import write_report
 
 __all__ = ["write_report"]

@@ -20,7 +20,7 @@ import numpy as np
 from dyadlearn._text import number, power, superscript
 from dyadlearn.selection.evaluate import best_baseline, in_words
 from dyadlearn.sides import SideNames
-from dyadlearn.views.grid import GridView, Pixels, some_of
+from dyadlearn.views.grid import GridView, Pixels, Points, some_of
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView
 from dyadlearn.views.spectrum import SideSpectrum, called
 from dyadlearn.views.summary import Summary
@@ -645,28 +645,45 @@ def curves(kind: str, summary: Summary) -> str:
 
 def points(summary: Summary) -> str:
     """Draw held-out predictions against observed labels, a figure for each setting."""
-    clouds = summary.points("scatter")
+    clouds = []
+    within = summary.within()
+    for setting, cloud in summary.points("scatter").items():
+        words = summary.apart.in_words(setting)
+        clouds.append((setting.value, words, cloud, within[setting]))
+    return scatters(clouds)
+
+
+def scatters(clouds: Sequence[tuple[str, str, Points, float]]) -> str:
+    """Draw labels and held-out predictions, a figure for each setting.
+
+    Parameters
+    ----------
+    clouds : sequence of (str, str, Points, float)
+        Letter and words of each setting, its points, and the distance within which 90 % of its
+        labels are.
+    """
     if not clouds:
         return ""
-    labels = next(iter(clouds.values())).x
+    labels = clouds[0][2].x
     # A few extreme predictions must not determine the axes.
-    drawn = np.concatenate([labels, *(cloud.y for cloud in clouds.values())])
+    drawn = np.concatenate([labels, *(cloud.y for _, _, cloud, _ in clouds)])
     low, high = np.quantile(drawn, [0.001, 0.999])
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
     sample = some_of(labels.size, MOST_POINTS)
-    within = summary.within()
     low = ends[0] - margin
     high = ends[1] + margin
     axes = linear_axis(low, high, "observed label"), linear_axis(low, high, "held-out prediction")
     panels = []
-    for setting, cloud in clouds.items():
-        words = summary.apart.in_words(setting)
+    for letter, words, cloud, within in clouds:
         chart = Chart(*axes, f"Held-out predictions against observed labels, setting {words}", 356)
         chart.line(ends, ends, "beside")
-        chart.dots(cloud.x[sample], cloud.y[sample], f"setting-{setting.value}")
-        note = f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± {number(within[setting], 3)}"
-        panels.append(figure(chart.render(f"points-{setting.value}"), escape(words), note=note))
+        chart.dots(cloud.x[sample], cloud.y[sample], f"setting-{letter}")
+        note = (
+            f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± "
+            f"{number(within, 3)}"
+        )
+        panels.append(figure(chart.render(f"points-{letter}"), escape(words), note=note))
     return "".join(panels)
 
 

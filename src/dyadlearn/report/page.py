@@ -5,22 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
 
 from dyadlearn import __version__
-from dyadlearn._checks import check_whole
-from dyadlearn._files.atomic import check_place, replacing
 from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.diagnostics.fitted import ids_at
@@ -32,7 +28,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.views.by_task import LEAST_LABELS
 from dyadlearn.views.cautions import Caution
 from dyadlearn.views.spectrum import called
-from dyadlearn.views.summary import Summary, SummaryOptions, summary_of
+from dyadlearn.views.summary import Summary
 from dyadlearn.views.weights import percent
 
 # Longer words are broken anywhere.
@@ -194,9 +190,8 @@ def by_task(summary: Summary) -> str:
     heads = {"labels": 9, "correlation": 3}
     words = _words(summary)
     within = "all_together" if 1 in scores.setting.new else "within_folds"
-    listing = _listing(
-        "task-table", f"By {words['second']}", summary, heads, rows, ids=[words["second"]]
-    )
+    title = f"By {words['second']}"
+    listed = listing("task-table", title, [words["second"]], heads, rows, summary.id_names)
     values = scores.values[order]
     n_others = len(scores.values) - len(values)
     others = ""
@@ -213,7 +208,7 @@ def by_task(summary: Summary) -> str:
         count=f"{len(values):,}",
         others=others,
         within=fill(within, task=escape(words["second"]), least=str(LEAST_LABELS)),
-        listing=listing,
+        listing=listed,
     )
 
 
@@ -249,13 +244,15 @@ def contradicting(summary: Summary) -> str:
         strict=True,
     )
     heads = {"label": 3, "held out": 3, "contradiction": 4}
+    title = "Contradicting labels"
+    listed = listing("cell-table", title, summary.apart, heads, rows, summary.id_names)
     return fill(
         "contradicting",
         count=f"{len(screening):,}",
         all=f"{grid.n_observed:,}",
         setting=escape(summary.apart.in_words(Setting(screening.setting))),
         meaning=fill("binary" if grid.is_binary else "distance"),
-        listing=_listing("cell-table", "Contradicting labels", summary, heads, rows),
+        listing=listed,
     )
 
 
@@ -268,26 +265,28 @@ def likeliest(summary: Summary) -> str:
     if (pairs.labels == 0).any():
         zeros = " A label of 0 counts as not observed, and is predicted without itself."
     rows = zip(pairs.instances, pairs.tasks, pairs.scores, strict=True)
-    listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
+    title = "Likeliest unobserved pairs"
+    heads = {"predicted": 4}
+    listed = listing("pair-table", title, summary.apart, heads, rows, summary.id_names)
     return fill(
         "likeliest",
         count=f"{len(pairs):,}",
         method=escape(pairs.method),
         zeros=zeros,
         meaning=fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real"),
-        listing=listing,
+        listing=listed,
     )
 
 
-def _listing(
+def listing(
     name: str,
     title: str,
-    summary: Summary,
-    heads: dict[str, int],
+    ids: Sequence[str],
+    heads: Mapping[str, int],
     rows: Iterable[Sequence[Any]],
-    ids: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> str:
-    """Return pairs or tasks with numbers as a table to sort and to search, sorted by its last column.
+    """Return rows of ids and numbers as a table to sort and to search, sorted by its last column.
 
     Parameters
     ----------
@@ -295,15 +294,14 @@ def _listing(
         Unique id of the table.
     title : str
         Description for screen readers.
-    summary : Summary
-    heads : dict of str to int
+    ids : sequence of str
+        Headings of the ids.
+    heads : mapping of str to int
         Headings of the numbers, and their numbers of digits.
-    rows : iterable of (instance, task, number, …) or (task, number, …)
-    ids : sequence of str, default=None
-        Headings of the ids; None means those of both sides.
+    rows : iterable of (id, …, number, …)
+    names : mapping of str to str, default=None
+        Names to show after ids.
     """
-    if ids is None:
-        ids = list(summary.apart)
     kinds = ["data-kind='text'"] * len(ids) + ["data-kind='number'"] * len(heads)
     kinds[-1] += " aria-sort='descending'"
     head = "".join(
@@ -313,7 +311,7 @@ def _listing(
     lines = []
     for row in rows:
         labels, values = row[: len(ids)], row[len(ids) :]
-        cells = [f"<td>{identity(label, summary.id_names)}</td>" for label in labels]
+        cells = [f"<td>{identity(label, names)}</td>" for label in labels]
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -385,7 +383,7 @@ def _contributions(
     rows.append((["prediction", *blank], 0.0, number(prediction)))
     title = "By pair" if are_pairs else f"By {heads[0]}"
     label = "label" if are_pairs else "mean label"
-    return _bars(title, [*heads, label, "brings"], rows)
+    return bars(title, [*heads, label, "brings"], rows)
 
 
 def learned_kernels(summary: Summary) -> str:
@@ -401,20 +399,20 @@ def learned_kernels(summary: Summary) -> str:
             cells = [identity(name), number(exponents.get(name), 3)]
             rows.append((cells, weight, percent(weight)))
         title = f"Weights of the {called(side, summary.apart)}"
-        panels.append(_bars(title, ["description", "exponent", "weighs"], rows))
+        panels.append(bars(title, ["description", "exponent", "weighs"], rows))
     stages = []
     for stage, error in enumerate(weights.stage_errors, 1):
         cells = [str(stage), "this model" if stage == weights.n_stages else ""]
         stages.append((cells, error, number(error)))
     note = "Held-out mean squared error, which was minimised and so is optimistic."
-    panels.append(_bars("Stages", ["stage", "", "error"], stages, note))
+    panels.append(bars("Stages", ["stage", "", "error"], stages, note))
     shares = ""
     if weights.shares is not None:
         shares = f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
     return f'<p>{escape(shares)}</p><div class="panels">{"".join(panels)}</div>'
 
 
-def _bars(
+def bars(
     title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], float, str]], note: str = ""
 ) -> str:
     """Return a table whose last column has a bar for each number.
@@ -442,140 +440,8 @@ def _bars(
     return figure(f"<div class='scroll'>{body}</div>", escape(title), note=note)
 
 
-def write_report(
-    model: Any,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    setting: Iterable[str | Setting] | None = None,
-    scoring: str | Callable[[Any, Any], float] | None = None,
-    alphas: Iterable[float] | None = None,
-    task_alphas: Iterable[float] | None = None,
-    groups: Any = None,
-    task_groups: Any = None,
-    cv: Any = None,
-    nested: bool = True,
-    n_permutations: int = 0,
-    n: int = 200,
-    notes: Iterable[str] = (),
-    sides: tuple[str, str] | None = None,
-    names: Mapping[Any, str] | None = None,
-    progress: bool | None = None,
-) -> Path:
-    """Write an HTML report about a fitted model: its data, scores, regularisation and doubtful labels.
-
-    The report is a single file that opens in any browser, without a network. It shows:
-
-    - the grid of labels, the number of labels of instances and tasks, and the spectra of both kernels;
-    - the weights of learned kernels;
-    - the score in each setting, with an interval, baselines and, with `n_permutations`, the score of permuted labels;
-    - the score at every regularisation;
-    - the score by the similarity of what was held out to what remained in training;
-    - ROC and precision–recall curves, or predictions against labels;
-    - the correlation of labels and held-out predictions within each task, for labels of more than two values;
-    - the labels that contradict their held-out predictions most;
-    - the likeliest pairs that are not observed, and the training labels behind the first of these predictions;
-    - warnings, the important first; those that repeat each other are shown once, with their number.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        A model of pairs, a search such as `TwoStepRidgeCV`, or a `PairRegressor`.
-    path : path
-        File to write, such as ``"report.html"``; an existing file is replaced once the report is
-        complete.
-    title : str, default=None
-        Heading; None uses the name of the model and the size of the grid.
-    setting : iterable of settings, default=None
-        Letters or aliases; None means all settings that the model supports, with two exceptions. If
-        labels are missing, settings without a closed form are refitted for every fold; they are
-        left out if that takes more than about half a minute, except the setting of the search
-        (without a search B, for a network A). A model with learned kernels is shown in its setting
-        only, unless `nested` is False; its kernels are learned again in each fold, as in
-        `dyadlearn.evaluate`.
-    scoring : str or callable, default=None
-        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out
-        predictions, both of shape (m, q); greater is better. None means the score of the search or,
-        without a search, ``"roc_auc"`` for binary labels and ``"neg_mean_squared_error"`` for
-        others.
-    alphas, task_alphas : iterables of float, default=None
-        Regularisations to score; None means those of the search or, without a search, the default
-        grid of `dyadlearn.selection.default_alphas`.
-    groups, task_groups : array-like of shape (m,) and (q,), "identical" or "similar:0.6", default=None
-        Groups of instances and tasks that are left out together. None means the groups of the fit
-        for the scores of a search, and no groups for its landscapes in other settings than its own.
-    cv : int, SettingKFold or list of (training rows, test rows), default=None
-        Folds, as in `dyadlearn.evaluate`.
-    nested : bool, default=True
-        Whether learned kernels are learned again in each fold. With False, the scores of all
-        settings are shown, which takes little time; they are optimistic.
-    n_permutations : int, default=0
-        Number of permutations of the labels to score beside the model, as in `dyadlearn.evaluate`.
-    n : int, default=200
-        Number of contradicted labels to list.
-    notes : iterable of str, default=()
-        Further warnings to show, such as those raised by `fit`.
-    sides : (str, str), default=None
-        Names of an instance and a task, such as ``("host", "parasite")``; the report uses them
-        throughout.
-    names : mapping of id to str, default=None
-        Names of instances and tasks, which are shown after their ids.
-    progress : bool, default=None
-        Whether to show progress bars; None shows them on a terminal.
-
-    Returns
-    -------
-    Path
-        The file that was written.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import numpy as np
-    >>> from dyadlearn import TwoStepRidgeCV
-    >>> from dyadlearn.report import write_report
-    >>> rng = np.random.default_rng(0)
-    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
-    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
-    >>> model = TwoStepRidgeCV(setting="D").fit(X, Y, tasks=T)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(model, pathlib.Path(folder) / "report.html").name
-    'report.html'
-    """
-    target = Path(path)
-    check_place(target)  # before anything is computed
-    check_whole(n, "n")
-    options = SummaryOptions(
-        title=title,
-        setting=setting,
-        scoring=scoring,
-        alphas=alphas,
-        task_alphas=task_alphas,
-        groups=groups,
-        task_groups=task_groups,
-        cv=cv,
-        nested=nested,
-        n_permutations=n_permutations,
-        n=n,
-        notes=notes,
-        sides=sides,
-        names=names,
-        progress=progress,
-    )
-    summary = summary_of(model, options)
-    # An id may contain a surrogate, which UTF-8 cannot encode.
-    page = render(summary).encode("utf-8", errors="backslashreplace")
-    with replacing(target) as file:
-        file.write(page)
-    return target
-
-
 def render(summary: Summary) -> str:
     """Return the report as a self-contained HTML page."""
-    template, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    # The policy allows only our script and loads nothing, whatever an id contains.
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
         ("kernels", "Learned kernels", learned_kernels(summary)),
@@ -588,22 +454,37 @@ def render(summary: Summary) -> str:
         ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
+    return page_of(summary.title, summary.facts, _tiles(summary), summary.cautions, sections)
+
+
+def page_of(
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    tiles: str,
+    cautions: Sequence[Caution],
+    sections: Iterable[tuple[str, str, str]],
+) -> str:
+    """Return a page of sections (anchor, heading, markup); those without markup are left out."""
+    template, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    # The policy allows only our script and loads nothing, whatever an id contains.
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     contents = ""
     body = ""
-    for name, title, text in sections:
+    for name, words, text in sections:
         if text:
-            heading = escape(title)
+            heading = escape(words)
             contents += f'<li><a href="#{name}">{heading}</a></li>'
             body += f'<section id="{name}"><h2>{heading}</h2>{text}</section>'
     return Template(template).substitute(
         policy=escape(policy),
         version=escape(__version__),
-        title=escape(summary.title),
+        title=escape(title),
         style=style,
-        facts=_facts(summary.facts),
-        tiles=_tiles(summary),
+        facts=_facts(facts),
+        tiles=tiles,
         contents=contents,
-        warnings=_warnings(summary.cautions),
+        warnings=_warnings(cautions),
         body=body,
         date=date.today().isoformat(),
         script=script,
@@ -629,7 +510,12 @@ def _tiles(summary: Summary) -> str:
             kind="own" if result.setting is summary.searched else "",
             beside=_beside(result, summary),
         )
-    words = f"{escape(summary.scoring)} of held-out predictions in each setting, with its interval and baselines"
+    return tiles_of(summary.scoring, "with its interval and baselines", tiles)
+
+
+def tiles_of(scoring: str, beside: str, tiles: str) -> str:
+    """Return the list of tiles, the score of each setting, below the words for them."""
+    words = escape(f"{scoring} of held-out predictions in each setting, {beside}")
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
