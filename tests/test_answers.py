@@ -31,6 +31,7 @@ from dyadlearn import (
     LearnedKernelRidge,
     OnlineTwoStepRidge,
     PairRegressor,
+    SettingKFold,
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
