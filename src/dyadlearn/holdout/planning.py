@@ -28,6 +28,7 @@ from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._messages import Message
+from dyadlearn._parallel import collected
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._text import in_time
@@ -375,7 +376,8 @@ class FitAgain:
     setting, method, units : as in `Formula`
     folds : list of Fold
     predict : callable
-        Function that fits without a fold, and returns the predictions of its test labels.
+        Function that fits without a fold, and returns the predictions of its test labels, or for
+        `results` anything. It is called in other processes if joblib has a backend.
     line : callable
         Function of the number of folds that returns the line of progress.
     reason : str
@@ -387,7 +389,7 @@ class FitAgain:
     method: str
     units: Units
     folds: list[Fold]
-    predict: Callable[[Fold], Array]
+    predict: Callable[[Fold], Any]
     line: Callable[[int], Progress] = _line
     reason: str = "the model has no closed form, or its kernels depend on the labels"
 
@@ -411,11 +413,15 @@ class FitAgain:
 
     def held_out(self) -> Array:
         """Return the predictions, of the shape of the labels' values; NaN for labels in no fold."""
-        predictions = []
+        return self.placed(self.results())
+
+    def results(self) -> list[Any]:
+        """Return what `predict` returns for each fold."""
         with self.line(len(self.folds)) as bar:
-            for fold in self.folds:
-                predictions.append(self.predict(fold))
-                bar.advance()
+            return collected(self.predict, self.folds, bar.advance)
+
+    def placed(self, predictions: list[Array]) -> Array:
+        """Return the predictions of all folds, of the shape of the labels' values; NaN for labels in no fold."""
         flat = placed(predictions, [fold.test for fold in self.folds], self.labels.observed.size)
         return namespace(flat).reshape(flat, tuple(self.labels.values.shape))
 
@@ -509,7 +515,7 @@ def plan_fits(
     together: Units,
     cv: Any = None,
     *,
-    predict: Callable[[Fold], Array],
+    predict: Callable[[Fold], Any],
     method: str = "{n} folds, fitted again",
     line: Callable[[int], Progress] = _line,
 ) -> FitAgain:
