@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from functools import partial
@@ -56,7 +56,7 @@ class _Finished(NamedTuple):
 def is_spread() -> bool:
     """Return whether independent calls run on the workers of a backend."""
     backend, n_jobs = get_active_backend()
-    return n_jobs not in (None, 1) and not backend.supports_sharedmem
+    return n_jobs not in (None, 1) and not getattr(backend, "supports_sharedmem", False)
 
 
 def spread(
@@ -102,20 +102,22 @@ def map_here(
 
 def collected(
     work: Callable[[Item], Result],
-    items: Iterable[Item],
+    items: Sequence[Item],
     watch: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """Return the result of each item, in order; arguments are those of `spread`.
+    """Return the result of each item, in order; a single item stays in this process.
 
     Parameters
     ----------
     work : callable
-    items : iterable
+        As in `spread`.
+    items : sequence
     watch : callable
         Callback that is called after each result.
     """
     results = {}
-    with closing(spread(work, items)) as finished:
+    over = spread if len(items) > 1 else map_here
+    with closing(over(work, items)) as finished:
         for place, result in finished:
             results[place] = result
             watch()

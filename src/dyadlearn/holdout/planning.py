@@ -255,6 +255,11 @@ class Formula:
         return self.way == "grid"
 
     @property
+    def shares_nothing(self) -> bool:
+        """Whether hold-outs of several regularisations share no work."""
+        return isinstance(self.way, Route) and self.way.name != "spectrum"
+
+    @property
     def swept(self) -> Problem | None:
         """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
         if self.is_of_grid:
@@ -324,6 +329,8 @@ class SolveAgain:
     #: No full problem has the same scores.
     swept: ClassVar[None] = None
     is_of_grid: ClassVar[bool] = False
+    #: Each solution is the start of the next one.
+    shares_nothing: ClassVar[bool] = False
 
     @cached_property
     def folds(self) -> Folds:
