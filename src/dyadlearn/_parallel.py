@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -27,22 +27,26 @@ from dyadlearn._progress import Progress
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Size of the work in bytes, as dask reads it. It sends arguments of more than 1,000 bytes once, and
-# not with each call.
-_LARGE = 2**20
 # The calls change the warning filters and the threads of linear algebra, which belong to a process.
 # So a worker with several threads, as dask may have, runs one call at a time.
 _alone = threading.Lock()
 
 
 class _Shared(Generic[Item, Result]):
-    """The function of all calls, with its data."""
+    """The function of all calls, with its data, which goes with every call.
+
+    Dask would keep an array on one worker for all of them, and lose it with this worker.
+
+    Attributes
+    ----------
+    work : callable
+    is_over : bool
+        Whether no further call should begin. It is known to workers that are threads of the caller.
+    """
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self.work = work
-
-    def __sizeof__(self) -> int:
-        return _LARGE
+        self.is_over = False
 
 
 class _Finished(NamedTuple):
@@ -56,7 +60,9 @@ class _Finished(NamedTuple):
 def is_spread() -> bool:
     """Return whether independent calls run on the workers of a backend."""
     backend, n_jobs = get_active_backend()
-    return n_jobs not in (None, 1) and not getattr(backend, "supports_sharedmem", False)
+    if n_jobs is None:
+        n_jobs = backend.default_n_jobs
+    return n_jobs != 1 and not getattr(backend, "supports_sharedmem", False)
 
 
 def spread(
@@ -85,11 +91,16 @@ def spread(
     config = get_config()
     calls = (delayed(_call)(shared, place, item, config) for place, item in enumerate(items))
     told = set[tuple[type, str]]()
-    with closing(Parallel(return_as="generator_unordered")(calls)) as finished:
-        step = partial(_next_of, finished)
-        while (one := current().attempt(step) if may_end else step()) is not None:
-            _warn_once(one.warned, told)
-            yield one.place, one.result
+    try:
+        with closing(Parallel(return_as="generator_unordered")(calls)) as finished:
+            step = partial(_next_of, finished)
+            while (one := current().attempt(step) if may_end else step()) is not None:
+                _warn_once(one.warned, told)
+                yield one.place, one.result
+    finally:
+        shared.is_over = True
+        with _alone:  # a worker that is a thread of this process has finished its call
+            pass
 
 
 def map_here(
@@ -135,6 +146,8 @@ def _call(
         Progress(None, "", show=False),
         warnings.catch_warnings(record=True) as caught,
     ):
+        if shared.is_over:
+            raise CancelledError
         warnings.simplefilter("always")
         result = shared.work(item)
     return _Finished(place, result, [record.message for record in caught])
