@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,13 +17,15 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import Array, epsilon, largest, namespace
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._messages import Message
+from dyadlearn._parallel import spread
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, cells_of, fitted_of, setting_or_new
 from dyadlearn.holdout import plan
+from dyadlearn.holdout.cell_units import CellUnits
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.scorers import Scorer, prepared_score, usual_scoring
+from dyadlearn.metrics.scorers import PreparedScorer, Scorer, prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.selection.evaluate import (
@@ -41,6 +45,10 @@ _REMEDY = "fit TwoStepRidge on the labels to permute them"
 # Exponent of the relative tolerance of equal scores and predictions; rounding is larger for
 # singular kernels.
 _TIED = 0.6
+
+
+# Scores of successive permutations, with the number of the first of them.
+Null = Iterator[tuple[int, list[float]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,16 +221,14 @@ def permutation_test(
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
 
 
-def _collected(
-    null: Iterator[list[float]], n_permutations: int, progress: bool | None
-) -> np.ndarray:
+def _collected(null: Null, n_permutations: int, progress: bool | None) -> np.ndarray:
     """Return the scores of all permutations, with a progress bar."""
-    scores: list[float] = []
+    scores = np.full(n_permutations, np.nan)
     with Progress(n_permutations, "Permutations", progress, of=1) as bar:
-        for batch in null:
-            scores += batch
+        for first, batch in null:
+            scores[first : first + len(batch)] = batch
             bar.advance(len(batch))
-    return np.array(scores)
+    return scores
 
 
 def _p_value(null: np.ndarray, score: float, slack: float) -> float:
@@ -254,18 +260,27 @@ def _of_cells(
     permutation = check_random_state(random_state).permutation
     score = float(prepared(fitted.held_out(units)[:, None]))
 
-    def null() -> Iterator[list[float]]:
-        for _ in range(n_permutations):
-            other = fitted.permuted(permuted, permutation).estimated()
-            yield [float(prepared(other.held_out(units)[:, None]))]
-
-    values = _collected(null(), n_permutations, progress)
+    others = (fitted.permuted(permuted, permutation) for _ in range(n_permutations))
+    null = _one_by_one(partial(_score_of_cells, units, prepared), others)
+    values = _collected(null, n_permutations, progress)
     p_value = _p_value(values, score, _rounding_of_scores(values, score, fitted.values))
     method = "exact leave-one-out"
     if fitted.estimation != "given":
         method += ", variances estimated again"
     words = ", ".join(permuted)
     return PermutationTest(score, values, p_value, setting.value, words, judge.name, method)
+
+
+def _score_of_cells(units: CellUnits, score: PreparedScorer, fitted: FittedMultiway) -> float:
+    """Return the score of a model of cells, whose variances are estimated again."""
+    return float(score(fitted.estimated().held_out(units)[:, None]))
+
+
+def _one_by_one(score: Callable[[Any], float], items: Iterable[Any]) -> Null:
+    """Yield the score of each item."""
+    with closing(spread(score, items)) as scores:
+        for place, value in scores:
+            yield place, [value]
 
 
 def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
@@ -305,18 +320,26 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
 
 def _closed(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
-) -> tuple[float, str, Iterator[list[float]]]:
+) -> tuple[float, str, Null]:
     """Return the score, the hold-out method and the scores of permutations, computed together by closed forms."""
     problem = fitted.problem
     held_out = fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
     null = permuted_scores(problem, setting, draws, score, held_out.units)
-    return float(score(held_out.predictions)), held_out.method, map(np.ndarray.tolist, null)
+    return float(score(held_out.predictions)), held_out.method, _numbered(null)
+
+
+def _numbered(batches: Iterator[np.ndarray]) -> Null:
+    """Yield batches of scores with the number of their first permutation."""
+    first = 0
+    for batch in batches:
+        yield first, batch.tolist()
+        first += len(batch)
 
 
 def _repeated(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
-) -> tuple[float, str, Iterator[list[float]]]:
+) -> tuple[float, str, Null]:
     """Return the score, the hold-out method and the scores of permutations, each solved, searched or learned again."""
     labels = fitted.labels
     held_out = fitted.hold_out(setting)
@@ -338,22 +361,45 @@ def _repeated(
     else:
         score = _score(labels, held_out.predictions, setting, judge)
 
-    def statistic(permuted: Labels) -> float:
-        if fit is None:
-            posed = fitted.problem.with_labels(permuted)
-            return _score(permuted, plan(posed, setting).held_out(), setting, judge)
-        model: Any = fit(permuted)
-        if is_searched:
+    statistic = _Statistic(fitted, fit, setting, judge, is_searched)
+    return score, method, _one_by_one(statistic, draws)
+
+
+@dataclass(frozen=True, eq=False)
+class _Statistic:
+    """Score of permuted labels, as a function of a permutation.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    fit : callable or None
+        Function that fits the model to other labels; None solves the problem of the model.
+    setting : Setting
+    judge : Scorer
+    is_searched : bool
+        Whether the score is that by which a search has chosen.
+    """
+
+    fitted: Fitted
+    fit: Callable[[Labels], Fitted] | None
+    setting: Setting
+    judge: Scorer
+    is_searched: bool
+
+    def __call__(self, permutation: Permutation) -> float:
+        """Return the score; warnings were raised for the original labels."""
+        with warnings.catch_warnings(action="ignore"):
+            return self._of(self.fitted.labels.permuted(*permutation))
+
+    def _of(self, permuted: Labels) -> float:
+        if self.fit is None:
+            how = plan(self.fitted.problem.with_labels(permuted), self.setting)
+            return _score(permuted, how.held_out(), self.setting, self.judge)
+        model: Any = self.fit(permuted)
+        if self.is_searched:
             return float(model.choice.best_score)
-        return _score(permuted, model.hold_out(setting).predictions, setting, judge)
-
-    def null() -> Iterator[list[float]]:
-        for permutation in draws:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # warnings were raised for the original labels
-                yield [statistic(labels.permuted(*permutation))]
-
-    return score, method, null()
+        held_out = model.hold_out(self.setting).predictions
+        return _score(permuted, held_out, self.setting, self.judge)
 
 
 def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> float:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._messages import Message
+from dyadlearn._parallel import map_here, spread
 from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -182,18 +184,22 @@ class Folds:
         stopping = {"tol": tol, "max_iter": problem.max_iter if max_iter is None else max_iter}
         if numbers is None:
             numbers = range(self.n_folds)
-        predictions = []
-        for number in numbers:
-            fold = self.folds[number]
-            start = self.starts[number]
-            self.starts[number], values = self._solver.solve(pairing, fold, start, stopping)
-            predictions.append(values)
-            watch()
+        solve = partial(_solved, self._solver, pairing, stopping)
+        asked = ((self.folds[number], self.starts[number]) for number in numbers)
+        predictions: dict[int, Array] = {}
+        # Decompositions of the rows that stay are shared by folds and by regularisations.
+        results = map_here(solve, asked) if self.rows_leave else spread(solve, asked)
+        with closing(results):
+            for place, (solution, values) in results:
+                self.starts[numbers[place]] = solution
+                predictions[place] = values
+                watch()
         if unconverged := self._unconverged:
             worst = max(unconverged, key=lambda solution: solution.residual)
             warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds")
+        tests = [self.folds[number].test for number in numbers]
         flat = placed(
-            predictions, [self.folds[number].test for number in numbers], labels.observed.size
+            [predictions[place] for place in range(len(tests))], tests, labels.observed.size
         )
         return namespace(flat).reshape(flat, labels.values.shape)
 
@@ -206,6 +212,17 @@ class Folds:
         return [
             solution for solution in solutions if solution is not None and not solution.converged
         ]
+
+
+def _solved(
+    solver: _GridSolver | _PairSolver,
+    pairing: Pairing,
+    stopping: Mapping[str, Any],
+    asked: tuple[Fold, Solved | None],
+) -> Predicted:
+    """Return the solution without a fold, from a start, and the predictions of its test labels."""
+    fold, start = asked
+    return solver.solve(pairing, fold, start, stopping)
 
 
 class _GridSolver:

@@ -28,6 +28,7 @@ from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._messages import Message
+from dyadlearn._parallel import collected
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._text import in_time
@@ -254,6 +255,11 @@ class Formula:
         return self.way == "grid"
 
     @property
+    def shares_nothing(self) -> bool:
+        """Whether hold-outs of several regularisations share no work."""
+        return isinstance(self.way, Route) and self.way.name != "spectrum"
+
+    @property
     def swept(self) -> Problem | None:
         """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
         if self.is_of_grid:
@@ -323,6 +329,8 @@ class SolveAgain:
     #: No full problem has the same scores.
     swept: ClassVar[None] = None
     is_of_grid: ClassVar[bool] = False
+    #: Each solution is the start of the next one.
+    shares_nothing: ClassVar[bool] = False
 
     @cached_property
     def folds(self) -> Folds:
@@ -375,7 +383,8 @@ class FitAgain:
     setting, method, units : as in `Formula`
     folds : list of Fold
     predict : callable
-        Function that fits without a fold, and returns the predictions of its test labels.
+        Function that fits without a fold, and returns the predictions of its test labels, or for
+        `results` anything. It is called in other processes if joblib has a backend.
     line : callable
         Function of the number of folds that returns the line of progress.
     reason : str
@@ -387,7 +396,7 @@ class FitAgain:
     method: str
     units: Units
     folds: list[Fold]
-    predict: Callable[[Fold], Array]
+    predict: Callable[[Fold], Any]
     line: Callable[[int], Progress] = _line
     reason: str = "the model has no closed form, or its kernels depend on the labels"
 
@@ -411,11 +420,15 @@ class FitAgain:
 
     def held_out(self) -> Array:
         """Return the predictions, of the shape of the labels' values; NaN for labels in no fold."""
-        predictions = []
+        return self.placed(self.results())
+
+    def results(self) -> list[Any]:
+        """Return what `predict` returns for each fold."""
         with self.line(len(self.folds)) as bar:
-            for fold in self.folds:
-                predictions.append(self.predict(fold))
-                bar.advance()
+            return collected(self.predict, self.folds, bar.advance)
+
+    def placed(self, predictions: list[Array]) -> Array:
+        """Return the predictions of all folds, of the shape of the labels' values; NaN for labels in no fold."""
         flat = placed(predictions, [fold.test for fold in self.folds], self.labels.observed.size)
         return namespace(flat).reshape(flat, tuple(self.labels.values.shape))
 
@@ -509,7 +522,7 @@ def plan_fits(
     together: Units,
     cv: Any = None,
     *,
-    predict: Callable[[Fold], Array],
+    predict: Callable[[Fold], Any],
     method: str = "{n} folds, fitted again",
     line: Callable[[int], Progress] = _line,
 ) -> FitAgain:

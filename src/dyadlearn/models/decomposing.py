@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from dyadlearn._array import Array
+from dyadlearn._parallel import collected
 from dyadlearn._progress import Phase
 from dyadlearn._tables import Table
 from dyadlearn.models.fitted import FittedRidge
@@ -67,13 +69,17 @@ def _decomposed_side(
     table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]
 ) -> LevelSides:
     """Return the decompositions of one side for each kernel and constant."""
-    sides: LevelSides = {level: [] for level in levels}
-    for kernel in kernels:
-        # Constants share the kernel, which may take long to compute.
-        gram = computed_kernel(table, kernel) if len(sides) > 1 else None
-        for level, of_level in sides.items():
-            of_level.append(_decompose(table, replace(kernel, level=level), name, gram))
-    return sides
+    levels = list(levels)
+    work = partial(_at_levels, table, name, levels)
+    by_level = [list(sides) for sides in zip(*collected(work, kernels), strict=True)]
+    return dict(zip(levels, by_level, strict=True))
+
+
+def _at_levels(table: Table, name: str, levels: Sequence[float], kernel: KernelSpec) -> list[Side]:
+    """Return the decomposition of one side with a kernel for each constant."""
+    # Constants share the kernel, which may take long to compute.
+    gram = computed_kernel(table, kernel) if len(levels) > 1 else None
+    return [_decompose(table, replace(kernel, level=level), name, gram) for level in levels]
 
 
 def _decompose(table: Table, spec: KernelSpec, name: str, kernel: Array | None) -> Side:

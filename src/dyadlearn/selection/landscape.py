@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
@@ -34,6 +35,7 @@ from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, caller_level, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._messages import Message
+from dyadlearn._parallel import map_here, spread
 from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, Units, check_enough_left, plan
@@ -370,6 +372,11 @@ class _PointScore:
             self.diagonal = _sufficient_diagonal(how.folds)
         self._prepared: PreparedScorer | None = None
 
+    @property
+    def are_independent(self) -> bool:
+        """Whether points share none of the work and no solution to start from."""
+        return self._pairs is not None or self.how.shares_nothing
+
     def use_all_folds(self) -> None:
         """Hold out all folds from now on."""
         self.diagonal = self._prepared = None
@@ -509,17 +516,31 @@ class _Pass:
 
     def run(self, points: Iterable[Point]) -> None:
         """Score some points, until an interrupt."""
-        alphas, task_alphas = self._grids
         interrupts = current()
-        for row, column in points:
-            value = interrupts.attempt(partial(self._score, alphas[row], task_alphas[column]))
-            if value is None:
-                return
-            self.scores[row, column] = value
-            self.n_points += 1
-            if np.isfinite(value):
-                interrupts.keep()
-            self._bar.advance()
+        work = partial(_scored_point, self._score, self._grids)
+        if self._score.are_independent:
+            results = spread(work, points, may_end=True)
+        else:
+            results = map_here(work, points)
+        with closing(results):
+            while (one := interrupts.attempt(partial(next, results, None))) is not None:
+                row, column, value, refusal = one[1]
+                if refusal.args:
+                    self._score.refusal = refusal
+                self.scores[row, column] = value
+                self.n_points += 1
+                if np.isfinite(value):
+                    interrupts.keep()
+                self._bar.advance()
+
+
+def _scored_point(
+    score: _PointScore, grids: tuple[Values, Values], point: Point
+) -> tuple[int, int, float, LeverageError]:
+    """Return a point, its score, and the last refusal of a score, without arguments if there is none."""
+    row, column = point
+    value = score(grids[0][row], grids[1][column])
+    return row, column, value, score.refusal
 
 
 def _scored_point_by_point(

@@ -58,6 +58,23 @@ class Prepared(NamedTuple):
     fit: Fit
 
 
+class _Refit(NamedTuple):
+    """What a fit without a fold gives.
+
+    Attributes
+    ----------
+    predictions : array
+        Predictions of the labels of the fold.
+    alphas : dict
+        Regularisation that was chosen, by the name of the parameter.
+    warned : list of warnings.WarningMessage
+    """
+
+    predictions: Array
+    alphas: dict[str, Any]
+    warned: list[warnings.WarningMessage]
+
+
 class Refits:
     """Fits of a model without each fold, for a plan of `dyadlearn.holdout.plan_fits`.
 
@@ -78,7 +95,8 @@ class Refits:
     Attributes
     ----------
     alphas : list of dict
-        Regularisation that was chosen in each fold, by the name of the parameter.
+        Regularisation that was chosen in each fold, by the name of the parameter; empty before
+        `held_out`.
     """
 
     def __init__(
@@ -90,23 +108,19 @@ class Refits:
         self.setting = setting
         self.progress = progress
         self.alphas: list[dict[str, Any]] = []
-        self._caught: list[warnings.WarningMessage] = []
-        self._n_at_edge = 0
 
     def line(self, n_folds: int) -> Progress:
         """Return the line of progress."""
         return Progress(n_folds, "Nested folds", self.progress, 1)
 
-    def predict(self, fold: Fold) -> Array:
+    def predict(self, fold: Fold) -> _Refit:
         """Fit the model without a fold, and predict the labels of the fold."""
-        n_before = len(self._caught)
         left, asked = without_fold(self.data, self.setting, fold)
-        fitted = self.fit(left, self._staying(fold))
-        self.alphas.append(fitted.alphas)
-        self._n_at_edge += any(
-            issubclass(warning.category, GridEdgeWarning) for warning in self._caught[n_before:]
-        )
-        return self._predicted(fitted, asked, fold)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted = self.fit(left, self._staying(fold))
+            predictions = self._predicted(fitted, asked, fold)
+        return _Refit(predictions, fitted.alphas, caught)
 
     def _staying(self, fold: Fold) -> Groups:
         """Return the groups of the instances and of the tasks that a fold does not leave out."""
@@ -134,22 +148,25 @@ class Refits:
 
     def held_out(self, how: FitAgain) -> Array:
         """Return the predictions of a plan, of the shape of the labels' values, and warn once for all folds."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            self._caught = caught
-            predictions = how.held_out()
-        if self._n_at_edge:
-            message = f"In {self._n_at_edge} of {len(how.folds)} folds a best regularisation is on the edge of the grid"
+        results: list[_Refit] = how.results()
+        self.alphas = [result.alphas for result in results]
+        edges = [
+            any(issubclass(record.category, GridEdgeWarning) for record in result.warned)
+            for result in results
+        ]
+        if n_at_edge := sum(edges):
+            message = f"In {n_at_edge} of {len(edges)} folds a best regularisation is on the edge of the grid"
             warnings.warn(f"{message}: widen it.", GridEdgeWarning, stacklevel=caller_level())
         # Repeat each distinct warning of the folds once, except those that have a common message
-        # for all folds.
+        # for all folds. Lines of this package are the same in every process, those of callers are not.
+        caught = [record for result in results for record in result.warned]
         others = {
             (record.category, record.filename, record.lineno): record for record in reversed(caught)
         }
-        for (category, filename, line), record in others.items():
+        for (category, _, _), record in others.items():
             if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
-                warnings.warn_explicit(record.message, category, filename, line)
-        return predictions
+                warnings.warn(record.message, stacklevel=caller_level())
+        return how.placed([result.predictions for result in results])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

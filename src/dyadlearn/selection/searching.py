@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dyadlearn._array import namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, caller_level, check_alphas, check_flag
 from dyadlearn._interrupts import Interrupted, current
+from dyadlearn._parallel import is_spread, spread
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Table, shown
@@ -453,9 +455,9 @@ def _run(posed: PosedSearch, of: float) -> FittedSearch:
     else:
         n_holdout = _HOLDOUT
     total = expected.n_points + _FIT + n_holdout
-    with Progress(total, f"Search {spec.setting.value}", spec.progress, of):
+    with Progress(total, f"Search {spec.setting.value}", spec.progress, of) as bar:
         expected.announce()
-        scored = _scored(posed)
+        scored = _scored(posed, bar)
         place, number = _best_place(posed, scored.stack, scored.n_evaluated)
         with Phase("Final fit", of=_FIT):
             fitted = _solved(posed, place)
@@ -502,53 +504,105 @@ class _Scored:
     plan: Plan
 
 
-def _scored(posed: PosedSearch) -> _Scored:
+def _scored(posed: PosedSearch, bar: Progress) -> _Scored:
     """Score all regularisations of all problems."""
     evaluated: dict[int, Evaluated] = {}
-    top = -np.inf
+    best: _Tried | None = None
     refusal = LeverageError()
     interrupts = current()
-    for number in range(len(posed.problems)):
-        how = posed.plan_of(number) if number else posed.expected.how
-        try:
-            scores = _scores_of(posed, number, how)
-        except LeverageError as error:
-            refusal = error
+    for tried in _tried(posed, bar):
+        if isinstance(tried.outcome, LeverageError):
+            refusal = tried.outcome
             continue
-        except KeyboardInterrupt as error:
-            if not evaluated:
-                raise
-            interrupts.heed(error)
-            break
-        evaluated[number] = scores
-        score = float(np.nanmax(scores.scores, initial=-np.inf))
-        if score > top or len(evaluated) == 1:
-            top = score
-            best = (number, how)
+        evaluated[tried.number] = tried.outcome
+        if best is None or tried.rank > best.rank:
+            best = tried
         if interrupts.heard is not None:
             break
-    if not evaluated:
+    if best is None:
         raise refusal
-    if interrupts.heard is not None and top == -np.inf:
+    if interrupts.heard is not None and best.top == -np.inf:
         raise Interrupted(interrupts.heard)  # what is kept is the result of another search
+    scores = evaluated[best.number]
     n_evaluated = sum(scored.n_points for scored in evaluated.values())
     stack = np.full((len(posed.problems), *scores.scores.shape), np.nan)
     for number, one in evaluated.items():
         stack[number] = one.scores
-    return _Scored(stack, n_evaluated, scores.is_rough, *best)
+    return _Scored(stack, n_evaluated, scores.is_rough, best.number, best.how)
 
 
-def _scores_of(posed: PosedSearch, number: int, how: Plan) -> Evaluated:
+class _Tried(NamedTuple):
+    """One problem of a search, with its scores.
+
+    Attributes
+    ----------
+    number : int
+    how : Plan
+        Hold-out plan of the problem, with what it remembers of the scored regularisations.
+    outcome : Evaluated or LeverageError
+    """
+
+    number: int
+    how: Plan
+    outcome: Evaluated | LeverageError
+
+    @property
+    def top(self) -> float:
+        """The best score; minus infinity if there is none."""
+        if isinstance(self.outcome, LeverageError):
+            return -np.inf
+        return float(np.nanmax(self.outcome.scores, initial=-np.inf))
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """What the best problem has most of: of equal scores, the first counts."""
+        return self.top, -self.number
+
+
+def _tried(posed: PosedSearch, bar: Progress) -> Iterator[_Tried]:
+    """Yield each problem of a search with its scores; an interrupt ends this if there are scores to keep."""
+    interrupts = current()
+    work = partial(_scores_of, posed.spec, posed.expected.n_alphas)
+    numbers = range(len(posed.problems))
+    hows = (posed.plan_of(number) if number else posed.expected.how for number in numbers)
+    items: Iterable[Any] = zip(numbers, hows, posed.grids, strict=True)
+    if is_spread():
+        items = list(items)
+    has_scores = False
+    with closing(spread(work, items, may_end=True)) as results:
+        while True:
+            try:
+                one = next(results, None)
+            except KeyboardInterrupt as error:
+                if not has_scores:
+                    raise
+                interrupts.heed(error)
+                return
+            if one is None:
+                return
+            tried = one[1]
+            has_scores = has_scores or isinstance(tried.outcome, Evaluated)
+            if is_spread():  # scores of this process count and keep themselves
+                bar.advance(posed.expected.n_alphas)
+                if tried.top > -np.inf:
+                    interrupts.keep()
+            yield tried
+
+
+def _scores_of(spec: SearchSpec, n_alphas: float, item: tuple[int, Plan, Grids]) -> _Tried:
     """Score all regularisations of one problem."""
-    spec = posed.spec
+    number, how, grids = item
     options: dict[str, Any] = {
         "search": True,
         "exhaustive": spec.exhaustive,
         "method": spec.method,
         "progress": spec.progress,
-        "of": posed.expected.n_alphas,
+        "of": n_alphas,
     }
-    return score_plan(how, spec.judge, *posed.grids[number], **options)
+    try:
+        return _Tried(number, how, score_plan(how, spec.judge, *grids, **options))
+    except LeverageError as error:
+        return _Tried(number, how, error)
 
 
 def _best_place(
