@@ -431,6 +431,15 @@ def test_rows_and_columns_without_labels(setting):
     assert_allclose(np.mean((model.holdout_ - Y)[observed] ** 2), model.holdout_error_, rtol=1e-5)
 
 
+@over(every(setting=["A", "B", "C", "D"]))
+def test_constants_start_small_where_both_sides_are_new(setting):
+    X, Y, T = _problem(8, 6)
+    model = LearnedKernelRidge(setting=setting, n_steps=1, stages=1, cv=2).fit(X, Y, tasks=T)
+    expected = 0.05 / 1.05 if setting == "D" else 1 / 3
+    for weights in model.weights_.values():
+        assert_allclose(weights["constant"], expected, rtol=0.01)
+
+
 ONE = np.full((8, 6), np.nan)
 EQUAL = np.full((8, 6), 0.1)
 ALL_BUT_ONE = np.full((8, 6), 0.1)

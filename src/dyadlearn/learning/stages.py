@@ -60,10 +60,14 @@ class Descent:
     shrinkage : float
         Strength of the penalty on the squared distance of weights and exponents from their start
         values.
+    constant : float or None
+        Start value of the weight of a constant relative to the sum of the weights of the kernels of
+        its side; None means equal weights.
     """
 
     n_steps: int
     shrinkage: float
+    constant: float | None = None
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float, float]) -> np.ndarray:
         """Return the penalty factor of each parameter.
@@ -365,7 +369,7 @@ class _Search(NamedTuple):
         # the first.
         first = (error if small else error.first(ENOUGH)).with_profiles(*described)
         whole = cache(partial(_of_all_folds, error, first, described))
-        start = Parameters.start(first.sides)
+        start = Parameters.start(first.sides, self.how.constant)
         starts = [stage.parameters.joined(start)]
         if small:
             starts.insert(0, start)
@@ -445,7 +449,8 @@ def learn(
         first = error
     else:
         first = error.first(ENOUGH)
-    stage, interrupted = search.best_stage(0, first, lambda: error, [Parameters.start(sides)])
+    start = Parameters.start(sides, how.constant)
+    stage, interrupted = search.best_stage(0, first, lambda: error, [start])
     assert stage is not None
     interrupts = current()
     interrupts.keep()
