@@ -37,30 +37,36 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 from records_data import (  # noqa: E402
-    davis,
     drug_descriptions,
     find_data,
     in_order,
     kept_features,
     target_descriptions,
     whole,
-    yamanishi,
 )
 from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: E402
 
 import dyadlearn  # noqa: E402
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, LearnedKernelRidge  # noqa: E402
-from dyadlearn.datasets import fetch_kiba, fetch_yamanishi  # noqa: E402
+from dyadlearn.datasets import fetch_davis, fetch_kiba, fetch_yamanishi  # noqa: E402
+from dyadlearn.exceptions import KernelRepairWarning  # noqa: E402
+from dyadlearn.kernels import normalize, repair  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ("davis", "kiba", "e", "ic", "gpcr")
 # Share of the drugs and of the targets that are new.
 NEW = 0.3
 # Thresholds from which a label is positive.
 ACTIVE = {"davis": 7.0, "kiba": 12.1}
-# Number of drugs of KIBA that are used: its kernels take long.
-N_DRUGS = 600
+# Number of drugs of which kernels are computed at most: those of all drugs of KIBA take long.
+MOST_DRUGS = 600
+FETCH: dict[str, Callable[[str | None], Any]] = {
+    "davis": lambda home: fetch_davis(data_home=home, instances="drugs"),
+    "kiba": lambda home: fetch_kiba(data_home=home, instances="drugs"),
+    "e": lambda home: fetch_yamanishi("e", data_home=home, instances="drugs"),
+    "ic": lambda home: fetch_yamanishi("ic", data_home=home, instances="drugs"),
+    "gpcr": lambda home: fetch_yamanishi("gpcr", data_home=home, instances="drugs"),
+}
 CONSTANT = 0.2
 ALPHAS = 10.0 ** np.arange(-2, 1.5, 0.5)
 CONSTANTS = (0.05, 0.2, 1.0)
@@ -75,11 +81,6 @@ class Table:
     Y: np.ndarray
     K: Kernels
     G: Kernels
-
-    def with_one(self) -> Table:
-        """Return the table with the first kernel of each side."""
-        first = [dict(list(side.items())[:1]) for side in (self.K, self.G)]
-        return Table(self.Y, *first)
 
 
 @dataclass(frozen=True)
@@ -107,50 +108,38 @@ class Split:
     truth: np.ndarray
 
 
-def load(name: str, data_home: str | None, cache: str | None) -> Table:
-    """Return the labels and all kernels of a data set; the first kernel of each side is the published one."""
-    home = find_data(data_home)
-    if name == "davis":
-        data = davis(home, cache)
-        first = {"morgan2_bits": data.K["morgan2_bits"]}
-        return Table(_positive(name, data.Y), first | data.K, data.G)
-    if name == "kiba":
-        return _kiba(home, cache)
-    data = yamanishi(name, home)
-    downloaded = fetch_yamanishi(name, data_home=home, instances="drugs")
-    known = np.array([str(drug) in downloaded.smiles for drug in downloaded.instance_names])
-    smiles = [downloaded.smiles[str(drug)] for drug in np.array(downloaded.instance_names)[known]]
-    described = {
-        drug: whole(one.gram())
-        for drug, one in drug_descriptions(kept_features(name, smiles, cache)).items()
-    }
-    similarity = np.clip(data.K["similarity"], 0.0, 1.0)[np.ix_(known, known)]
-    task_similarity = np.clip(data.G["similarity"], 0.0, 1.0)
-    # Nothing but similarities is published of the targets: their powers are kernels of other
-    # widths.
-    widths = {f"distance{width}": np.exp(-width * (2 - 2 * task_similarity)) for width in (1, 4)}
-    return Table(
-        data.Y[known],
-        {"similarity": similarity} | described,
-        {"similarity": task_similarity} | widths,
-    )
+def load(name: str, kernels: str, data_home: str | None, cache: str | None) -> Table:
+    """Return labels, and the published similarities or several kernels of both sides."""
+    downloaded = FETCH[name](find_data(data_home))
+    names = [str(drug) for drug in downloaded.instance_names]
+    rows = np.flatnonzero([drug in downloaded.smiles for drug in names])
+    if len(rows) > MOST_DRUGS:
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_DRUGS])
+    Y = downloaded.Y[rows]
+    if name in ACTIVE:
+        Y = np.where(np.isnan(Y), np.nan, np.greater_equal(Y, ACTIVE[name]))
+    K = {"similarity": _similarity(downloaded.K[np.ix_(rows, rows)])}
+    G = {"similarity": _similarity(downloaded.G)}
+    if kernels == "one":
+        return Table(Y, K, G)
+    smiles = [downloaded.smiles[names[row]] for row in rows]
+    features = kept_features(f"{name}-cold", smiles, cache)
+    K |= {label: whole(one.gram()) for label, one in drug_descriptions(features).items()}
+    if name in ACTIVE:
+        sequences = in_order(downloaded.sequences, downloaded.task_names, "sequences", name)
+        G |= {label: whole(one.gram()) for label, one in target_descriptions(sequences).items()}
+    else:
+        # Nothing but similarities is published of these targets: kernels of other widths.
+        G |= {f"width{width}": np.exp(-width * (2 - 2 * G["similarity"])) for width in (1, 4)}
+    return Table(Y, K, G)
 
 
-def _kiba(home: str | None, cache: str | None) -> Table:
-    downloaded = fetch_kiba(data_home=home, instances="drugs")
-    drugs = np.sort(np.random.default_rng(0).permutation(len(downloaded.Y))[:N_DRUGS])
-    smiles = in_order(downloaded.smiles, downloaded.instance_names, "structures", "kiba")
-    sequences = in_order(downloaded.sequences, downloaded.task_names, "sequences", "kiba")
-    features = kept_features("kiba-part", [smiles[drug] for drug in drugs], cache)
-    described = {drug: whole(one.gram()) for drug, one in drug_descriptions(features).items()}
-    words = {task: whole(one.gram()) for task, one in target_descriptions(sequences).items()}
-    first = {"morgan2_bits": described["morgan2_bits"]}
-    G = {"smith_waterman": whole(downloaded.G)} | words
-    return Table(_positive("kiba", downloaded.Y[drugs]), first | described, G)
-
-
-def _positive(name: str, Y: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(Y), np.nan, ACTIVE[name] <= Y)
+def _similarity(published: np.ndarray) -> np.ndarray:
+    """Return a kernel in [0, 1] with ones on the diagonal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelRepairWarning)
+        kernel = normalize(repair(published, symmetrize="mean", psd="clip"))
+    return np.clip(whole(kernel), 0.0, 1.0)
 
 
 def split(table: Table, seed: int, n_labels: int) -> Split:
@@ -308,7 +297,7 @@ def _seeds(text: str) -> list[int]:
 def main() -> None:
     """Run the splits that were asked for, append each result as one line, and print the tables."""
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    reader.add_argument("--data", default=",".join(DATA))
+    reader.add_argument("--data", default=",".join(FETCH))
     reader.add_argument("--seeds", default="0-4")
     reader.add_argument("--kernels", default="one,several")
     reader.add_argument("--models", default=",".join(MODELS))
@@ -343,9 +332,8 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for name in options.data.split(","):
-        everything = load(name, options.data_home, options.cache)
         for kernels in options.kernels.split(","):
-            used = everything.with_one() if kernels == "one" else everything
+            used = load(name, kernels, options.data_home, options.cache)
             for seed in _seeds(options.seeds):
                 data = split(used, seed, options.labels)
                 for model in options.models.split(","):

@@ -431,6 +431,14 @@ def test_rows_and_columns_without_labels(setting):
     assert_allclose(np.mean((model.holdout_ - Y)[observed] ** 2), model.holdout_error_, rtol=1e-5)
 
 
+def test_new_pairs_of_new_entities_are_learned_more_carefully():
+    """The shrinkage of setting D counts a label as a tenth of one in other settings."""
+    how = LearnedKernelRidge(setting="A", shrinkage=0.2)._learning_spec().descent
+    cold = LearnedKernelRidge(setting="D", shrinkage=0.2)._learning_spec().descent
+    assert (how.shrinkage, how.few, how.constant) == (0.2, 30.0, None)
+    assert (cold.shrinkage, cold.few, cold.constant) == (0.2, 300.0, 0.05)
+
+
 @over(every(setting=["A", "B", "C", "D"]))
 def test_constants_start_small_where_both_sides_are_new(setting):
     X, Y, T = _problem(8, 6)

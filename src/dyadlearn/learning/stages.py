@@ -41,9 +41,6 @@ _TOL = 1e-5
 _SMALL = 1e6
 #: On larger grids the gradient is that of the first folds, with at least so many labels to predict.
 ENOUGH = 4000
-# Weight of the inverse number of labels in the penalty: errors of few labels are estimated badly.
-_FEW = 30.0
-
 
 #: Differentiable hold-out error.
 HoldoutError = FoldError | ExactError
@@ -63,11 +60,15 @@ class Descent:
     constant : float or None
         Start value of the weight of a constant relative to the sum of the weights of the kernels of
         its side; None means equal weights.
+    few : float
+        Weight of the inverse number of labels in the penalty: errors of few labels are estimated
+        badly.
     """
 
     n_steps: int
     shrinkage: float
     constant: float | None = None
+    few: float = 30.0
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float, float]) -> np.ndarray:
         """Return the penalty factor of each parameter.
@@ -78,7 +79,8 @@ class Descent:
             sum(map(len, side))
             for side in zip(parameters.weights, parameters.exponents, strict=True)
         ]
-        held = [self.shrinkage * (1.0 / size + _FEW / sizes[2]) for size in sizes[: len(counts)]]
+        by_labels = self.few / sizes[2]
+        held = [self.shrinkage * (1.0 / size + by_labels) for size in sizes[: len(counts)]]
         return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
 

@@ -69,8 +69,9 @@ class LearnedKernelRidge(ProcessModel):
     shrinkage : float, default=0.1
         Strength of the penalty that pulls weights towards their start values and exponents towards
         one. The squared distance from these values, times `shrinkage` × (1 / instances or tasks +
-        30 / labels), is added to the logarithm of the error. The start values are equal weights; in
-        setting D, that of the constant is a twentieth of the sum of the others.
+        30 / labels), is added to the logarithm of the error. The start values are equal weights. In
+        setting D, that of the constant is a twentieth of the sum of the others, and 300 replaces
+        30.
     normalize : bool, default=True
         Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their
         diagonal (False). A single precomputed kernel with a varying diagonal is always divided by
