@@ -78,11 +78,12 @@ def test_the_units_of_the_labels_say_nothing():
     assert_allclose(small.vector, large.vector, rtol=1e-9)
 
 
-def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
+@over(lines("few", 30.0, 300.0))
+def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest(few):
     """The least of (x - g)² + s (x - x₀)² is at x₀ + (g - x₀) / (1 + s); s decreases with entities and labels."""
-    found = descend(Bowl(), START, Descent(400, 8.0)).parameters
+    found = descend(Bowl(), START, Descent(400, 8.0, few=few)).parameters
     goal = START.of(GOAL)
-    for side, share in enumerate((1 + 8 * (1 / 8 + 30 / 32), 1 + 8 * (1 / 4 + 30 / 32))):
+    for side, share in enumerate((1 + 8 * (1 / 8 + few / 32), 1 + 8 * (1 / 4 + few / 32))):
         wanted = (goal.weights[side] - START.weights[side]) / share
         assert_allclose(found.weights[side] - START.weights[side], wanted, atol=0.01)
     assert_allclose(

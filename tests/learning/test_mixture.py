@@ -148,6 +148,24 @@ def test_more_kernels_join():
 # Parameters by their parts ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("n_kernels", [1, 3])
+def test_the_weights_at_the_start(n_kernels):
+    rng = np.random.default_rng(0)
+    side = Mixture([similarity(4, rng)] * n_kernels, [True] * n_kernels, True)
+    [equal] = Parameters.start([side]).weights
+    assert_allclose(Mixture.weights(equal), np.full(n_kernels + 1, 1 / (n_kernels + 1)))
+    [small] = Parameters.start([side], 0.05).weights
+    weights = Mixture.weights(small)
+    assert_allclose(weights[:-1], weights[0])
+    # Each weight is at least a ten-thousandth.
+    assert_allclose(weights[-1] / weights[:-1].sum(), 0.05, rtol=0.02)
+
+
+def test_a_side_without_a_constant_starts_from_equal_weights():
+    side = Mixture([similarity(4, np.random.default_rng(0))] * 2, [True] * 2, False)
+    assert_array_equal(Parameters.start([side], 0.05).vector, Parameters.start([side]).vector)
+
+
 def test_parameters_of_an_earlier_stage_go_on_with_profiles():
     rng = np.random.default_rng(0)
     rows = mixture(5, rng)

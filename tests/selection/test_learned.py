@@ -305,6 +305,23 @@ def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
         LearnedKernelRidge(setting="A", cv=cv, **FAST).fit(X, Y, tasks=T)
 
 
+def test_new_pairs_of_new_entities_are_learned_more_carefully():
+    """The shrinkage of setting D counts a label as a tenth of one in other settings."""
+    how = LearnedKernelRidge(setting="A", shrinkage=0.2)._learning_spec().descent
+    cold = LearnedKernelRidge(setting="D", shrinkage=0.2)._learning_spec().descent
+    assert (how.shrinkage, how.few, how.constant) == (0.2, 30.0, None)
+    assert (cold.shrinkage, cold.few, cold.constant) == (0.2, 300.0, 0.05)
+
+
+@over(every(setting=["A", "B", "C", "D"]))
+def test_constants_start_small_where_both_sides_are_new(setting):
+    X, Y, T = _problem(8, 6)
+    model = LearnedKernelRidge(setting=setting, n_steps=1, stages=1, cv=2).fit(X, Y, tasks=T)
+    expected = 0.05 / 1.05 if setting == "D" else 1 / 3
+    for weights in model.weights_.values():
+        assert_allclose(weights["constant"], expected, rtol=0.01)
+
+
 ONE = np.full((8, 6), np.nan)
 EQUAL = np.full((8, 6), 0.1)
 ALL_BUT_ONE = np.full((8, 6), 0.1)

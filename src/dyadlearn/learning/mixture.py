@@ -322,9 +322,16 @@ class Parameters:
     constant: bool
 
     @classmethod
-    def start(cls, sides: Sides) -> Parameters:
-        """Return the start values: equal weights and exponents of one."""
+    def start(cls, sides: Sides, constant: float | None = None) -> Parameters:
+        """Return the start values: equal weights and exponents of one.
+
+        `constant` is the weight of the constant of a side relative to the sum of the weights of its
+        kernels; None means that it equals the weight of each kernel.
+        """
         weights = [np.zeros(side.n_weights) for side in sides]
+        if constant is not None and sides[0].constant:
+            for side, logits in zip(sides, weights, strict=True):
+                logits[-1] = math.log(constant * len(side.grams))
         exponents = [np.zeros(side.n_exponents) for side in sides]
         shares = np.array(_START_SHARES if len(sides) > 1 else ())
         return cls(weights, exponents, shares, np.log([_START_ALPHA]), sides[0].constant)

@@ -41,9 +41,6 @@ _TOL = 1e-5
 _SMALL = 1e6
 #: On larger grids the gradient is that of the first folds, with at least so many labels to predict.
 ENOUGH = 4000
-# Weight of the inverse number of labels in the penalty: errors of few labels are estimated badly.
-_FEW = 30.0
-
 
 #: Differentiable hold-out error.
 HoldoutError = FoldError | ExactError
@@ -60,10 +57,18 @@ class Descent:
     shrinkage : float
         Strength of the penalty on the squared distance of weights and exponents from their start
         values.
+    constant : float or None
+        Start value of the weight of a constant relative to the sum of the weights of the kernels of
+        its side; None means equal weights.
+    few : float
+        Weight of the inverse number of labels in the penalty: errors of few labels are estimated
+        badly.
     """
 
     n_steps: int
     shrinkage: float
+    constant: float | None = None
+    few: float = 30.0
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float, float]) -> np.ndarray:
         """Return the penalty factor of each parameter.
@@ -74,7 +79,8 @@ class Descent:
             sum(map(len, side))
             for side in zip(parameters.weights, parameters.exponents, strict=True)
         ]
-        held = [self.shrinkage * (1.0 / size + _FEW / sizes[2]) for size in sizes[: len(counts)]]
+        by_labels = self.few / sizes[2]
+        held = [self.shrinkage * (1.0 / size + by_labels) for size in sizes[: len(counts)]]
         return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
 
@@ -365,7 +371,7 @@ class _Search(NamedTuple):
         # the first.
         first = (error if small else error.first(ENOUGH)).with_profiles(*described)
         whole = cache(partial(_of_all_folds, error, first, described))
-        start = Parameters.start(first.sides)
+        start = Parameters.start(first.sides, self.how.constant)
         starts = [stage.parameters.joined(start)]
         if small:
             starts.insert(0, start)
@@ -445,7 +451,8 @@ def learn(
         first = error
     else:
         first = error.first(ENOUGH)
-    stage, interrupted = search.best_stage(0, first, lambda: error, [Parameters.start(sides)])
+    start = Parameters.start(sides, how.constant)
+    stage, interrupted = search.best_stage(0, first, lambda: error, [start])
     assert stage is not None
     interrupts = current()
     interrupts.keep()

@@ -67,9 +67,11 @@ class LearnedKernelRidge(ProcessModel):
     n_steps : int, default=60
         Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
-        Strength of the penalty that pulls weights towards equal weights and exponents towards one.
-        The squared distance from these values, times `shrinkage` × (1 / instances or tasks + 30 /
-        labels), is added to the logarithm of the error.
+        Strength of the penalty that pulls weights towards their start values and exponents towards
+        one. The squared distance from these values, times `shrinkage` × (1 / instances or tasks +
+        30 / labels), is added to the logarithm of the error. The start values are equal weights. In
+        setting D, that of the constant is a twentieth of the sum of the others, and 300 replaces
+        30.
     normalize : bool, default=True
         Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their
         diagonal (False). A single precomputed kernel with a varying diagonal is always divided by

@@ -92,6 +92,13 @@ _STAGES = 3
 # to full precision.
 _TINY = 1e5
 
+# In setting D, the start value of the weight of a constant relative to the kernels of its side, and
+# the weight of the inverse number of labels in the penalty. A constant stands for main effects of
+# entities without labels there, and hold-out hardly tells what a large weight costs: few entities
+# have most of the labels (experiments/cold_splits.py).
+_COLD_CONSTANT = 0.05
+_COLD_FEW = 300.0
+
 # Default number of folds.
 _N_FOLDS = 5
 # Time of the final fit, in steps of learning.
@@ -145,6 +152,14 @@ class LearningSpec(Stored):
     def fit_intercept(self) -> bool:
         """Whether the model has an intercept."""
         return bool(self.common["fit_intercept"])
+
+    @property
+    def descent(self) -> Descent:
+        """Settings of the descent."""
+        how = Descent(self.n_steps, float(self.shrinkage))
+        if self.setting is Setting.D:
+            return replace(how, constant=_COLD_CONSTANT, few=_COLD_FEW)
+        return how
 
     def check(self) -> None:
         """Raise if a parameter has a wrong value."""
@@ -391,11 +406,10 @@ def learn_ridge(
     n_folds = max(len(folds.masks), 1)
     check_learning_memory(data.labels.values, described.kernels, n_folds, profiled)
     error = _error_of(spec, described, data, labels, folds)
-    how = Descent(spec.n_steps, float(spec.shrinkage))
     steps = expected_steps(data.labels.shape, spec.n_steps, n_stages)
     with Progress(steps + _FIT, "Learning", spec.progress) as bar:
         watching = _Watching(spec, data.labels, labels, bar, folds.units)
-        learned = learn(error, how, n_stages, profiled, watching.watch, watching.judge)
+        learned = learn(error, spec.descent, n_stages, profiled, watching.watch, watching.judge)
         bar.expect(_FIT)
         with Phase("Final fit", of=_FIT):
             stage = learned.stages[learned.best]
