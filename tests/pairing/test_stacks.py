@@ -172,3 +172,13 @@ def test_memory_is_foreseen(model, setting):
     finally:
         tracemalloc.stop()
     assert peak <= holdout_numbers(shape, pairing.ranks, holdout_grids(pairing), n_stacked=n)
+
+
+@over(every(setting=list(Setting), constant=[False, True]))
+def test_the_formula_of_any_model_takes_many_grids(setting, constant):
+    model = made(kronecker, (5, 4), "full", 0.5, constant)
+    stack = np.random.default_rng(0).normal(size=(3, 5, 4)) + 7
+    general = hold_out_stack.dispatch(object)
+    assert_allclose(
+        general(model, stack, setting), hold_out_stack(model, stack, setting), rtol=1e-9
+    )

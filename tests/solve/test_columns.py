@@ -13,7 +13,12 @@ import problems as grids
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solve.columns import complete_block, complete_columns, leave_one_out_columns
+from dyadlearn.solve.columns import (
+    complete_block,
+    complete_columns,
+    leave_one_out_columns,
+    loses_digits,
+)
 from dyadlearn.spectrum import Spectrum
 from problems import PATTERNS, SHAPES, posed
 from references import fitted, left_out, reference
@@ -325,3 +330,13 @@ def test_labels_inside_the_block_are_neither_read_nor_overwritten():
     assert_array_equal(holes, before)
     for nothing in (([], [1, 2]), ([1], [])):
         assert_array_equal(complete_block(*sides, Y, *nothing), Y)
+
+
+@over(every(axis=[0, 1], least=[1e-3, 1e-12]))
+def test_a_block_loses_digits_where_the_slacks_of_either_side_differ(axis, least):
+    """The slack of a missing row is what the others do not say of it; that of a pair joins both."""
+    even = Spectrum.from_gram(np.eye(4)).smoother(Tikhonov(), 1e-13)
+    uneven = Spectrum.from_gram(np.diag([1.0, 1.0, 1e-3 * least, 1.0])).smoother(Tikhonov(), least)
+    sides = (uneven, even) if axis == 0 else (even, uneven)
+    missing = np.array([1, 2])
+    assert loses_digits(*sides, missing, missing) == (least == 1e-12)
