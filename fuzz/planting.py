@@ -173,8 +173,8 @@ FAULTS = (
     ),
     Fault(
         "store",
-        'return value if math.isfinite(value) else {"$float": str(value)}',
-        'return 1.001 * value if math.isfinite(value) else {"$float": str(value)}',
+        "            if math.isfinite(value):\n                return value\n",
+        "            if math.isfinite(value):\n                return 1.001 * value\n",
         ("files",),
     ),
     Fault(

@@ -62,17 +62,19 @@ class PlainSpec(ModelSpec):
 
 @dataclass(eq=False, repr=False)
 class PlainRidge(RidgeModel):
-    """The estimator of `Plain`, with linear kernels and without an intercept."""
+    """The estimator of `Plain`, without an intercept; instances and tasks have the same kind of kernel."""
 
     alpha: float = 1.0
-    kernel: str = "linear"
+    fit_intercept: bool = False
 
     def _spec(self) -> ModelSpec:
-        kernel = KernelSpec(self.kernel, None, "clip")
+        if self.fit_intercept:
+            raise ValueError("PlainRidge has no intercept: set fit_intercept=False.")
+        kernel = KernelSpec(self.kernel, self.kernel_params, self.repair)
         return PlainSpec(
             name=type(self).__name__,
             kernels=(kernel, kernel),
-            repair="clip",
+            repair=self.repair,
             fit_intercept=False,
-            device=None,
+            device=self.device,
         )
