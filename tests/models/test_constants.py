@@ -79,18 +79,6 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
         assert_allclose(model.coef_, middle, rtol=1e-8)
 
 
-@over(every(pair=PAIRS[:2]))
-def test_constants_weigh_the_main_effects(pair):
-    """In the dual, the coefficients of main effects are sums of the others, times b for instances and a for tasks."""
-    model = KroneckerRidge(0.5, constants=pair, kernel="rbf", task_kernel="rbf").fit(
-        X[:M], Y, tasks=T[:Q]
-    )
-    assert_allclose(
-        model.instance_coef_, pair[1] * model.dual_coef_.sum(axis=1), rtol=1e-8, atol=1e-9
-    )
-    assert_allclose(model.task_coef_, pair[0] * model.dual_coef_.sum(axis=0), rtol=1e-8, atol=1e-9)
-
-
 @over(
     covering(
         factor=[1e-4, 1e4],
@@ -132,20 +120,6 @@ def test_pair_kernels_have_the_constants_in_all_terms(pair):
         expected = product * K[:, :M] @ dual @ G[:, :Q].T + mean
         assert_allclose(model.predict(X, tasks=T), expected, rtol=1e-8)
         assert_allclose(model.predict(X), (expected[:, :Q] + per_task * K[:, :M] @ dual), rtol=1e-8)
-
-
-@over(covering(pair=PAIRS[:3], kernel=["linear", "rbf"], labels={"complete": Y, "missing": HOLES}))
-def test_labels_of_a_new_row_are_added_as_by_fitting_again(pair, kernel, labels):
-    options = {"constants": pair, "kernel": kernel, "task_kernel": kernel, "kernel_params": None}
-    if kernel == "rbf":
-        options |= {"kernel_params": {"gamma": 0.2}, "task_kernel_params": {"gamma": 0.2}}
-    model = KroneckerRidge(0.5, **options, **TIGHT).fit(X[:M], labels, tasks=T[:Q])
-    few = np.full((1, Q), np.nan)
-    few[0, [0, 3]] = 8.0, 2.0
-    again = KroneckerRidge(0.5, **options, **TIGHT).fit(
-        X[: M + 1], np.vstack([labels, few]), tasks=T[:Q]
-    )
-    assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
 
 
 @over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))

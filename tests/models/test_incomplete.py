@@ -14,9 +14,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.exceptions import LeverageError, NoLabelWarning
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from sweeps import covering, every, over
+from dyadlearn.exceptions import NoLabelWarning
+from sweeps import every, over
 
 M = 9
 Q = 7
@@ -144,9 +143,6 @@ def test_without_tasks_columns_are_independent(Model):
     assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-# --- complete grids stay what they were ----------------------------------------------------------
-
-
 # --- solving by iterations -----------------------------------------------------------------------
 
 LARGE = make_data(45, 31, 0)
@@ -235,44 +231,6 @@ def test_a_network_misses_an_edge_both_ways_or_not_at_all():
         TwoStepRidge(symmetry="symmetric").fit(X, Y)
 
 
-# --- other filters -------------------------------------------------------------------------------
-
-
-@over(
-    covering(
-        filter=[IteratedTikhonov(3), Landweber(4), SpectralCutoff()],
-        pattern=["one missing", "50%", "rows", "block"],
-    )
-)
-def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
-    X, Y, T = make_data(n_new=0)
-    Y, missing = with_holes(Y, pattern), np.isnan(with_holes(Y, pattern))
-    options = {"alpha": 0.8, "kernel": "rbf", "filter": filter}
-    models = [IndependentTaskRidge(**options)]
-    models.append(
-        TwoStepRidge(task_alpha=0.8, task_kernel="rbf", task_filter=filter, tol=1e-13, **options)
-    )
-    # The hat matrix of a side is what the model makes of unit labels.
-    hats = [
-        IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side)
-        for side in (X, T)
-    ]
-    for model in models:
-        hat = np.kron(hats[0], np.eye(Q) if isinstance(model, IndependentTaskRidge) else hats[1])
-        at = np.flatnonzero(missing)
-        outside = hat[at] @ np.where(missing, 0.0, Y).ravel()
-        system = np.eye(at.size) - hat[np.ix_(at, at)]
-        if (
-            np.linalg.cond(system) > 1e12
-        ):  # a cut-off keeps more directions whole than there are labels
-            with pytest.raises(LeverageError, match="leverage 1"):
-                model.fit(X, Y, tasks=T)
-            continue
-        model.fit(X, Y, tasks=T)
-        close(model.completed_[missing], np.linalg.solve(system, outside), 1e-7)
-        close(model.predict(X)[missing], model.completed_[missing], 1e-7)
-
-
 # --- scores --------------------------------------------------------------------------------------
 
 
@@ -329,6 +287,3 @@ def test_few_features_never_make_a_kernel(Model, pattern):
     finally:
         tracemalloc.stop()
     assert peak < 8 * m * m / 4
-
-
-# --- forms the labels come in --------------------------------------------------------------------

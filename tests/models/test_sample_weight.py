@@ -26,7 +26,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(M, 4))
 T = RNG.normal(size=(Q, 3))
 NEW = RNG.normal(size=(3, 4))
-NEW_TASKS = RNG.normal(size=(2, 3))
 Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
@@ -50,18 +49,6 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     assert_allclose(
         np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max()
     )
-
-
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
-def test_weights_of_instances_are_repeated_instances(Model, labels):
-    """Of the models that are ridge regressions wherever they are asked, in every setting."""
-    counts = np.array([1, 3, 2, 1, 1, 4, 1, 2])
-    rows = np.repeat(np.arange(M), counts)
-    weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=counts)
-    repeated = make_model(Model).fit(X[rows], labels[rows], tasks=T)
-    close(weighted.predict(NEW), repeated.predict(NEW), 1e-7)
-    if Model is KroneckerRidge:
-        close(weighted.predict(NEW, tasks=NEW_TASKS), repeated.predict(NEW, tasks=NEW_TASKS), 1e-7)
 
 
 @over(every(**every_model, **complete_or_not))

@@ -160,22 +160,6 @@ def test_a_common_factor_of_the_weights_divides_alpha(model, factor, missing):
     assert_array_equal(changed, plain.set_alpha(7.0 / factor).predict(data.new))
 
 
-@over(
-    every(model=["kronecker", "pair kernel", "two-step"], factor=[1e-9, 1e9], missing=[False, True])
-)
-def test_labels_of_new_rows_have_weight_one(model, factor, missing):
-    data = draw(SHAPES["wide"], factor, 1, missing)
-    few = np.array([[0.7, np.nan, -1.2, np.nan]])
-    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
-    found = fitted.predict(data.new[:1], labels=few)
-    X, Y, W = (
-        np.concatenate([own, more])
-        for own, more in ((data.X, data.new[:1]), (data.Y, few), (data.W, np.ones((1, 4))))
-    )
-    again = MODELS[model]().fit(X, Y, tasks=data.T, sample_weight=W).predict()[-1:]
-    assert_allclose(found, again, rtol=0, atol=1e-7)
-
-
 @over(lines("model", "kronecker", "independent"))
 def test_the_regularisation_in_reports_is_that_of_the_user(model):
     data = draw(SHAPES["tall"], 1e6, 1, False)
