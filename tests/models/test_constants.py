@@ -155,6 +155,7 @@ AS_PAIRS = [(0.2, 0.2), (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
         labels={"complete": Y, "missing": HOLES},
         alphas=[ALPHAS, None],
         kind=[KroneckerRidge, PairKernelRidge],
+        strength=1,
     )
 )
 def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):

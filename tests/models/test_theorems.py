@@ -30,9 +30,6 @@ class Problem:
     K_new: np.ndarray
     G_new: np.ndarray
 
-    def swapped(self) -> Problem:
-        return Problem(self.Y.T, self.G, self.K, self.G_new, self.K_new)
-
 
 def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
     """Return random kernels with four new rows on either side."""
