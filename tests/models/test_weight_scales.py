@@ -26,7 +26,7 @@ from dyadlearn.pairing.remembering import last_inverse
 from sweeps import covering, lines, over
 
 # More features than rows, and fewer: the kernel of the cells is regular, and singular.
-SHAPES = {"wide": (4, 3, 7, 5), "tall": (5, 4, 3, 2)}
+SHAPES = {"wide": (4, 3, 7, 5), "tall": (6, 4, 3, 2)}
 SHARES = (1.0, 0.3, 0.2)
 MODELS = {
     "independent": lambda **given: IndependentTaskRidge(1.0, **given),
