@@ -39,7 +39,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
 from dyadlearn.report import write_report
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 
 @pytest.fixture(autouse=True)
@@ -249,44 +249,6 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
     assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
 
 
-# --- folds ---------------------------------------------------------------------------------------------------
-
-
-@over(every(setting="ABCD"))
-def test_folds_are_those_of_the_splitter(setting):
-    model = TwoStepRegressor(QuickRidge(0.1), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    expected = np.full_like(Y, np.nan)
-    for train, test in SettingKFold(setting, 2, random_state=4).split_grid(M, Q):
-        rows = train.any(axis=1)
-        columns = train.any(axis=0)
-        labels = np.where(train, Y, np.nan)[np.ix_(rows, columns)]
-        part = clone(model).fit(X[rows], labels, tasks=T[columns])
-        expected[test] = part.predict(X, T)[test]
-    assert_allclose(
-        model.holdout(setting, cv=SettingKFold(setting, 2, random_state=4)), expected, rtol=1e-10
-    )
-    if setting in "BC":
-        standard = SettingKFold(setting, 5, random_state=0)
-        assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
-
-
-def test_groups_are_left_out_as_they_are_and_dealt_into_folds_where_asked():
-    model = TwoStepRegressor(QuickRidge(), QuickRidge()).fit(X, Y, tasks=T)
-    two = model.holdout("B", groups=GROUPS, cv=2)
-    folds = SettingKFold("B", 2, random_state=0)
-    assert_allclose(two, model.holdout("B", groups=GROUPS, cv=folds))
-    assert np.abs(two - model.holdout("B", groups=GROUPS)).max() > 1e-6
-    half = model.holdout("D", groups=GROUPS)  # and five folds of the tasks
-    assert_allclose(half, model.holdout("D", groups=GROUPS, task_groups=fives("C", 1)))
-
-
-def fives(setting: str, axis: int) -> np.ndarray:
-    units = np.empty((M, Q), dtype=int)
-    for fold, (_, test) in enumerate(SettingKFold(setting, 5, random_state=0).split_grid(M, Q)):
-        units[test] = fold
-    return units[0] if axis else units[:, 0]
-
-
 # --- what comes in and goes out ------------------------------------------------------------------------------
 
 
@@ -436,20 +398,6 @@ def test_arrays_of_other_libraries_are_refused():
     model = TwoStepRegressor().fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match="tasks is an array of array_api_strict"):
         model.predict(X, xp.asarray(T))
-
-
-@over(every(setting=["A", "D"]))
-def test_intervals_have_the_width_of_held_out_residuals(setting):
-    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    rows = X_NEW if setting in "BD" else None
-    columns = T_NEW if setting in "CD" else None
-    lower, upper = model.predict_interval(rows, columns, coverage=0.8)
-    errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
-    width = errors[int(np.ceil((errors.size + 1) * 0.8)) - 1]
-    # The held-out prediction of an observed pair has not used its label.
-    centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
-    assert_allclose(lower, centre - width)
-    assert_allclose(upper, centre + width)
 
 
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
