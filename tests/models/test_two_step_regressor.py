@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,6 @@ HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
 
 GAMMA = {"gamma": 0.5}
 TASK_GAMMA = {"gamma": 0.2}
-RBF = {
-    "kernel": "rbf",
-    "kernel_params": GAMMA,
-    "task_kernel": "rbf",
-    "task_kernel_params": TASK_GAMMA,
-}
 
 
 def tree(**params: Any) -> DecisionTreeRegressor:
@@ -107,55 +102,16 @@ class QuickRidge(Quick):
         return (X - self.means_[0]) @ self.coef_ + self.means_[1]
 
 
-def kernel_ridges(
-    kind: str, alpha: float, task_alpha: float, **params: Any
-) -> tuple[Any, Any, list[Any]]:
-    """Return a pair of models that must agree, and the data that both take: X, tasks, and new ones of each."""
-    if kind == "intercept":
-        ours = (QuickRidge(alpha), QuickRidge(task_alpha))
-        theirs = {"fit_intercept": True}
-    elif kind == "kernels":
-        ours = (
-            KernelRidge(alpha=alpha, kernel="rbf", **GAMMA),
-            KernelRidge(alpha=task_alpha, kernel="rbf", **TASK_GAMMA),
-        )
-        theirs = {"fit_intercept": False, **RBF}
-    else:
-        ours = tuple(KernelRidge(alpha=each, kernel="precomputed") for each in (alpha, task_alpha))
-        theirs = {"fit_intercept": False, "kernel": "precomputed", "task_kernel": "precomputed"}
-    given = [X, T, X_NEW, T_NEW]
-    if kind == "precomputed":
-        given = [
-            rbf_kernel(rows, X, **GAMMA)
-            if rows.shape[1] == 4
-            else rbf_kernel(rows, T, **TASK_GAMMA)
-            for rows in given
-        ]
-    made = TwoStepRegressor(*ours, **params)
-    return made, TwoStepRidge(alpha, task_alpha, tol=1e-13, **theirs), given
+# --- two ridges are two-step ridge regression ----------------------------------------------------
 
 
-KINDS = ["intercept", "kernels", "precomputed"]
-
-
-# --- two ridges are two-step ridge regression ----------------------------------------------------------------
-
-
-@over(covering(kind=KINDS, first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
-def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
-    model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
-        kind, *alphas, first_step=first
-    )
-    model.fit(rows, Y, tasks=tasks)
-    ridge.fit(rows, Y, tasks=tasks)
-    for given in (None, new_rows):
-        for task_given in (None, new_tasks):
-            assert_allclose(
-                model.predict(given, task_given),
-                ridge.predict(given, task_given),
-                rtol=1e-8,
-                atol=1e-9,
-            )
+@over(covering(first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
+def test_two_ridges_are_two_step_ridge(first, alphas):
+    model = TwoStepRegressor(*map(Ridge, alphas), first_step=first).fit(X, Y, tasks=T)
+    ridge = TwoStepRidge(*alphas).fit(X, Y, tasks=T)
+    for given, task_given in product((None, X_NEW), (None, T_NEW)):
+        found = model.predict(given, task_given)
+        assert_allclose(found, ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
 
 
 # --- others are what two fits in a row say -------------------------------------------------------------------
@@ -239,8 +195,10 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
         kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel)))
         for kernel, a in ((K, 0.3), (G, 0.7))
     )
-    model, *_ = kernel_ridges("kernels", 0.3, 0.7)
-    model.fit(X[:m], Y[:m, :q], tasks=T[:q])
+    model = TwoStepRegressor(
+        KernelRidge(alpha=0.3, kernel="rbf", **GAMMA),
+        KernelRidge(alpha=0.7, kernel="rbf", **TASK_GAMMA),
+    ).fit(X[:m], Y[:m, :q], tasks=T[:q])
     # The first step without a cell is its leave-one-out; the second sees fitted values in all other
     # cells of the row.
     fitted = H @ Y[:m, :q]
