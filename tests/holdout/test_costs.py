@@ -1,4 +1,4 @@
-"""Estimates of costs grow with the table: twice as large costs more, and at most as much more as the work they count."""
+"""Estimates of costs grow with the table, at most as fast as the work that they count."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def costs(name, m, q, missing, setting):
 
 @over(every(name=list(MODELS), missing=[0.0, 0.1, 0.7], setting=["A", "B", "C", "D"]))
 def test_larger_tables_cost_more(name, missing, setting):
-    small = costs(name, 20, 10, missing, setting)
-    for m, q, least in ((40, 20, 2.0), (40, 10, 1.0), (20, 20, 1.0)):
+    small = costs(name, 10, 10, missing, setting)
+    for m, q, least in ((20, 20, 2.0), (20, 10, 1.0), (10, 20, 1.0)):
         large = costs(name, m, q, missing, setting)
         for what in small.keys() & large.keys():
             ratio = large[what] / small[what]
