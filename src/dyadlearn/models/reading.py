@@ -225,7 +225,7 @@ def read_rows(new: Any, axis: int, known: Known) -> tuple[Table, Array]:
         table,
         known.owner,
         is_kernel=spec.is_precomputed,
-        allow_nan=known.allow_nan and not spec.is_precomputed,
+        allow_nan=spec.takes_missing or (known.allow_nan and not spec.is_precomputed),
         n_features=known.n_columns,
         feature_names=known.feature_names,
     )
@@ -936,9 +936,8 @@ def read_sides(
         table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
         form = replace(form, column_ids=table.row_ids)
     is_kernel = specs[0].is_precomputed
-    rows, feature_names = check_instances(
-        instances, owner, is_kernel=is_kernel, allow_nan=allow_nan and not is_kernel
-    )
+    may_miss = specs[0].takes_missing or (allow_nan and not is_kernel)
+    rows, feature_names = check_instances(instances, owner, is_kernel=is_kernel, allow_nan=may_miss)
     instances = replace(instances, values=rows)
     if table is None:
         return (instances,), form, feature_names
