@@ -235,8 +235,8 @@ def nested_score(
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`;
-        without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
+        The search to score; it is cloned, not fitted. The score uses its `setting`, `scoring` and
+        `average`; without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
         again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
@@ -280,7 +280,8 @@ def nested_score(
     refits = Refits(prepared.fit, data, together, setting, search.progress)
     how = plan_fits(labels, setting, used, splitter, predict=refits.predict, line=refits.line)
     F = refits.held_out(how)
-    judge = scorer(usual_scoring(labels.values) if search.scoring is None else search.scoring)
+    scoring = usual_scoring(labels.values) if search.scoring is None else search.scoring
+    judge = scorer(scoring).averaged(search.average)
     targets = scored_labels(labels, F, setting)
     compared = folds_to_compare(labels, judge, setting, how.units)
     score = prepared_score(labels, judge, setting, targets, folds=compared)
