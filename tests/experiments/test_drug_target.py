@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +15,6 @@ from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import scorer
 from dyadlearn.spectrum import Spectrum
 from problems import posed
-
-PROJECT = Path(__file__).parents[2]
 
 # What the formulas give, computed once by a plain loop over hat matrices: settings A, B, C, D.
 TRIAL = {
@@ -40,18 +35,6 @@ FAR = {
     ("gpcr", "two_step", "D"),  # +0.0022
     ("nr", "two_step", "B"),  # -0.0008: ties of equal drugs, up to rounding
 }
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location(
-        "drug_target", PROJECT / "experiments" / "drug_target.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import lzma
 import sys
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,20 +15,10 @@ from scipy import sparse
 from dyadlearn import TwoStepRidge
 from dyadlearn.kernels import graph_distance_kernel
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 GRID = (0.01, 0.3, 10.0)
 # Two trees that no path joins.
 EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f"), ("g", "h"), ("g", "i")]
 LABELS = ["d", "e", "f", "h", "i", "c"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("online_text")
-    for name in ("online_text", "online_text_data", "drug_target"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")

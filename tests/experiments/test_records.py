@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,21 +14,11 @@ from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.metrics import mean_squared_error
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-MODULES = ("records", "records_table", "records_data", "drug_target")
 
 
 @pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("records")
-    for name in MODULES:
-        sys.modules.pop(name, None)
-
-
-@pytest.fixture(scope="module")
-def shown(script):
-    return importlib.import_module("records_table")
+def shown(load):
+    return load("records_table")
 
 
 def small(script, name, m=18, q=15, *, kernels_of_tasks=True):

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 COUNTS = ["morgan1", "morgan2", "morgan3", "feature_morgan2", "atom_pairs", "torsions", "paths"]
 DRUGS = [*COUNTS, "morgan2_bits", "maccs", "descriptors"]
 TARGETS = ["smith_waterman", "words2", "words3", "words4", "words5"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("records_data")
-    for name in ("records_data", "drug_target"):
-        sys.modules.pop(name, None)
 
 
 def check(kernels, n):

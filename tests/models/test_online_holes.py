@@ -18,7 +18,7 @@ from dyadlearn import (
     TwoStepRidge,
     evaluate,
 )
-from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
+from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError
 from sweeps import every, lines, over
 from two_ridges import two_ridges
 
@@ -192,15 +192,6 @@ class TestRefusals:
         with pytest.raises(ValueError, match="instances that were not learned as they are given"):
             model.forget(100 * X[:1], Y[:1])
         assert model._learnt is before
-
-
-def test_rounding_that_is_left_is_told():
-    X, Y, T = make()
-    large = np.full((1, Q), np.nan)
-    large[0, 1] = 5.0
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(1e8 * X[:1], large)
-    with pytest.warns(PrecisionWarning, match="Fit a new model"):
-        model.forget(1e8 * X[:1], large)
 
 
 @over(every(setting=["A", "B", "C", "D"]))
