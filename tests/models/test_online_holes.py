@@ -85,8 +85,9 @@ def test_a_task_without_a_label(fit_intercept):
         with pytest.warns(
             NoLabelWarning,
             match=r"1 of 6 tasks \(positions 2\) have no label to estimate an intercept",
-        ):
+        ) as caught:
             bare.fit(X, Y)
+        assert caught[0].filename == __file__
         with pytest.warns(NoLabelWarning):
             wanted = IndependentTaskRidge(0.3).fit(X, Y).predict(X)
         assert np.isnan(bare.intercept_[2])
