@@ -201,24 +201,6 @@ def test_rows_that_were_not_learnt():
             )
 
 
-@over(every(**constants))
-def test_other_libraries(constant, library):
-    X, Y, T = problem((12, 4, 5, 3))
-    batch = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T)
-    wanted = {setting: batch.holdout(setting) for setting in Setting}
-    X, Y, T = (library.asarray(part) for part in (X, Y, T))
-    model = OnlineRidge(collect(X, Y, T, constant=constant), 0.3, 0.7)
-    for setting in Setting:
-        found = online_holdout(model, X, Y, setting)
-        assert type(found) is type(X)
-        assert_allclose(
-            library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol
-        )
-        errors = online_squared_errors(model, X, Y, ([0.3], [0.7]), setting)
-        error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
-        assert_allclose(errors, [[error]], rtol=10 * library.rtol)
-
-
 @over(covering(constant=[False, True], holes=[False, True], alpha=[0.0, 1e-6, 1.0, 1e4]))
 def test_features_of_any_scales(constant, holes, alpha, library):
     if library.dtype == "float32":

@@ -285,11 +285,11 @@ def test_errors_of_features_of_both_sides_add(fit_intercept, sizes, tmp_path):
     """A large direction of each side, which no column shows: each costs digits of its own, and not of the other."""
     rng = np.random.default_rng(2)
     sides = []
-    for n, d, size in ((14, 5, sizes[0]), (10, 3, sizes[1])):
+    for n, d, size in ((8, 4, sizes[0]), (7, 3, sizes[1])):
         turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
         sides.append((rng.normal(size=(n, d)) * [*[1.0] * (d - 1), size]) @ turned)
     (X, new), (T, new_tasks) = ((side[:-3], side[-3:]) for side in sides)
-    Y = rng.normal(size=(11, 7))
+    Y = rng.normal(size=(5, 4))
     model = TwoStepRidge(0.5, 0.1, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
     weights = np.ones(Y.shape)
     expected = fifty_digits.two_step(X, T, Y, weights, (0.5, 0.1), (new, new_tasks), fit_intercept)

@@ -15,7 +15,6 @@ from sklearn.gaussian_process.kernels import RBF
 from dyadlearn import (
     KroneckerRidge,
     PairKernelRidge,
-    PairRegressor,
     load,
     save,
 )
@@ -172,27 +171,6 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
     assert_allclose(model.scale_, dense.scale, rtol=rtol)
 
 
-@over(
-    covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7])
-)
-def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, scale):
-    model, params = of_family(*member)
-    model, _, _, kernels = posed(side, task_side, model)
-    for method in ("restricted", "profile"):
-        expected = Dense(*kernels, 0.3, **params).log_likelihood(method, scale)
-        value, gradient = model.log_marginal_likelihood(
-            method=method, scale=scale, eval_gradient=True
-        )
-        assert_allclose(value, expected, rtol=1e-9)
-        assert model.log_marginal_likelihood(method=method, scale=scale) == value
-        there, here = (
-            model.set_alpha(0.3 * step).log_marginal_likelihood(method=method, scale=scale)
-            for step in (np.exp(1e-5), np.exp(-1e-5))
-        )
-        assert_allclose(gradient["alpha"], (there - here) / 2e-5, rtol=1e-5, atol=1e-5)
-        model.set_alpha(0.3)
-
-
 def test_one_task_is_the_process_of_scikit_learn():
     """Its noise is `alpha`, its scale 1, and it has no intercept."""
     ones = np.ones((1, 1))
@@ -220,34 +198,29 @@ def test_blocks_change_nothing(monkeypatch):
         assert_allclose(found, expected, rtol=1e-12)
 
 
-# --- missing and weighted labels, and lists of pairs ---------------------------------------------------------------
+# --- labels of all forms -------------------------------------------------------------------------
 
 HOLES = np.where(np.eye(M, Q) + np.eye(M, Q, 2) > 0, np.nan, Y)
 HOLES[4] = HOLES[:, 3] = np.nan
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 30.0, size=(M, Q))
 # Labels and their weights.
-GIVEN = {"missing": (HOLES, None), "weighted": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
+GIVEN = {
+    "complete": (Y, None),
+    "missing": (HOLES, None),
+    "weighted": (Y, WEIGHTS),
+    "both": (HOLES, WEIGHTS),
+}
 
 
-def fitted(model, labels, weights, form):
-    """Return a model that is fitted on a grid, a sparse matrix or a long table of the observed labels."""
-    given = {} if weights is None else {"sample_weight": weights}
-    if form == "grid":
-        return model.fit(X[:M], labels, tasks=T[:Q], **given)
-    rows, columns = np.nonzero(~np.isnan(labels))
+def fitted(model, labels, weights, form="grid"):
+    """Return a model that is fitted on a grid, or on a sparse matrix of the observed labels."""
     if form == "sparse":
-        if weights is None:
-            given = {}
-        else:
-            given = {"sample_weight": stored(weights, rows, columns)}
-        return model.fit(X[:M], stored(labels, rows, columns), tasks=T[:Q], **given)
-    given = {} if weights is None else {"sample_weight": weights[rows, columns]}
-    pairs = PairRegressor(model, instances=X[:M], tasks=T[:Q])
-    return pairs.fit(np.stack([rows, columns], axis=1), labels[rows, columns], **given).model_
-
-
-def stored(values, rows, columns):
-    return sparse.csr_array((values[rows, columns], (rows, columns)), shape=(M, Q))
+        places = np.nonzero(~np.isnan(labels))
+        labels, weights = (
+            None if values is None else sparse.csr_array((values[places], places), shape=(M, Q))
+            for values in (labels, weights)
+        )
+    return model.fit(X[:M], labels, tasks=T[:Q], sample_weight=weights)
 
 
 @pytest.mark.usefixtures("listed")
@@ -260,7 +233,7 @@ def stored(values, rows, columns):
         form=["grid", "sparse"],
     )
 )
-def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, member, given, form):
+def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, given, form):
     model, params = of_family(*member)
     labels, weights = given
     model = fitted(
@@ -286,7 +259,7 @@ def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, mem
 
 
 @over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
-def test_gradients_with_missing_and_weighted_labels(member, given, method, scale):
+def test_gradients_are_those_of_the_dense_process(member, given, method, scale):
     shares, fit_intercept = member
     labels, weights = given
     start = np.array([0.3, *(shares or (1.0, 0.0, 0.0)), scale or 1.0])
@@ -297,8 +270,10 @@ def test_gradients_with_missing_and_weighted_labels(member, given, method, scale
         dense = Dense(*kernels, alpha, tuple(there), fit_intercept, labels, weights)
         return dense.log_likelihood(method, None if scale is None else given_scale)
 
-    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights, "grid")
-    _, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
+    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights)
+    asked = {"method": method, "scale": scale}
+    found, gradient = model.log_marginal_likelihood(**asked, eval_gradient=True)
+    assert model.log_marginal_likelihood(**asked) == found
     steps = 1e-4 * np.eye(5)
     expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
     assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)

@@ -143,13 +143,3 @@ def test_memory_of_predictions_is_that_of_the_side_with_the_larger_blocks(monkey
     for sides in ([small, large], [large, small], []):
         expansion._check_predictions(5, 3, 7, sides, np.zeros(1))
     assert needs == [8 * (15 + 7 + 2 * 40), 8 * (15 + 7 + 2 * 40), 8 * (15 + 7)]
-
-
-def test_pairs_of_new_rows_are_predicted_in_blocks(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, T, X_new, T_new = (rng.normal(size=(n, 3)) for n in (6, 5, 7, 4))
-    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, rng.normal(size=(6, 5)), tasks=T)
-    pairs = np.argwhere(np.ones((7, 4)))
-    expected = model.predict(X_new, tasks=T_new)
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 100)
-    assert_allclose(model.predict_pairs(X_new, T_new, pairs).reshape(7, 4), expected, rtol=1e-9)
