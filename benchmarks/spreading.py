@@ -2,10 +2,9 @@
 
     python benchmarks/spreading.py [--workers 2] [--repeats 3] [--only nested] [--markdown]
 
-Each case runs in turns in one process with one thread, in one process with as many threads as there
-are workers, on processes of joblib (loky) and on a local cluster of dask, whose workers have one
-thread each. Figures are the time of one thread over the other times, in this run, and the processor
-time of all processes over that of one thread, which other work on the machine hardly changes.
+Each case runs in turns in one process, on processes of joblib (loky) and on a local cluster of dask.
+Every process has one thread. Figures are the time of one process over the other times, in this run, and the processor
+time of all processes over that of one process, which other work on the machine hardly changes.
 Workers are started before anything is timed. The results of all ways are compared.
 """
 
@@ -45,8 +44,8 @@ from dyadlearn import (
 )
 
 Case = Callable[[], np.ndarray]
-#: Ways beside one thread.
-OTHERS = ("threads", "loky", "dask")
+#: Ways beside one process.
+OTHERS = ("loky", "dask")
 
 
 class Problem:
@@ -141,7 +140,7 @@ def ways(n_workers: int) -> Iterator[dict[str, Callable[[], Any]]]:
         for way in spread.values():
             with way():
                 joblib.Parallel()(joblib.delayed(_imported)() for _ in range(4 * n_workers))
-        yield {"one thread": nullcontext, "threads": nullcontext, **spread}
+        yield {"one process": nullcontext, **spread}
 
 
 def _imported() -> str:
@@ -168,9 +167,7 @@ class Measured(NamedTuple):
     difference: float
 
 
-def measured(
-    case: Case, contexts: dict[str, Callable[[], Any]], n_workers: int, repeats: int
-) -> Measured:
+def measured(case: Case, contexts: dict[str, Callable[[], Any]], repeats: int) -> Measured:
     """Measure each way to compute a case."""
     times: dict[str, list[float]] = {name: [] for name in contexts}
     processor: dict[str, list[float]] = {name: [] for name in contexts}
@@ -181,12 +178,11 @@ def measured(
 
     for _ in range(repeats):
         for name, context in contexts.items():
-            limit = n_workers if name == "threads" else 1
-            with threadpool_limits(limit), context():
+            with threadpool_limits(1), context():
                 before = processor_seconds()
                 times[name].append(seconds(partial(compute, name)))
                 processor[name].append(processor_seconds() - before)
-    expected = results["one thread"]
+    expected = results["one process"]
     differences = [np.nanmax(abs(found - expected)) for found in results.values()]
     return Measured(_medians(times), _medians(processor), float(max(differences)))
 
@@ -210,15 +206,15 @@ def main() -> None:
     with ways(options.workers) as contexts:
         for name in options.only:
             title, case = CASES[name]
-            found = measured(case, contexts, options.workers, options.repeats)
-            ratios = [found.times["one thread"] / found.times[way] for way in OTHERS]
-            work = [found.processor[way] / found.processor["one thread"] for way in OTHERS]
+            found = measured(case, contexts, options.repeats)
+            ratios = [found.times["one process"] / found.times[way] for way in OTHERS]
+            work = [found.processor[way] / found.processor["one process"] for way in OTHERS]
             figures = [
                 f"{ratio:.2f} ({used:.2f})" for ratio, used in zip(ratios, work, strict=True)
             ]
-            alone = found.processor["one thread"]
+            alone = found.processor["one process"]
             print(
-                f"  {title:<62} {alone:5.1f} s; threads, loky, dask: {', '.join(figures)}; "
+                f"  {title:<62} {alone:5.1f} s; loky, dask: {', '.join(figures)}; "
                 f"difference {found.difference:.0e}",
                 flush=True,
             )
@@ -226,7 +222,7 @@ def main() -> None:
     print(versions())
     print(f"  joblib {joblib.__version__}, dask {dask.__version__}, {options.workers} workers")
     if options.markdown:
-        print("\n| what | one thread | threads | loky | dask |\n|---|--:|--:|--:|--:|")
+        print("\n| what | one process | loky | dask |\n|---|--:|--:|--:|")
         print("\n".join(lines))
 
 
