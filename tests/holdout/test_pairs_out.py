@@ -42,18 +42,18 @@ def wins(model, Y):
 def test_a_sample_compares_labels_of_different_rows():
     model, Y, plan = posed((6, 4))
     expected = np.mean([won for high, low, won in wins(model, Y) if high[0] != low[0]])
-    sampled = replace(plan, n_sampled=20_000)
+    sampled = replace(plan, n_sampled=2_000)
+    found = sampled.score().score
     assert sampled.method == "leave-pair-out, sampled"
-    assert abs(sampled.score().score - expected) < 0.01 < abs(plan.score().score - expected)
-    few = replace(plan, n_sampled=100)
-    assert few.score().score == few.score().score
+    assert abs(found - expected) < 0.02 < abs(plan.score().score - expected)
+    assert sampled.score().score == found
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize(("average", "axis"), [("instance", 0), ("task", 1)])
 def test_rows_that_are_drawn_several_times_count_several_times(average, axis, missing):
-    model, Y, plan = posed((8, 6), average, missing)
-    drawn = np.array([5, 7, 0, 0, 3, 2, 2]), np.array([0, 1, 1, 3, 5])
+    model, Y, plan = posed((7, 5), average, missing)
+    drawn = np.array([5, 6, 0, 0, 3, 2, 2]), np.array([0, 1, 1, 3, 4])
     counts = [np.bincount(of_side, minlength=n) for of_side, n in zip(drawn, Y.shape, strict=True)]
     weights = np.outer(*counts)
     won = np.zeros(Y.shape[axis])

@@ -534,9 +534,10 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
         ("who", "what"),
         ("p12", "d3"),
         ("p1", "d2"),
+        ("p0", "d0"),
     ]
     found = lenient.predict(asked)
-    listed = [0, 5, 6]
+    listed = [0, 5, 6, 7]
     assert_array_equal(found[listed], strict.predict([asked[place] for place in listed]))
     at = CELLS[train]
 
