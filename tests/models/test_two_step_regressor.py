@@ -40,7 +40,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
 from dyadlearn.report import write_report
-from sweeps import covering, lines, over
+from sweeps import covering, every, lines, over
 
 
 @pytest.fixture(autouse=True)
@@ -356,6 +356,20 @@ def test_arrays_of_other_libraries_are_refused():
     model = TwoStepRegressor().fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match="tasks is an array of array_api_strict"):
         model.predict(X, xp.asarray(T))
+
+
+@over(every(setting=["A", "D"]))
+def test_intervals_have_the_width_of_held_out_residuals(setting):
+    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
+    rows = X_NEW if setting in "BD" else None
+    columns = T_NEW if setting in "CD" else None
+    lower, upper = model.predict_interval(rows, columns, coverage=0.8)
+    errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
+    width = errors[int(np.ceil((errors.size + 1) * 0.8)) - 1]
+    # The held-out prediction of an observed pair has not used its label.
+    centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
+    assert_allclose(lower, centre - width)
+    assert_allclose(upper, centre + width)
 
 
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
