@@ -290,15 +290,6 @@ def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
 # --- folds ------------------------------------------------------------------------------------------------
 
 
-def test_labels_of_groups_may_be_anything():
-    problem, _ = made("kronecker", listed=True)
-    numbers = UNITS["groups"]
-    expected = holdout(problem, Setting.B, groups=numbers)
-    words = [f"g{number}" for number in numbers]
-    for groups in (numbers * 100 - 7, words, numbers.astype(float), list(numbers)):
-        assert_array_equal(holdout(problem, Setting.B, groups=groups), expected)
-
-
 def cut(problem, setting, cv=None):
     """Return folds that a splitter makes."""
     return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
