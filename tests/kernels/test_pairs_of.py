@@ -118,28 +118,27 @@ def test_features_by_the_name_of_a_kernel(kernel):
         check(found, by_formula(expected, *NEW, (FIRST, SECOND), True))
 
 
-def test_what_names_no_pair_is_refused():
+def test_what_names_no_pair_is_refused(each):
     frame = pd.DataFrame(K, NAMES, NAMES)
-    with pytest.raises(IdError, match="'z' not among the ids of K"):
-        pairs_of(frame, ["a"], ["z"])
-    with pytest.raises(IdError, match="7, -1 not among the ids of K"):
-        pairs_of(K, [0, 7], [1, -1])
-    with pytest.raises(ValueError, match="must list the members of the same pairs, found 2 and 1"):
-        pairs_of(K, [0, 1], [1])
-    for known in ([("a", "b"), ("a", "c"), ("b", "c")], [("a", "b")]):
-        with pytest.raises(ValueError, match=f"known must be .*, found {len(known)} lists"):
-            pairs_of(frame, ["a"], ["d"], known=known)
-    with pytest.raises(ValueError, match="found 0 and 0"):
-        pairs_of(K, [], [])
-    with pytest.raises(
-        IdError, match="The pair of 'a' and 'b' is listed twice: average its labels"
-    ):
-        pairs_of(frame, ["a", "c", "b"], ["b", "a", "a"])
+    twice = (["a", "c", "b"], ["b", "a", "a"])
+    three = [("a", "b"), ("a", "c"), ("b", "c")]
+    cases = [
+        ((frame, ["a"], ["z"]), {}, IdError, "'z' not among the ids of K"),
+        ((K, [0, 7], [1, -1]), {}, IdError, "7, -1 not among the ids of K"),
+        ((K, [0, 1], [1]), {}, ValueError, "the members of the same pairs, found 2 and 1"),
+        ((frame, ["a"], ["d"]), {"known": three}, ValueError, "known must be .*, found 3 lists"),
+        ((frame, ["a"], ["d"]), {"known": three[:1]}, ValueError, "known must be .*, found 1 lis"),
+        ((K, [], []), {}, ValueError, "found 0 and 0"),
+        (
+            (frame, *twice),
+            {},
+            IdError,
+            "The pair of 'a' and 'b' is listed twice: average its labels",
+        ),
+        ((K[:, :3], [0], [1]), {}, KernelError, "K must be square"),
+        ((X, [0], [1]), {"kernel": "rfb"}, KernelError, "Unknown kernel"),
+    ]
+    for given, options, error, message in each(cases):
+        with pytest.raises(error, match=message):
+            pairs_of(*given, **options)
     assert pairs_of(frame, ["a", "b"], ["b", "a"], symmetric=False)["sum"].shape == (2, 2)
-    with pytest.raises(KernelError, match="K must be square"):
-        pairs_of(K[:, :3], [0], [1])
-    with pytest.raises(KernelError, match="Unknown kernel"):
-        pairs_of(X, [0], [1], kernel="rfb")
-
-
-# --- rows of models ----------------------------------------------------------------------------
