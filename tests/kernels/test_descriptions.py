@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 
 from dyadlearn import Descriptions
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids, Table, write_table
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.store.container import Reader, Writer
@@ -151,21 +151,13 @@ def test_what_is_one_table_and_what_are_several():
 
 def frames(kind: str, order: list[int]) -> tuple[object, object]:
     """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
-    ids = list("abcde")
-    turned = [ids[place] for place in order]
-    features = F
+    pytest.importorskip(kind)
+    names = "abcde"
+    turned = tuple(names[place] for place in order)
     kernel = K[np.ix_(order, order[::-1])]
-    module = pytest.importorskip(kind)
-    if kind == "pandas":
-        return (
-            module.DataFrame(features, index=ids, columns=["x", "y", "z"]),
-            module.DataFrame(kernel, index=turned, columns=turned[::-1]),
-        )
     return (
-        module.DataFrame({"id": ids} | {name: features[:, j] for j, name in enumerate("xyz")}),
-        module.DataFrame(
-            {"id": turned} | {name: kernel[:, j] for j, name in enumerate(turned[::-1])}
-        ),
+        write_table(F, Ids(tuple(names)), Ids(tuple("xyz")), kind),
+        write_table(kernel, Ids(turned), Ids(turned[::-1]), kind),
     )
 
 

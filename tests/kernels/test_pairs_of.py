@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn._tables import read_table
+from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels import gram, pairs_of
 from sweeps import lines, over
@@ -57,13 +57,10 @@ def test_kernels_are_those_of_the_formulas(symmetric, library):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_have_the_ids_of_their_pairs(kind):
-    frames = pytest.importorskip(kind)
+    pytest.importorskip(kind)
     order = RNG.permutation(7)
-    shuffled = pd.DataFrame(K[:, order], NAMES, [NAMES[place] for place in order])
-    if kind == "pandas":
-        table = shuffled
-    else:
-        table = frames.from_pandas(shuffled.reset_index(names="line"))
+    turned = tuple(NAMES[place] for place in order)
+    table = write_table(K[:, order], Ids(tuple(NAMES)), Ids(turned), kind)
     first, second = ([NAMES[place] for place in side] for side in (FIRST, SECOND))
     new = tuple([NAMES[place] for place in side] for side in NEW)
     for found, expected, rows in (
