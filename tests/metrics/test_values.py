@@ -155,6 +155,17 @@ def make_predictions(kind, shape, seed):
     return F
 
 
+def problem(name, seed, missing=0.3):
+    """Return a metric, and labels and predictions for it."""
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), seed, missing)
+    return (
+        partial(getattr(metrics, name), **options),
+        Y,
+        make_predictions("distinct", Y.shape, seed),
+    )
+
+
 @over(
     covering(
         strength=3,
@@ -186,12 +197,10 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape):
     )
 )
 def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
-    kind, _, options = METRICS[name]
-    Y = make_labels(kind, (7, 6), 9, missing)
-    F = make_predictions("distinct", Y.shape, 9)
+    metric, Y, F = problem(name, 9, missing)
     expected, undefined = averaged(name, Y, F, average)
     sign = -1 if name in LOSSES else 1
-    score = scorer(f"neg_{name}" if name in LOSSES else name, average=average, **options)
+    score = scorer(f"neg_{name}" if name in LOSSES else name, average=average, **metric.keywords)
     prepared = score.prepare(Y, setting=setting)
     assert_allclose(prepared(F), sign * expected, rtol=1e-13, atol=1e-14)
     assert prepared.n_undefined == undefined
@@ -230,28 +239,23 @@ def test_other_libraries(each, library):
 
 def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
     for name, average in each(product(METRICS, AVERAGES)):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 3)
-        metric = getattr(metrics, name)
+        metric, Y, _ = problem(name, 3, 0.0)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
-        expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
+        expected = [[metric(Y, F, average=average) for F in row] for row in stack]
         for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
             monkeypatch.setattr(cells, "BLOCK_BYTES", limit)
-            scores = metric(Y, stack, **options, average=average)
+            scores = metric(Y, stack, average=average)
             assert scores.shape == (2, 3)
             assert_array_equal(scores, expected)
-        assert metric(Y, stack[:, :0], **options, average=average).shape == (2, 0)
+        assert metric(Y, stack[:, :0], average=average).shape == (2, 0)
 
 
 def test_what_lies_where_nothing_was_observed_does_not_count(each):
     for name, average in each(product(METRICS, AVERAGES)):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 5, missing=0.3)
-        F = make_predictions("distinct", Y.shape, 5)
-        metric = getattr(metrics, name)
-        expected = metric(Y, F, **options, average=average)
+        metric, Y, F = problem(name, 5)
+        expected = metric(Y, F, average=average)
         for junk in (np.nan, np.inf, -np.inf, 0.0):
-            assert metric(Y, np.where(np.isnan(Y), junk, F), **options, average=average) == expected
+            assert metric(Y, np.where(np.isnan(Y), junk, F), average=average) == expected
 
 
 # Errors of held-out predictions that are rounding
@@ -484,12 +488,9 @@ def test_a_setting_chooses_the_average(each):
     for name, (setting, average) in each(
         product(METRICS, [("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")])
     ):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 11, missing=0.3)
-        F = make_predictions("distinct", Y.shape, 11)
-        metric = getattr(metrics, name)
-        expected = metric(Y, F, **options, average=average)
-        assert metric(Y, F, **options, setting=setting) == expected
-        assert metric(Y, F, **options, setting=Setting(setting)) == expected
+        metric, Y, F = problem(name, 11)
+        expected = metric(Y, F, average=average)
+        assert metric(Y, F, setting=setting) == expected
+        assert metric(Y, F, setting=Setting(setting)) == expected
         if average == "pooled":
-            assert metric(Y, F, **options) == expected
+            assert metric(Y, F) == expected
