@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import Descriptions
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SOLVENTS = [
     "CCO",
     "CCCO",
@@ -29,15 +26,6 @@ SOLVENTS = [
     "ClC(Cl)Cl",
 ]
 SOLUTES = ["CCCCC", "CCCCCC", "CCCCCCC", "C1CCCCC1", "CC(=O)OC", "CCN", "O", "CC=CC"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("activity")
-    for name in ("activity", "records_data", "drug_target"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -93,6 +81,7 @@ def test_new_pairs_are_the_published_ones_and_folds_have_new_molecules(script, m
             assert not pairs["test"].iloc[[*kept, *left_out]].any()
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.UnboundedIntervalWarning")
 @pytest.mark.parametrize("setting", ["A", "B", "C"])
 def test_a_constant_error_of_the_known_column_is_corrected(script, data, setting, quick):
     positions, found = script.predictions(data, setting, "COSMO_RS", 3)

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("kinases")
-    sys.modules.pop("kinases", None)
 
 
 def slow_score(profile, letters, opening, extension):

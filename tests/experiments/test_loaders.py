@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +11,15 @@ from numpy.testing import assert_array_equal
 from dyadlearn.exceptions import DataFileError
 from sweeps import lines, over
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(str(EXPERIMENTS))
-    load_lshtc = importlib.import_module("lshtc").load_lshtc
-    load_ratings = importlib.import_module("ratings").load_ratings
+
+@pytest.fixture(scope="module")
+def load_lshtc(load):
+    return load("lshtc").load_lshtc
+
+
+@pytest.fixture(scope="module")
+def load_ratings(load):
+    return load("ratings").load_ratings
 
 
 def write_pages(folder, edges="parent\tchild\n1\t29\n1\t33\n", **changes):
@@ -33,7 +35,7 @@ def write_pages(folder, edges="parent\tchild\n1\t29\n1\t33\n", **changes):
     return folder
 
 
-def test_pages(tmp_path):
+def test_pages(load_lshtc, tmp_path):
     data = load_lshtc(write_pages(tmp_path))
     assert_array_equal(data.X.toarray(), [[2, 0, 1], [0, 3, 0]] * 3)
     assert_array_equal(data.Y.toarray(), [[0, 1], [1, 0]] * 3)
@@ -49,13 +51,13 @@ def test_pages(tmp_path):
         ({"edges": "parent\tchild\n1\t29\n"}, "1 categories are not in edges.tsv.gz, such as 33"),
     )
 )
-def test_malformed_pages(tmp_path, changes, message):
+def test_malformed_pages(load_lshtc, tmp_path, changes, message):
     write_pages(tmp_path, **changes)
     with pytest.raises(DataFileError, match=message):
         load_lshtc(tmp_path)
 
 
-def test_missing_files(tmp_path):
+def test_missing_files(load_lshtc, load_ratings, tmp_path):
     with pytest.raises(
         FileNotFoundError, match="task2.npz, edges.tsv .*lshtc1_dryrun.*data_home= .*DYADLEARN_DATA"
     ):
@@ -64,7 +66,7 @@ def test_missing_files(tmp_path):
         load_ratings("douban", data_home=tmp_path)
 
 
-def test_the_real_pages(shared_data):
+def test_the_real_pages(load_lshtc, shared_data):
     data = load_lshtc(shared_data)
     assert {name: len(rows) for name, rows in data.splits.items()} == {
         "train": 4463,
@@ -88,7 +90,7 @@ RATINGS = {
 }
 
 
-def test_ratings(tmp_path):
+def test_ratings(load_ratings, tmp_path):
     np.savez(tmp_path / "douban.npz", **RATINGS)
     data = load_ratings("douban", data_home=tmp_path)
     assert_array_equal(data.Y, [[np.nan, np.nan, 4], [1.5, np.nan, np.nan]])
@@ -97,7 +99,7 @@ def test_ratings(tmp_path):
     assert data.task_edges is None
 
 
-def test_a_rating_in_both_parts(tmp_path):
+def test_a_rating_in_both_parts(load_ratings, tmp_path):
     np.savez(tmp_path / "douban.npz", **RATINGS | {"test_item": [0]})
     with pytest.raises(
         DataFileError, match="1 cells are in both parts, such as user 1 and movie 0"

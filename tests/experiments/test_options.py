@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 NUMBERS = {
     "transfer": ["--repeats", "--every", "--grid-step"],
     "online_text": ["--repeats", "--components"],
@@ -17,17 +12,6 @@ FETCHERS = {
     "transfer": ("fetch_davis", ["--data", "davis"]),
     "drug_target": ("fetch_yamanishi", ["--sets", "nr"]),
 }
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Return a function that imports an experiment for one test."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if (EXPERIMENTS / f"{name}.py").exists():
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-FILES = ("peers", "peers_problem", "peers_ridge")
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("peers")
-    for name in FILES:
-        sys.modules.pop(name, None)
 
 
 def test_every_row_on_scikit_learn_is_an_equality(script):

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import brier_score_loss
 
 PROJECT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def experiment():
-    spec = importlib.util.spec_from_file_location(
-        "probabilities", PROJECT / "experiments" / "probabilities.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_scores_as_they_are(experiment):
+def test_scores_as_they_are(script):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(9, 7))
     Y = (rng.random((9, 7)) < 0.4).astype(float)
-    found = experiment.as_they_are(scores, Y)
+    found = script.as_they_are(scores, Y)
     assert_allclose(
         found["score brier"], brier_score_loss(Y.ravel(), np.clip(scores, 0, 1).ravel())
     )
 
 
-def test_the_figures_of_the_docs(experiment, shared_data):
-    rows = list(experiment.measured(["nr"], "BD", shared_data))
+def test_the_figures_of_the_docs(script, shared_data):
+    rows = list(script.measured(["nr"], "BD", shared_data))
     page = (PROJECT / "docs" / "intervals.md").read_text(encoding="utf-8")
-    lines = experiment.table(rows).splitlines()
+    lines = script.table(rows).splitlines()
     assert len(lines) == 4
     for line in lines:
         assert line in page

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("ranks")
-    for name in ("ranks", "records", "records_data", "records_table", "drug_target"):
-        sys.modules.pop(name, None)
 
 
 def test_both_targets_are_learned_and_scored_as_labels(script, monkeypatch, tmp_path, capsys):

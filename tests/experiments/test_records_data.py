@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 COUNTS = ["morgan1", "morgan2", "morgan3", "feature_morgan2", "atom_pairs", "torsions", "paths"]
 DRUGS = [*COUNTS, "morgan2_bits", "maccs", "descriptors"]
 TARGETS = ["smith_waterman", "words2", "words3", "words4", "words5"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("records_data")
-    for name in ("records_data", "drug_target"):
-        sys.modules.pop(name, None)
 
 
 def check(kernels, n):
@@ -36,7 +24,6 @@ def check(kernels, n):
         assert np.linalg.eigvalsh(K)[0] > -1e-9 * n, name
 
 
-@pytest.mark.slow
 def test_davis_is_kept(script, shared_data, tmp_path, monkeypatch):
     pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not described")
     data = script.davis(str(shared_data), tmp_path)
@@ -72,7 +59,6 @@ def test_yamanishi(script, shared_data):
     assert data.Y_test is None
 
 
-@pytest.mark.slow
 def test_the_smallest_ratings(script, shared_data, tmp_path):
     data = script.ratings("douban", str(shared_data), tmp_path)
     assert (np.isfinite(data.Y).sum(), np.isfinite(data.Y_test).sum()) == (123_202, 13_689)

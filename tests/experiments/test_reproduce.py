@@ -10,16 +10,8 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
 
-@pytest.fixture
-def reproduce(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import reproduce
-
-    return reproduce
-
-
-def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
-    steps = {step.name: step for step in reproduce.plan(["table2", "text"], tmp_path)}
+def test_the_plan_says_what_lacks_which_data(script, tmp_path):
+    steps = {step.name: step for step in script.plan(["table2", "text"], tmp_path)}
     nothing = f"no drugs and targets in {tmp_path}: nothing to run on"
     assert (steps["table2"].runs, steps["table2"].words) == (False, nothing)
     assert (steps["transfer"].runs, steps["transfer"].words) == (False, "not asked for")
@@ -29,35 +21,35 @@ def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
     )
     for name in ("yamanishi2008", "lshtc1_dryrun", "debtags"):
         (tmp_path / name).mkdir()
-    assert [step.words for step in reproduce.plan(["table2", "text"], tmp_path)] == [
+    assert [step.words for step in script.plan(["table2", "text"], tmp_path)] == [
         "all data here",
         "not asked for",
         "all data here",
     ]
 
 
-def test_what_cannot_be_had_and_not_be_done_without_is_left_out(reproduce, monkeypatch, tmp_path):
+def test_what_cannot_be_had_and_not_be_done_without_is_left_out(script, monkeypatch, tmp_path):
     monkeypatch.setitem(
-        reproduce.EXPERIMENTS,
+        script.EXPERIMENTS,
         "text",
-        reproduce.Experiment("texts", "online_text.py", ("lshtc1_dryrun",), 1.0, 1.0),
+        script.Experiment("texts", "online_text.py", ("lshtc1_dryrun",), 1.0, 1.0),
     )
-    step = reproduce.plan(["text"], tmp_path)[-1]
+    step = script.plan(["text"], tmp_path)[-1]
     assert (step.runs, step.words) == (False, f"no web pages in {tmp_path}: nothing to run on")
 
 
-def test_a_failure_keeps_nobody_else_from_running(reproduce, monkeypatch, tmp_path, capsys):
+def test_a_failure_keeps_nobody_else_from_running(script, monkeypatch, tmp_path, capsys):
     called = []
 
     def run(command, check):
         called.append(command)
         return subprocess.CompletedProcess(command, 3 if "drug_target.py" in command[1] else 0)
 
-    monkeypatch.setattr(reproduce.subprocess, "run", run)
+    monkeypatch.setattr(script.subprocess, "run", run)
     for name in ("yamanishi2008", "davis"):
         (tmp_path / name).mkdir()
     with pytest.raises(SystemExit) as ended:
-        reproduce.main(
+        script.main(
             ["--quick", "--out", str(tmp_path), "--data-home", str(tmp_path), "--text=--repeats 2"]
         )
     assert ended.value.code == 1
@@ -73,14 +65,14 @@ def test_a_failure_keeps_nobody_else_from_running(reproduce, monkeypatch, tmp_pa
     assert "text: done" in told
 
 
-def test_every_experiment_and_every_other_script_is_there(reproduce):
-    for script in [each.script for each in reproduce.EXPERIMENTS.values()] + list(reproduce.OTHERS):
-        assert (FOLDER / script).is_file(), script
+def test_every_experiment_and_every_other_script_is_there(script):
+    for name in [each.script for each in script.EXPERIMENTS.values()] + list(script.OTHERS):
+        assert (FOLDER / name).is_file(), name
 
 
-def test_the_plan_alone_runs_nothing(reproduce, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(reproduce.subprocess, "run", None)
-    reproduce.main(["--plan", "--data-home", str(tmp_path)])
+def test_the_plan_alone_runs_nothing(script, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(script.subprocess, "run", None)
+    script.main(["--plan", "--data-home", str(tmp_path)])
     told = " ".join(capsys.readouterr().out.split())
     assert "nothing to run on" in told
     assert "done after" not in told

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        yield importlib.import_module("wrong_labels")
-    sys.modules.pop("wrong_labels", None)
 
 
 def test_as_many_labels_as_asked_for_are_exchanged(script):

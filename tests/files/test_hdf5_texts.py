@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,36 +20,46 @@ h5py = pytest.importorskip("h5py")
 
 IDS = [f"p{place}" for place in range(30)]
 
-# Reads each file, and prints the error and by how many MB the peak memory of itself and of its
-# children has grown. The peak of the process that started it counts too.
-READER = """
-import json, resource, sys
-from dyadlearn import read_features
-from dyadlearn._files import hdf5_texts
-hdf5_texts._SECONDS = int(sys.argv[1])
+
+def fork(action):
+    """Start a process that does something: its libraries are loaded already, and it may hang or be ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(120)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            action()
+            os._exit(0)
+        except KeyboardInterrupt:
+            os._exit(signal.SIGINT)
+        finally:
+            os._exit(1)
+    return child
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
 
 def peak():
-    return max(resource.getrusage(who).ru_maxrss / 1000 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-before = peak()
-for path in sys.argv[2:]:
-    print("reading", flush=True)
-    try:
-        read_features(path)
-        answer = "read"
-    except Exception as error:
-        answer = f"{type(error).__name__}: {error}"
-    print(json.dumps([answer, peak() - before]), flush=True)
-"""
+    """Return the largest memory in MB of this process or of a child, which begins as a copy of it."""
+    resource = pytest.importorskip("resource")
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss / 1000 for kind in kinds)
 
 
-def start(seconds, *paths):
-    """Start a process that reads files with a limit in seconds; the library could hang in it, but not in this one."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", READER, str(seconds), *map(str, paths)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+def read_each(paths, answers):
+    """Write the error of each file, and by how much its reading has raised the peak of memory."""
+    found = []
+    before = peak()
+    for path in paths:
+        try:
+            read_features(path)
+            answer = "read"
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        found.append([answer, peak() - before])
+    answers.write_text(json.dumps(found))
 
 
 def matrix(path):
@@ -91,8 +100,9 @@ def repeated(path, length, texts=()):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process has no limits")
-def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
+def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, monkeypatch, each):
     # After one second of processor time, or six of waiting on a busy machine.
+    monkeypatch.setattr(hdf5_texts, "_SECONDS", 1)
     late = "is damaged or no HDF5 file (its texts were not read after "
     cases = [
         (zeroed(matrix(tmp_path / "ids.h5")), late),
@@ -101,9 +111,9 @@ def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
         (repeated(tmp_path / "shared.h5", 4000, ["y" * 4000]), "they are longer than the file"),
         (matrix(tmp_path / "good.h5"), "read"),
     ]
-    output, errors = start(1, *(path for path, _ in cases)).communicate(timeout=120)
-    answers = [json.loads(line) for line in output.splitlines() if line != "reading"]
-    assert len(answers) == len(cases), errors
+    found = tmp_path / "found.json"
+    assert exit_code(fork(lambda: read_each([path for path, _ in cases], found))) == 0
+    answers = json.loads(found.read_text())
     for (path, expected), (answer, growth) in each(list(zip(cases, answers, strict=True))):
         assert expected in answer
         assert answer == "read" or answer.startswith(f"DataFileError: {path} is damaged")
@@ -111,13 +121,13 @@ def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal ends the process at once")
-def test_ctrl_c_ends_the_reading_of_damaged_texts(tmp_path):
-    process = start(600, zeroed(matrix(tmp_path / "ids.h5")))
-    assert process.stdout.readline() == "reading\n"
-    time.sleep(0.5)  # until it waits for HDF5
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert "KeyboardInterrupt" in errors
+def test_ctrl_c_ends_the_reading_of_damaged_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf5_texts, "_SECONDS", 600)
+    path = zeroed(matrix(tmp_path / "ids.h5"))
+    child = fork(lambda: read_features(path))
+    time.sleep(1.0)  # until it waits for HDF5
+    os.kill(child, signal.SIGINT)
+    assert exit_code(child) == signal.SIGINT
 
 
 def test_texts_are_those_in_the_file(tmp_path, monkeypatch, each):

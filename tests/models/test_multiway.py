@@ -426,6 +426,15 @@ def test_scores_are_those_of_held_out_predictions_beside_means():
     assert evaluate(model)["setting"] == ["cell", *list(NAMES[:3]), "mother + father + trial"]
 
 
+def test_files_and_pickles_hold_the_features_of_a_side(tmp_path):
+    features = np.random.default_rng(3).normal(size=(4, 3))
+    model = MultiwayRidge("a + b", entities={"a": features}, kernels={"a": "rbf"}, **GIVEN)
+    model.fit(TABLE, Y)
+    save(model, tmp_path / "model.dyad")
+    for same in (load(tmp_path / "model.dyad"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(same.predict(TABLE), model.predict(TABLE))
+
+
 def test_files_and_pickles_hold_the_whole_model(tmp_path):
     cells = some_cells(3, 14)
     model = cells.model(fixed="covariate")

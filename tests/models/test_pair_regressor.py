@@ -238,6 +238,16 @@ def test_the_score_is_that_of_the_observed_pairs():
 # --- holes -------------------------------------------------------------------------------------
 
 
+@over(lines("of_tasks expected", (None, "float32"), ("float32", "float32"), ("float64", "float64")))
+def test_averages_of_whole_labels_have_the_precision_of_the_features(of_tasks, expected):
+    if of_tasks is None:
+        model = PairRegressor(IndependentTaskRidge(), instances=X.astype(np.float32))
+    else:
+        tables = {"instances": X.astype(np.float32), "tasks": T.astype(of_tasks)}
+        model = PairRegressor(KroneckerRidge(), **tables)
+    assert model.fit(CELLS, np.round(VALUES).astype(int)).predict(CELLS).dtype == expected
+
+
 # --- inside scikit-learn -----------------------------------------------------------------------
 
 
@@ -524,9 +534,10 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
         ("who", "what"),
         ("p12", "d3"),
         ("p1", "d2"),
+        ("p0", "d0"),
     ]
     found = lenient.predict(asked)
-    listed = [0, 5, 6]
+    listed = [0, 5, 6, 7]
     assert_array_equal(found[listed], strict.predict([asked[place] for place in listed]))
     at = CELLS[train]
 

@@ -121,6 +121,11 @@ FIT = [
     ),
     ({"sample_weight": ["a"] * 6}, ValueError, "^sample_weight holds text where numbers belong"),
     (
+        {"y": spoilt(Y, np.nan, 0), "sample_weight": np.eye(M, Q) * np.eye(M)[0][:, None]},
+        ValueError,
+        "^sample_weight is zero wherever Y is observed",
+    ),
+    (
         {"y": LABELS, "sample_weight": pd.Series(1.5, list("ghijkl"))},
         IdError,
         "sample_weight",
@@ -235,6 +240,9 @@ PARAMETERS = [
         for value in ("tikhonov", 1.0, Tikhonov)
     ),
     ({"filter": "tikhonov"}, [IndependentTaskRidge], TypeError, f"^{FILTER}"),
+    ({"identity": -1.0}, PAIR_MODELS, ValueError, f"identity {NUMBER}-1"),
+    ({"identity": (1, 2, 3)}, PAIR_MODELS, ValueError, "identity must be one number, or two "),
+    ({"identity": "much"}, PAIR_MODELS, TypeError, f"identity {NUMBER}'much'"),
 ]
 
 
@@ -362,14 +370,6 @@ def test_only_a_few_of_many_ids_are_listed():
     assert "30 only in the rows of Y ('j0', 'j1', 'j2', 'j3', 'j4', …)" in message
     assert "30 only in X ('i0', 'i1', 'i2', 'i3', 'i4', …)" in message
     assert "i5" not in message
-
-
-def test_weights_on_holes_only_are_refused():
-    labels = spoilt(Y, np.nan, 0)
-    weights = np.zeros((M, Q))
-    weights[0] = 1.0
-    with pytest.raises(ValueError, match=r"^sample_weight is zero wherever Y is observed"):
-        TwoStepRidge().fit(X, labels, sample_weight=weights)
 
 
 @over(every(**every_model))

@@ -586,10 +586,9 @@ class FittedMultiway(Stored):
             raise ValueError("The other model must have some of the terms of this one, not others.")
         statistic = max(0.0, 2.0 * (self.log_likelihood - other.log_likelihood))
         # At the border of zero variances, each of them is zero in half of all samples.
-        p_value = sum(
-            comb(len(more), k) / 2.0 ** len(more) * (chi2.sf(statistic, k) if k else statistic == 0)
-            for k in range(len(more) + 1)
-        )
+        tails = [float(statistic == 0)]
+        tails.extend(chi2.sf(statistic, k) for k in range(1, len(more) + 1))
+        p_value = sum(comb(len(more), k) / 2.0 ** len(more) * tail for k, tail in enumerate(tails))
         return LikelihoodRatio(statistic, float(p_value))
 
 

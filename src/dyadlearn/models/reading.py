@@ -98,7 +98,9 @@ class Tasks(Stored):
 
     def __repr__(self) -> str:
         shape = getattr(self.array, "shape", None)
-        return f"Tasks({type(self.array).__name__}{'' if shape is None else f' of shape {tuple(shape)}'})"
+        if shape is None:
+            return f"Tasks({type(self.array).__name__})"
+        return f"Tasks({type(self.array).__name__} of shape {tuple(shape)})"
 
 
 def unwrap_tasks(tasks: Any) -> Any:
@@ -546,7 +548,9 @@ def _read_list(y: Any) -> Labels:
     labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
-    values = labels.values.astype(np.float32 if labels.values.dtype == np.float32 else np.float64)
+    values = labels.values
+    if values.dtype != np.float32:
+        values = values.astype(np.float64)
     labels = replace(labels, values=values).take(~np.isnan(values))
     if not labels.size:
         raise ValueError("Y stores no label: give at least one observed label.")
@@ -573,7 +577,9 @@ def _read_list(y: Any) -> Labels:
 def nonnegative(numbers: Any, name: str) -> np.ndarray:
     """Return numbers as a numpy array; raise if one is negative or not finite."""
     with reading_numbers(numbers, name):
-        values = np.asarray(to_numpy(numbers) if is_foreign(numbers) else numbers, dtype=np.float64)
+        if is_foreign(numbers):
+            numbers = to_numpy(numbers)
+        values = np.asarray(numbers, dtype=np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(
             f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one."
@@ -879,7 +885,9 @@ def _moved_together(
     named["tasks"] = tables[1].values if len(tables) > 1 else None
     check_same_library(named)
     rows, values, task_rows = moved(named, spec.device)
-    labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
+    if values is None:
+        values = as_array_of(labels.values, rows)
+    labels = replace(labels, values=values)
     check_sizes(rows, labels, task_rows)
     arrays = (rows, task_rows)
     sides = zip(tables, arrays, strict=False)
