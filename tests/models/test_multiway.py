@@ -19,6 +19,7 @@ from conventions import WITHOUT_DATA
 from dyadlearn import (
     KroneckerRidge,
     MultiwayRidge,
+    PairKernelRidge,
     compare,
     evaluate,
     landscape,
@@ -274,6 +275,39 @@ def test_two_sides_are_kronecker_ridge(intercept, seed):
     predicted = model.predict({"a": every_cell[0], "b": every_cell[1]})
     assert_allclose(predicted.reshape(Y.shape), grid.predict(X, tasks=T), rtol=1e-6, atol=1e-7)
     for setting, new in (("A", ()), ("B", "a"), ("C", "b"), ("D", ("a", "b"))):
+        expected = grid.holdout(setting)[rows, columns]
+        assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
+
+
+@over(every(intercept=[True, False], seed=[0, 1]))
+def test_two_sides_with_functions_of_their_own_are_pair_kernel_ridge(intercept, seed):
+    """A column that is given twice, once without entities, has a function of the other side for each level."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
+    Y = rng.normal(size=(8, 6)) + 1.0
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    shares = {"product": 0.9, "per_task": 0.4, "per_instance": 0.2}
+    rbf = {"kernel": "rbf", "task_kernel": "rbf"}
+    grid = PairKernelRidge(0.7, **shares, **rbf, fit_intercept=intercept).fit(X, Y, tasks=T)
+    variances = {"a:b": 0.9, "a:task": 0.4, "instance:b": 0.2, "residual": 0.7}
+    if intercept:
+        main_effects = {"a": 0.9, "b": 0.9, "task": 0.4, "instance": 0.2}
+        variances = {**variances, **main_effects}
+    model = MultiwayRidge(
+        [term for term in variances if term != "residual"],
+        entities={"a": X, "b": T},
+        kernels={"a": "rbf", "b": "rbf"},
+        variances=variances,
+        fit_intercept=intercept,
+    )
+    rows, columns = np.nonzero(~np.isnan(Y))
+    model.fit({"a": rows, "instance": rows, "b": columns, "task": columns}, Y[rows, columns])
+    row, column = np.indices(Y.shape).reshape(2, -1)
+    predicted = model.predict({"a": row, "instance": row, "b": column, "task": column})
+    assert_allclose(predicted.reshape(Y.shape), grid.predict(None), rtol=1e-6, atol=1e-7)
+    twice = {"a": ("a", "instance"), "b": ("b", "task")}
+    twice["ab"] = twice["a"] + twice["b"]
+    for setting, new in (("A", ()), ("B", twice["a"]), ("C", twice["b"]), ("D", twice["ab"])):
         expected = grid.holdout(setting)[rows, columns]
         assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
 
