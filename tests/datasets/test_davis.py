@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from datasets.conftest import write
 from dyadlearn.datasets import drug_target, fetch_davis
-from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
 KD = np.array([[10.0, 10000, 1], [10000, 0.1, 1000]])
@@ -123,12 +122,6 @@ def test_structures_and_sequences_where_their_files_are(tmp_path):
     data = fetch_davis(data_home=tmp_path)
     assert data.smiles == {"11314340": "C", "24889392": "CC"}
     assert data.sequences == {"AAK1": "MKK"}
-    write(tmp_path, {"proteins.tsv": "AAK1 MKK\n"})
-    with pytest.raises(
-        ValueError,
-        match=r"proteins.tsv, line 1: expected an id, a tab and a text, found 'AAK1 MKK'",
-    ):
-        fetch_davis(data_home=tmp_path)
 
 
 # -- bad input ----------------------------------------------------------------------------------------------
@@ -152,31 +145,6 @@ def test_values_that_are_no_constants(tmp_path):
     write(tmp_path, TABLES | {"kd_nM.tsv": TABLES["kd_nM.tsv"].replace("0.1", "0")})
     with pytest.raises(
         ValueError, match=r"Kd has 0 for ABL1\(E255K\)p and 24889392: expected positive numbers"
-    ):
-        fetch_davis(data_home=tmp_path)
-    write(tmp_path, TABLES | {"kd_nM.tsv": TABLES["kd_nM.tsv"].replace("0.1", "nan")})
-    with pytest.raises(
-        ValueError,
-        match=r"kd_nM.tsv, row '24889392', column 'ABL1\(E255K\)p': the value is missing",
-    ):
-        fetch_davis(data_home=tmp_path)
-
-
-def test_ids_that_do_not_match(tmp_path):
-    text = TABLES["target_similarity_WS.tsv"].replace("ABL2", "ABL3")
-    write(tmp_path, TABLES | {"target_similarity_WS.tsv": text})
-    with pytest.raises(
-        IdError, match=r"rows of target_similarity_WS.tsv and the adjacency matrix .*'ABL2'.*'ABL3'"
-    ):
-        fetch_davis(data_home=tmp_path)
-
-
-def test_a_truncated_file(tmp_path):
-    write(tmp_path, TABLES, pack=True)
-    path = tmp_path / "kd_nM.tsv.gz"
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(
-        ValueError, match="kd_nM.tsv.gz is damaged or no table .*: put a good copy in its place"
     ):
         fetch_davis(data_home=tmp_path)
 

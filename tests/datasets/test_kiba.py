@@ -163,16 +163,6 @@ def test_malformed_archives(tmp_path, changes, message):
         fetch_kiba(data_home=tmp_path)
 
 
-def test_a_truncated_archive(tmp_path):
-    path = write_archive(tmp_path) / "kiba.npz"
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(
-        ValueError, match="is damaged or no npz archive .*: put a good copy in its place"
-    ):
-        fetch_kiba(data_home=tmp_path)
-
-
 def test_what_is_missing_is_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match="'kiba' is not in .*: put kiba.npz ") as caught:
         fetch_kiba(data_home=tmp_path)

@@ -53,23 +53,6 @@ def test_the_published_networks(name, shared_data):
     assert np.abs(data.K - data.K.T).max() < 1e-6
 
 
-def test_cells_of_a_published_network_are_those_of_its_files(shared_data):
-    data = fetch_yamanishi("nr", data_home=shared_data / "yamanishi2008", download=False)
-    rows = list(data.instance_names)
-    columns = list(data.task_names)
-    for table, values, own, other in (
-        ("admat_dgc", data.Y, rows, columns),
-        ("simmat_dg", data.K, rows, rows),
-        ("simmat_dc", data.G, columns, columns),
-    ):
-        with gzip.open(shared_data / "yamanishi2008" / f"nr_{table}.txt.gz", "rt") as lines:
-            header = next(lines).rstrip("\n").split("\t")
-            for line in lines:
-                first, *cells = line.rstrip("\n").split("\t")
-                for second, cell in zip(header[1:], cells, strict=True):
-                    assert values[own.index(first), other.index(second)] == float(cell)
-
-
 def test_checksums_are_those_of_the_published_texts(shared_data):
     assert len(drug_target._CHECKSUMS) == 11
     for name, checksum in drug_target._CHECKSUMS.items():
@@ -114,11 +97,6 @@ def test_drugs_as_instances(tmp_path):
 def test_names(tmp_path, alias, name):
     write(tmp_path, {file.replace("nr_", f"{name}_"): text for file, text in SMALL.items()})
     assert_array_equal(fetch_yamanishi(alias, data_home=tmp_path, download=False).Y, LABELS)
-
-
-def test_the_environment_names_the_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("DYADLEARN_DATA", str(write(tmp_path, SMALL)))
-    assert_array_equal(fetch_yamanishi("nr").Y, LABELS)
 
 
 def test_frames_carry_the_ids(tmp_path):

@@ -81,6 +81,7 @@ def test_new_pairs_are_the_published_ones_and_folds_have_new_molecules(script, m
             assert not pairs["test"].iloc[[*kept, *left_out]].any()
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.UnboundedIntervalWarning")
 @pytest.mark.parametrize("setting", ["A", "B", "C"])
 def test_a_constant_error_of_the_known_column_is_corrected(script, data, setting, quick):
     positions, found = script.predictions(data, setting, "COSMO_RS", 3)

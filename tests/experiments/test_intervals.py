@@ -1,6 +1,7 @@
 """The experiment on intervals: which labels are missing."""
 
 import numpy as np
+import pytest
 
 
 def test_half_of_the_labels_are_observed_and_only_one_mechanism_depends_on_them(script):
@@ -17,6 +18,7 @@ def test_half_of_the_labels_are_observed_and_only_one_mechanism_depends_on_them(
     assert spreads["sides"] > 0.1 > spreads["random"]
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.UnboundedIntervalWarning")
 def test_labels_missing_by_their_size_are_covered_less(script):
     shares = script.incomplete("labels", "Kronecker", 0, 0.9)
     assert {setting for setting, _ in shares} == set("ABCD")

@@ -24,7 +24,6 @@ def check(kernels, n):
         assert np.linalg.eigvalsh(K)[0] > -1e-9 * n, name
 
 
-@pytest.mark.slow
 def test_davis_is_kept(script, shared_data, tmp_path, monkeypatch):
     pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not described")
     data = script.davis(str(shared_data), tmp_path)
@@ -60,7 +59,6 @@ def test_yamanishi(script, shared_data):
     assert data.Y_test is None
 
 
-@pytest.mark.slow
 def test_the_smallest_ratings(script, shared_data, tmp_path):
     data = script.ratings("douban", str(shared_data), tmp_path)
     assert (np.isfinite(data.Y).sum(), np.isfinite(data.Y_test).sum()) == (123_202, 13_689)

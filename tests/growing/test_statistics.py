@@ -133,19 +133,6 @@ def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkey
         assert_allclose(found.task_sums.gram, T.T @ T, atol=1e-12)
 
 
-def test_other_libraries(data, library):
-    X, Y, T = (library.asarray(part) for part in data)
-    first = collect(X[:5, :], Y[:5, :], T)
-    whole = add_rows(first, X[5:, :], Y[5:, :])
-    assert_same(remove_rows(whole, X[5:, :], Y[5:, :]), first, library.rtol)
-    assert type(whole.gram) is type(X)
-    twice = collect(X, Y[:, :2], T[:2, :])
-    less = whole.with_tasks(twice).without_tasks(np.array([6, 7]))
-    crosses = [library.to_numpy(state.groups[0].cross) for state in (less, whole)]
-    assert_allclose(*crosses, rtol=library.rtol, atol=1e-6)
-    assert less.n_tasks == Q
-
-
 @over(every(**forms))
 def test_rows_come_and_go(data, with_tasks, constant):
     X, Y, _ = data

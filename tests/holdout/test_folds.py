@@ -116,7 +116,6 @@ def agree(problem: Problem, reference: Any, setting: str, grouped: bool) -> None
         where=lambda method, setting, listed, **_: (
             method != "independent" or (setting in "AB" and not listed)
         ),
-        strength=3,
     )
 )
 def test_held_out_predictions_are_those_of_refits(

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import estimator_checks
 
 from dyadlearn import TwoStepRidge
-from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels import minmax, tanimoto
 from dyadlearn.kernels.chemistry import (
     KINDS,
     Fingerprints,
@@ -20,7 +17,7 @@ from dyadlearn.kernels.chemistry import (
     scaffolds,
     usual_kernel,
 )
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not tested")
 
@@ -36,55 +33,46 @@ NAMES = list(SMILES)
 TEXTS = list(SMILES.values())
 
 
-def by_rdkit(smiles: list[str], radius: int, n_bits: int, counts: bool):
-    from rdkit import Chem
-    from rdkit.Chem import rdFingerprintGenerator
-
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=n_bits)
-    molecules = [Chem.MolFromSmiles(text) for text in smiles]
-    return [
-        (generator.GetCountFingerprint if counts else generator.GetFingerprint)(m)
-        for m in molecules
-    ]
-
-
-@over(every(radius=[0, 2, 3], n_bits=[64, 1000, 2048], counts=[False, True]))
-def test_equal_to_rdkits_own(radius, n_bits, counts):
-    features, ids = fingerprints(SMILES, radius=radius, n_bits=n_bits, counts=counts)
-    expected = np.array([vector.ToList() for vector in by_rdkit(TEXTS, radius, n_bits, counts)])
-    assert_array_equal(features.toarray(), expected)
-    assert ids == NAMES
-    if not counts:
-        assert features.dtype == np.uint8
-
-
-def bits_by_rdkit(kind: str, n_bits: int):
-    """Return zeros and ones by functions of rdkit that the library does not call."""
+def by_rdkit(kind: str, radius: int, n_bits: int, counts: bool):
+    """Return fingerprints by functions of rdkit that the library does not call."""
     from rdkit import Chem
     from rdkit.Chem import MACCSkeys, rdFingerprintGenerator
 
     plain = {"fpSize": n_bits, "countSimulation": False}
     atoms = rdFingerprintGenerator.GetMorganFeatureAtomInvGen()
-    function = {
-        "morgan": rdFingerprintGenerator.GetMorganGenerator(2, **plain).GetFingerprint,
-        "feature_morgan": rdFingerprintGenerator.GetMorganGenerator(
-            2, atomInvariantsGenerator=atoms, **plain
-        ).GetFingerprint,
-        "atom_pairs": rdFingerprintGenerator.GetAtomPairGenerator(**plain).GetFingerprint,
-        "torsions": rdFingerprintGenerator.GetTopologicalTorsionGenerator(**plain).GetFingerprint,
-        "paths": rdFingerprintGenerator.GetRDKitFPGenerator(**plain).GetFingerprint,
-        "maccs": MACCSkeys.GenMACCSKeys,
-    }[kind]
+    if kind == "maccs":
+        function = MACCSkeys.GenMACCSKeys
+    else:
+        generator = {
+            "morgan": lambda: rdFingerprintGenerator.GetMorganGenerator(radius, **plain),
+            "feature_morgan": lambda: rdFingerprintGenerator.GetMorganGenerator(
+                radius, atomInvariantsGenerator=atoms, **plain
+            ),
+            "atom_pairs": lambda: rdFingerprintGenerator.GetAtomPairGenerator(**plain),
+            "torsions": lambda: rdFingerprintGenerator.GetTopologicalTorsionGenerator(**plain),
+            "paths": lambda: rdFingerprintGenerator.GetRDKitFPGenerator(**plain),
+        }[kind]()
+        function = generator.GetCountFingerprint if counts else generator.GetFingerprint
     return np.array([function(Chem.MolFromSmiles(text)).ToList() for text in TEXTS])
 
 
-@over(every(kind=[kind for kind in KINDS if kind != "descriptors"], n_bits=[64, 2048]))
-def test_each_kind_is_equal_to_rdkits_own(kind, n_bits):
-    features, ids = fingerprints(SMILES, kind=kind, n_bits=n_bits)
-    assert_array_equal(features.toarray(), bits_by_rdkit(kind, n_bits))
+@over(
+    covering(
+        kind=[kind for kind in KINDS if kind != "descriptors"],
+        radius=[0, 2, 3],
+        n_bits=[64, 1000, 2048],
+        counts=[False, True],
+        strength=3,
+        where=lambda kind, counts, **_: not (kind == "maccs" and counts),
+    )
+)
+def test_equal_to_rdkits_own(kind, radius, n_bits, counts):
+    options = {"radius": radius, "n_bits": n_bits}
+    features, ids = fingerprints(SMILES, kind=kind, counts=counts, **options)
+    assert_array_equal(features.toarray(), by_rdkit(kind, radius, n_bits, counts))
     assert ids == NAMES
-    names = Fingerprints(kind, n_bits=n_bits).get_feature_names_out()
-    assert len(names) == features.shape[1]
+    assert counts or features.dtype == np.uint8
+    assert len(Fingerprints(kind, **options).get_feature_names_out()) == features.shape[1]
 
 
 @over(every(kind=["feature_morgan", "atom_pairs", "torsions", "paths"]))
@@ -93,6 +81,8 @@ def test_counts_of_each_kind_are_positive_where_its_bits_are(kind):
     bits, _ = fingerprints(SMILES, kind=kind)
     assert_array_equal(counts.toarray() > 0, bits.toarray() > 0)
     assert counts.toarray().max() > 1
+    assert usual_kernel(kind, True) == "minmax"
+    assert usual_kernel(kind, False) == "tanimoto"
 
 
 def test_descriptors_are_rdkits_in_units_of_their_usual_spread():
@@ -113,11 +103,6 @@ def test_descriptors_are_rdkits_in_units_of_their_usual_spread():
     assert features.shape == (len(TEXTS), 20)
     assert np.isfinite(features).all()
     assert ids == NAMES
-
-
-@over(lines("kind counts expected", ("maccs", False, "tanimoto"), ("paths", True, "minmax")))
-def test_usual_kernels(kind, counts, expected):
-    assert usual_kernel(kind, counts) == expected
 
 
 def test_wrong_kinds_are_refused():
@@ -280,22 +265,6 @@ def test_without_rdkit_it_says_what_to_install(monkeypatch):
         fingerprints(["C"])
 
 
-@over(
-    every(
-        check=[
-            estimator_checks.check_parameters_default_constructible,
-            estimator_checks.check_no_attributes_set_in_init,
-            estimator_checks.check_get_params_invariance,
-            estimator_checks.check_set_params,
-            estimator_checks.check_estimator_repr,
-        ]
-    )
-)
-def test_scikit_learn_accepts_it(check):
-    # Those of its checks that need no data: the others hand in numbers.
-    check("Fingerprints", Fingerprints())
-
-
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_keep_their_ids(kind):
     frames = pytest.importorskip(kind)
@@ -317,17 +286,3 @@ def test_frames_keep_their_ids(kind):
     expected = pipeline.fit(TEXTS[:4], Y).predict(TEXTS[4:])
     predicted = pipeline.fit(molecules(NAMES[:4]), Y).predict(molecules(NAMES[4:]))
     assert_allclose(np.asarray(predicted)[:, -2:].astype(float), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "name", ["nr", "gpcr", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ic", "e"))]
-)
-def test_real_drugs_are_similar_where_published_to_be(shared_data, name):
-    data = fetch_yamanishi(name, data_home=shared_data, instances="drugs", download=False)
-    smiles = {drug: data.smiles[drug] for drug in data.instance_names.tolist()}
-    published = (data.K + data.K.T)[np.triu_indices(len(smiles), 1)] / 2
-    for counts, least in ((False, 0.65), (True, 0.85)):
-        features, _ = fingerprints(smiles, counts=counts)
-        K = (minmax if counts else tanimoto)(features)
-        assert np.corrcoef(K[np.triu_indices(len(K), 1)], published)[0, 1] >= least
-        assert np.linalg.eigvalsh(K).min() > -1e-12

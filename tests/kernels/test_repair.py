@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from sys import modules
 
 import numpy as np
@@ -192,34 +191,3 @@ def test_mending_sees_what_is_barely_indefinite(each):
 def test_integers_and_lists_are_similarities():
     assert_array_equal(repair([[2, 1], [1, 2]]), [[2.0, 1.0], [1.0, 2.0]])
     assert repair(np.eye(2, dtype=int)).dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("name", "n", "gap", "smallest"),
-    [
-        ("e", 445, 0.09, -0.12),
-        ("ic", 210, 0.16, -0.0024),
-        ("gpcr", 223, 0.19, -0.011),
-        ("nr", 54, 0.075, 0.0),
-    ],
-)
-def test_similarities_of_real_drugs(name, n, gap, smallest, shared_data):
-    with gzip.open(shared_data / "yamanishi2008" / f"{name}_simmat_dc.txt.gz", "rt") as lines:
-        K = np.loadtxt(lines, skiprows=1, usecols=range(1, n + 1), delimiter="\t")
-    assert K.shape == (n, n)
-    mean, found_gap = symmetrized(K)
-    # The figures are known to two digits.
-    assert_allclose(found_gap, gap, rtol=0.06)
-    values = np.linalg.eigvalsh(mean)
-    _, found_smallest = repaired_values(values, "clip", n)
-    assert_allclose(found_smallest, smallest, rtol=0.06, atol=1e-12)
-    for psd in ("clip", "shift"):
-        repaired = repair(K, psd=psd)
-        assert_array_equal(repaired, repaired.T)
-        assert np.linalg.eigvalsh(repaired).min() >= -rank_threshold(values, n)
-        assert repair(repaired, symmetrize="error", psd="error") is repaired
-    if smallest < 0:
-        with pytest.raises(KernelError, match="not positive semi-definite"):
-            repair(K, psd="error")
-    with pytest.raises(KernelError, match="not symmetric"):
-        repair(K, symmetrize="error")

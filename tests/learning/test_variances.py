@@ -1,4 +1,4 @@
-"""Variances of terms: the likelihood and its derivatives, an independent REML on wheat, and simulations."""
+"""Variances of terms: the likelihood and its derivatives, its maximum, and simulations."""
 
 from __future__ import annotations
 
@@ -221,51 +221,3 @@ def test_confounded_terms_are_named():
     with pytest.raises(ValueError, match="too few for 5 variances"):
         fitted(kernels, few, y[:4])
     assert module.most_likely is most_likely
-
-
-def test_wheat_has_the_variances_of_a_reml_written_for_it(shared_data):
-    """Lines in four environments with a genomic kernel, by the EM algorithm and by a general optimiser."""
-    data = np.load(shared_data / "breeding" / "wheat.npz", allow_pickle=True)
-    Y = data["Y"][:60]
-    M = np.asarray(data["markers"][:60], dtype=float)
-    M = M - M.mean(axis=0)
-    G = M @ M.T / M.shape[1]
-    rows, columns = np.indices(Y.shape).reshape(2, -1)
-    table = {"line": rows, "environment": [f"e{place}" for place in columns]}
-    model = MultiwayRidge(
-        "line + line:environment",
-        entities={"line": G},
-        kernels={"line": "precomputed"},
-        fixed="environment",
-    ).fit(table, Y.reshape(-1))
-    K = G[np.ix_(rows, rows)]
-    same = columns[:, None] == columns
-    X = same[:, [0, 1, 2, 3]].astype(float)
-    y = Y.reshape(-1)
-    matrices = [K, K * same, np.eye(len(y))]
-    value = dense_likelihood(matrices, X, y)
-
-    def em(variances, n_steps):
-        """Return variances after some steps of expectation and maximisation (Dempster et al. 1977)."""
-        for _ in range(n_steps):
-            V = sum(variance * matrix for variance, matrix in zip(variances, matrices, strict=True))
-            Q = np.linalg.inv(V)
-            N = Q - Q @ X @ np.linalg.solve(X.T @ Q @ X, X.T @ Q)
-            r = N @ y
-            changes = [
-                variance**2 * (r @ matrix @ r - np.sum(N * matrix)) / len(y)
-                for variance, matrix in zip(variances, matrices, strict=True)
-            ]
-            variances = np.asarray(variances) + changes
-        return variances
-
-    start = model.fitted_.variances
-    assert_allclose(em(start, 1), start, rtol=1e-5)
-    best = minimize(
-        lambda logs: -value(np.exp(logs)),
-        np.log(np.array([0.5, 0.5, 0.5])),
-        method="Nelder-Mead",
-        options={"xatol": 1e-6, "fatol": 1e-10, "maxiter": 600},
-    )
-    assert_allclose((np.exp(best.x) - start) / model.fitted_.errors, 0.0, atol=1e-3)
-    assert_allclose(-best.fun, model.log_likelihood_, rtol=1e-10)

@@ -1,8 +1,9 @@
-"""Every metric against its slow obvious twin, and against scikit-learn, over grids of many kinds."""
+"""Every metric against scikit-learn, scipy or a slow obvious twin, over grids of many kinds."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -19,17 +20,11 @@ from sweeps import covering, every, over
 
 
 def auc_twin(y, f):
-    positive = f[y == TOP, None]
-    negative = f[None, y != TOP]
-    wins = (positive > negative) + (positive == negative) / 2
-    return np.mean(wins) if wins.size else None
+    return sk.roc_auc_score(y == TOP, f) if len(set(y)) > 1 else None
 
 
 def average_precision_twin(y, f):
-    positive = f[y == TOP]
-    if positive.size:
-        return np.mean([(positive >= a).sum() / (f >= a).sum() for a in positive])
-    return None
+    return sk.average_precision_score(y == TOP, f) if (y == TOP).any() else None
 
 
 def concordance_twin(y, f):
@@ -38,27 +33,17 @@ def concordance_twin(y, f):
 
 
 def squared_error_twin(y, f):
-    if len(y):
-        return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y)
-    return None
+    return sk.mean_squared_error(y, f) if len(y) else None
 
 
 def absolute_error_twin(y, f):
-    if len(y):
-        return sum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y)
-    return None
+    return sk.mean_absolute_error(y, f) if len(y) else None
 
 
-def pearson_twin(y, f):
+def correlation_twin(correlate, y, f):
     if len(set(y)) < 2:
         return None
-    return stats.pearsonr(y, f).statistic if len(set(f)) > 1 else 0.0
-
-
-def spearman_twin(y, f):
-    if len(set(y)) < 2:
-        return None
-    return stats.spearmanr(y, f).statistic if len(set(f)) > 1 else 0.0
+    return correlate(y, f).statistic if len(set(f)) > 1 else 0.0
 
 
 def r2_twin(y, f):
@@ -113,8 +98,8 @@ METRICS = {
     "mean_absolute_error": (REAL, absolute_error_twin, {}),
     "root_mean_squared_error": (REAL, squared_error_twin, {}),
     "r2": (REAL, r2_twin, {}),
-    "pearson": (REAL, pearson_twin, {}),
-    "spearman": (REAL, spearman_twin, {}),
+    "pearson": (REAL, partial(correlation_twin, stats.pearsonr), {}),
+    "spearman": (REAL, partial(correlation_twin, stats.spearmanr), {}),
     "precision_at_k": (BINARY, precision_twin, {"k": 3}),
     "recall_at_k": (BINARY, recall_twin, {"k": 3}),
     "ndcg_at_k": (REAL, ndcg_twin, {"k": 3}),
@@ -308,18 +293,6 @@ def test_squared_errors_that_are_rounding_are_zero_without_predictions():
 # The area under the ROC curve, and average precision
 
 
-def test_area_under_the_curve_of_a_large_grid(each):
-    for share in each([0.004, 0.5, 0.996]):
-        rng = np.random.default_rng(0)
-        Y = np.where(rng.random((100, 150)) < share, TOP, 0.0)
-        F = (rng.normal(size=Y.shape) + Y / 2).round(2)
-        assert_allclose(roc_auc(Y, F), sk.roc_auc_score(Y.ravel() == TOP, F.ravel()), rtol=1e-13)
-        for average in ("instance", "task"):
-            assert_allclose(
-                roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13
-            )
-
-
 def test_the_larger_of_any_two_labels_is_the_positive_class(each):
     for values in each([(0, 1), (-1, 1), (-3.5, -3.25), (False, True), (7, 1e9)]):
         chosen = np.random.default_rng(0).random((5, 6)) < 0.4
@@ -331,10 +304,10 @@ def test_the_larger_of_any_two_labels_is_the_positive_class(each):
 def test_infinite_predictions_are_ranked_like_others():
     Y = make_labels(BINARY, (7, 6), 8, missing=0.3)
     F = make_predictions("infinite", Y.shape, 8)
+    finite = np.clip(F, -1e9, 1e9)
     for average in AVERAGES:
-        assert_allclose(
-            roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13
-        )
+        expected = averaged("roc_auc", Y, finite, average)[0]
+        assert_allclose(roc_auc(Y, F, average=average), expected, rtol=1e-13)
 
 
 def test_neighbouring_numbers_are_no_ties():
@@ -383,6 +356,9 @@ def test_concordance_counts_more_pairs_than_32_bits_hold():
     # Two neighbours swapped are one pair of n(n−1)/2 wrong.
     swapped = order + 1.5 * (order == 7)
     assert (1 - concordance_index(order, swapped)) * n * (n - 1) / 2 == pytest.approx(1, rel=1e-5)
+    # The lowest label is predicted to be the highest: n−1 pairs are wrong.
+    labels = np.arange(float(n))
+    assert concordance_index(labels, np.roll(labels, 1)) == pytest.approx(1 - 2 / n, rel=1e-12)
 
 
 # The best ranked cells, and the rest
@@ -517,11 +493,3 @@ def test_a_setting_chooses_the_average(each):
         assert metric(Y, F, **options, setting=Setting(setting)) == expected
         if average == "pooled":
             assert metric(Y, F, **options) == expected
-
-
-def test_concordance_of_a_row_too_long_for_keys_of_32_bits():
-    n = 100_000
-    labels = np.arange(n, dtype=np.float64)[None, :]
-    predictions = np.roll(labels, 1)  # the highest prediction is first
-    wrong = (n - 1) / (n * (n - 1) / 2)
-    assert concordance_index(labels, predictions) == pytest.approx(1 - wrong, rel=1e-12)

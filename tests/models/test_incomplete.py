@@ -75,8 +75,9 @@ def test_an_independent_task_without_labels_is_predicted_zero_or_has_no_constant
     with pytest.warns(
         NoLabelWarning,
         match=rf"^2 of {Q} tasks \(positions 0, {Q - 3}\) have no label to estimate an",
-    ):
+    ) as caught:
         model = make_model(IndependentTaskRidge, "rbf").fit(X[:M], holes)
+    assert caught[0].filename == __file__
     assert_array_equal(np.isnan(model.predict(X)).all(axis=0), np.isin(np.arange(Q), [0, Q - 3]))
     without = make_model(IndependentTaskRidge, "rbf").fit(X[rows], Y[rows])
     close(model.predict(X)[:, 1:3], without.predict(X)[:, 1:3])

@@ -28,7 +28,10 @@ from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from dyadlearn.settings import Setting
 from dyadlearn.solve import missing
+from listed import listed
 from sweeps import every, lines, over
+
+__all__ = ["listed"]
 
 RNG = np.random.default_rng(16)
 M = 16
@@ -45,13 +48,6 @@ WEIGHTS = RNG.random((M, Q)) * 3.0
 SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 GROUPS = RNG.integers(0, 4, M)
 CELLS = RNG.integers(0, 4, (M, Q))
-
-
-@pytest.fixture
-def listed(monkeypatch):
-    """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(training, "SMALL_GRID", 0)
-    monkeypatch.setattr(training, "fits_in_memory", lambda *_: False)
 
 
 @pytest.fixture

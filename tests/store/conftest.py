@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from dyadlearn import SettingKFold, Tasks, load, save
 from dyadlearn._tables import Table
+from dyadlearn.store.container import read_container, write_container
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,6 +33,28 @@ def round_trip(tmp_path) -> Callable[[Any], Any]:
         return load(tmp_path / "model.dyad")
 
     return saved_and_loaded
+
+
+@pytest.fixture
+def apart(tmp_path) -> Callable[[Any], Any]:
+    """Give a function that saves a model, and returns the header and the arrays of its file."""
+
+    def taken_apart(model):
+        save(model, tmp_path / "model.dyad")
+        return read_container(tmp_path / "model.dyad")
+
+    return taken_apart
+
+
+@pytest.fixture
+def forge(tmp_path) -> Callable[[Any, Any], Any]:
+    """Give a function that writes a header and arrays with a checksum that matches, and loads them."""
+
+    def loaded(header, arrays):
+        write_container(tmp_path / "forged.dyad", header, arrays)
+        return load(tmp_path / "forged.dyad")
+
+    return loaded
 
 
 @pytest.fixture(scope="session")

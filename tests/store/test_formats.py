@@ -43,7 +43,8 @@ def test_a_format_that_is_read_predicts_as_it_did(version):
 @over(lines("version", *range(4, OLDEST)))
 def test_an_older_format_is_refused(version):
     words = (
-        f"is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on"
+        f"is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on: "
+        "fit the model again"
     )
     with pytest.raises(ModelFileError, match=words):
         load(DATA / f"two_step_{version}.dyad")

@@ -78,16 +78,16 @@ def test_correlations_are_those_of_held_out_predictions(setting, form):
     assert_array_equal(found.order, np.argsort(-expected))
 
 
-@over(every(setting=["A", "B", "C", "D"], alpha=[1e-2, 1.0, 1e3]))
+@over(every(setting=["A", "B", "C", "D"], alpha=[1e-2, 1e3]))
 def test_noise_has_no_correlation(setting, alpha):
     """Leave-one-out predictions of noise correlate negatively with the labels; within one fit, they do not."""
     found = []
-    for seed in range(20):
+    for seed in range(12):
         X, Y, T = data(80, 4, seed=seed)
         Y = np.random.default_rng(1000 + seed).normal(size=Y.shape)
         fitted = KroneckerRidge(alpha).fit(X, Y, tasks=T).fitted_
         found.append(correlations_by_task(fitted, Setting(setting)).values.mean())
-    assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(20)
+    assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(12)
     assert np.std(found) < 0.2
 
 

@@ -235,8 +235,8 @@ def nested_score(
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`;
-        without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
+        The search to score; it is cloned, not fitted. The score uses its `setting`, `scoring` and
+        `average`; without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
         again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
@@ -284,7 +284,7 @@ def nested_score(
     scoring = search.scoring
     if scoring is None:
         scoring = usual_scoring(labels.values)
-    judge = scorer(scoring)
+    judge = scorer(scoring).averaged(search.average)
     targets = scored_labels(labels, F, setting)
     compared = folds_to_compare(labels, judge, setting, how.units)
     score = prepared_score(labels, judge, setting, targets, folds=compared)
