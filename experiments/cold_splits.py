@@ -273,14 +273,13 @@ def table(lines: list[dict[str, Any]], score: str) -> str:
         f"| {score} | " + " | ".join(heads) + " | minus flat | worst |",
         "|---|" + "--:|" * (len(heads) + 2),
     ]
+    flat_scores = values.get("flat", {})
     for model, scores in values.items():
         means = []
         for unit in units:
             own = [value for key, value in scores.items() if key[:2] == unit]
             means.append(f"{np.mean(own):.3f}" if own else "–")
-        gaps = [
-            value - values["flat"][key] for key, value in scores.items() if key in values["flat"]
-        ]
+        gaps = [value - flat_scores[key] for key, value in scores.items() if key in flat_scores]
         ends = ["–", "–"]
         if model != "flat" and len(gaps) > 1:
             error = np.std(gaps, ddof=1) / len(gaps) ** 0.5

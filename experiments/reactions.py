@@ -3,6 +3,7 @@
     python experiments/reactions.py [--splits random,new] [--data FOLDER] [--device cuda]
     python experiments/reactions.py --write-kernels FILE      # with rdkit
     python experiments/reactions.py --kernels FILE            # without rdkit
+    python experiments/reactions.py --parts [--splits fullcv_01]
 
 Yields of 3,955 reactions (Ahneman and others, Science 2018). The splits are those of Yield-BERT
 (Schwaller and others, 2021): ten random ones with 2,767 reactions to learn from, and four in which
@@ -15,6 +16,9 @@ structures (min-max kernel of Morgan counts), and similarity of *profiles*, the 
 level with each level of the other sides, and of each two of them, in the training data. New
 additives have no profile, so that their kernel is that of the structures. No label of a test is
 used before it is scored.
+
+`--parts` leaves out one part of the model at a time. It learns from 600 reactions of the training
+data of a split, and scores the other reactions of the training data.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -41,11 +45,49 @@ from dyadlearn.kernels import gram  # noqa: E402
 from dyadlearn.kernels.chemistry import fingerprints  # noqa: E402
 
 SIDES = ("aryl_halide", "ligand", "base", "additive")
-TERMS = [list(sides) for size in range(1, 5) for sides in combinations(SIDES, size)]
 #: Share of the identity in each kernel, so that levels with equal descriptions may differ.
 OWN = 0.1
+#: Reactions that a comparison of parts learns from.
+N_IN_COMPARISON = 600
 #: Labels that pull the mean label of two levels to the mean of all.
 PULL = 2.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the model consists of.
+
+    Attributes
+    ----------
+    most_sides : int
+        Sides in the largest term; all smaller terms are in the model.
+    of_roots : bool
+        Whether the label is the arc sine of the root of a yield, and not the yield.
+    with_profiles : bool
+    own : float
+        Share of the identity in each kernel.
+    """
+
+    most_sides: int = 4
+    of_roots: bool = True
+    with_profiles: bool = True
+    own: float = OWN
+
+    @property
+    def terms(self) -> list[list[str]]:
+        """Sides of each term."""
+        sizes = range(1, self.most_sides + 1)
+        return [list(sides) for size in sizes for sides in combinations(SIDES, size)]
+
+
+PARTS = {
+    "all": Parts(),
+    "yields as labels": Parts(of_roots=False),
+    "no profiles": Parts(with_profiles=False),
+    "no identity": Parts(own=0.0),
+    "pairs": Parts(most_sides=2),
+    "sides": Parts(most_sides=1),
+}
 
 
 @dataclass(frozen=True)
@@ -138,50 +180,86 @@ def profile_kernel(features: np.ndarray) -> np.ndarray:
 
 
 def kernels_of(
-    data: Data, cells: dict[str, np.ndarray], labels: np.ndarray, new: tuple[str, ...]
+    data: Data,
+    cells: dict[str, np.ndarray],
+    labels: np.ndarray,
+    new: tuple[str, ...],
+    parts: Parts,
 ) -> dict[str, np.ndarray]:
     """Return the kernel of each side, for labels of training."""
     sizes = {side: len(kernel) for side, kernel in data.structures.items()}
     kernels = {}
     for side, structures in data.structures.items():
         similarity = structures
-        if side not in new:
+        if parts.with_profiles and side not in new:
             features = profiles(side, cells, labels, sizes)
             similarity = 0.5 * (structures + profile_kernel(features))
-        kernels[side] = OWN * np.eye(sizes[side]) + (1.0 - OWN) * similarity
+        kernels[side] = parts.own * np.eye(sizes[side]) + (1.0 - parts.own) * similarity
     return kernels
 
 
 # --- scores -------------------------------------------------------------------------------------
 
 
-def predicted(data: Data, split: str, device: str | None) -> np.ndarray:
-    """Return the predicted yields of the test of a split."""
-    training, test = data.splits[split]
-    new = ("additive",) if split.startswith("test") else ()
+def predicted(
+    data: Data,
+    training: np.ndarray,
+    test: np.ndarray,
+    new: tuple[str, ...],
+    parts: Parts,
+    device: str | None,
+) -> np.ndarray:
+    """Return the predicted yields of a test, whose levels of the sides `new` are new."""
     cells = data.cells(training)
-    labels = to_label(data.yields[training])
-    kernels = kernels_of(data, cells, labels, new)
+    yields = data.yields[training]
+    labels = to_label(yields) if parts.of_roots else yields / 100.0
+    kernels = kernels_of(data, cells, labels, new, parts)
     precomputed = dict.fromkeys(SIDES, "precomputed")
-    model = MultiwayRidge(TERMS, entities=kernels, kernels=precomputed, device=device)
+    model = MultiwayRidge(parts.terms, entities=kernels, kernels=precomputed, device=device)
     with warnings.catch_warnings():
         # Variances at their bound converge slowly, and change no prediction.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(cells, labels)
-    return to_yield(np.asarray(model.predict(data.cells(test))))
+    predictions = np.asarray(model.predict(data.cells(test)))
+    if parts.of_roots:
+        return to_yield(predictions)
+    return 100.0 * np.clip(predictions, 0.0, 1.0)
+
+
+def new_sides(split: str) -> tuple[str, ...]:
+    """Return the sides whose levels are new in the test of a split."""
+    return ("additive",) if split.startswith("test") else ()
+
+
+def r2(truth: np.ndarray, predictions: np.ndarray) -> float:
+    """Return the share of the variance that predictions explain."""
+    errors = truth - predictions
+    return float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean()) ** 2))
 
 
 def scores(data: Data, splits: list[str], device: str | None) -> Iterator[tuple[str, float, float]]:
     """Yield the name, the R² and the root of the mean squared error of each split."""
     for split in splits:
         start = time.perf_counter()
-        errors = data.yields[data.splits[split][1]] - predicted(data, split, device)
-        truth = data.yields[data.splits[split][1]]
-        r2 = 1.0 - np.sum(errors**2) / np.sum((truth - truth.mean()) ** 2)
-        rmse = float(np.sqrt(np.mean(errors**2)))
+        training, test = data.splits[split]
+        predictions = predicted(data, training, test, new_sides(split), Parts(), device)
+        truth = data.yields[test]
+        share = r2(truth, predictions)
+        rmse = float(np.sqrt(np.mean((truth - predictions) ** 2)))
         seconds = time.perf_counter() - start
-        print(f"{split}: R2 {r2:.4f}, RMSE {rmse:.2f}, {seconds:.0f} s", flush=True)
-        yield split, float(r2), rmse
+        print(f"{split}: R2 {share:.4f}, RMSE {rmse:.2f}, {seconds:.0f} s", flush=True)
+        yield split, share, rmse
+
+
+def compare_parts(
+    data: Data, split: str, n: int, device: str | None, names: Iterable[str] = tuple(PARTS)
+) -> None:
+    """Print the R² of models without one part, within the training data of a random split."""
+    training, _ = data.splits[split]
+    drawn = np.random.default_rng(0).permutation(training)
+    for name in names:
+        predictions = predicted(data, drawn[:n], drawn[n:], (), PARTS[name], device)
+        print(f"{name}: R2 {r2(data.yields[drawn[n:]], predictions):.4f}", flush=True)
 
 
 def main() -> None:
@@ -192,6 +270,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="file of --write-kernels")
     parser.add_argument("--write-kernels", type=Path, help="write kernels of structures, and end")
     parser.add_argument("--device", help="such as cuda")
+    parser.add_argument("--parts", action="store_true", help="leave out parts of the model")
     arguments = parser.parse_args()
     data = load(arguments.data, arguments.kernels)
     if arguments.write_kernels:
@@ -201,6 +280,9 @@ def main() -> None:
     prefixes = {"random": "fullcv", "new": "test"}
     wanted = [prefixes.get(name, name) for name in arguments.splits.split(",")]
     chosen = [name for name in data.splits if name.startswith(tuple(wanted))]
+    if arguments.parts:
+        compare_parts(data, chosen[0], N_IN_COMPARISON, arguments.device)
+        return
     results = list(scores(data, chosen, arguments.device))
     random = [r2 for name, r2, _ in results if name.startswith("fullcv")]
     if random:

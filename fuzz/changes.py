@@ -25,6 +25,9 @@ _ORDER = (
 )
 _ONE_CLASS = "average precision needs a negative label too"
 _INTERVALS = "intervals of missing labels take the residuals of pairs of their actual setting"
+_FEW_LABELS = (
+    "learned kernels of D start from small constants, and shrink as if there were more labels"
+)
 _TIES = "pairs without a label that share a prediction are exact ties now"
 
 EXPECTED: list[tuple[str, str, str, str]] = [
@@ -38,6 +41,7 @@ EXPECTED: list[tuple[str, str, str, str]] = [
     ("long_tables", "interval", "*", _INTERVALS),
     ("models", "interval A", "*missing*", _INTERVALS),
     ("learned", "interval", "*missing*", _INTERVALS),
+    ("learned", "*", "*learned * D *", _FEW_LABELS),
     ("answers", "recommend, ids*", "PairKernelRidge*missing*", _TIES),
     ("answers", "top_pairs, tasks*", "PairKernelRidge*missing*", _TIES),
 ]

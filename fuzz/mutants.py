@@ -240,39 +240,41 @@ class Reached:
 
 
 def mark(tree: Path, mutants: list[dict]) -> None:
-    """Let each mutated function of a copy of the tree say that it was called."""
+    """Let each mutated function of a copy of the tree say that it was called.
+
+    A statement of a class body, such as a default, counts as called when a method of the class is.
+    """
     wanted: dict[Path, set[str]] = collections.defaultdict(set)
     for mutant, located in zip(mutants, locate(mutants), strict=True):
         if located is not None:
             wanted[located[0]].add(mutant["function"])
     for path, names in wanted.items():
-        lines = path.read_text().splitlines(keepends=True)
-        starts: list[tuple[int, int, str]] = []
-
-        def visit(
-            node: ast.AST,
-            name: tuple[str, ...],
-            names: set[str],
-            starts: list[tuple[int, int, str]],
-        ) -> None:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-                    inner = (*name, child.name)
-                else:
-                    inner = name
-                if isinstance(child, ast.FunctionDef) and ".".join(inner) in names:
-                    body = child.body[1:] if ast.get_docstring(child) else child.body
-                    starts.append((body[0].lineno, body[0].col_offset, ".".join(inner)))
-                visit(child, inner, names, starts)
-
-        visit(ast.parse("".join(lines)), (), names, starts)
-        for line, column, name in sorted(starts, reverse=True):
-            lines.insert(
-                line - 1,
-                " " * column
-                + f"__import__('builtins').__dict__.get('reached', set()).add({name!r})\n",
-            )
+        text = path.read_text()
+        lines = text.splitlines(keepends=True)
+        starts = sorted(beginnings(ast.parse(text), (), names), reverse=True)
+        for line, column, name in starts:
+            reached = f"__import__('builtins').__dict__.get('reached', set()).add({name!r})\n"
+            lines.insert(line - 1, " " * column + reached)
         (tree / path.relative_to(ROOT)).write_text("".join(lines))
+
+
+def beginnings(
+    node: ast.AST, name: tuple[str, ...], names: set[str]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the line, the column and the name of the functions, and of the methods of classes, in `names`."""
+    for child in ast.iter_child_nodes(node):
+        inner = name
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            inner = (*name, child.name)
+        if isinstance(child, ast.FunctionDef):
+            has_words = ast.get_docstring(child) is not None and len(child.body) > 1
+            first = child.body[1] if has_words else child.body[0]
+            called = {".".join(inner)}
+            if isinstance(node, ast.ClassDef):
+                called.add(".".join(name))
+            for which in called & names:
+                yield first.lineno, first.col_offset, which
+        yield from beginnings(child, inner, names)
 
 
 def record(out: Path, tests: list[str]) -> int:

@@ -40,6 +40,7 @@ PLAIN = ("full", "missing")
 EXACT = {"full": "ABCD", "missing": "ABCD", "weights": "ABCD", "list": "ABCD"}
 IN_CELLS = {"full": "ABCD", "missing": "A", "weights": "A", "list": "A"}
 ALPHAS = [0.1, 3.0]
+SHARES = [(1.0, 0.0, 0.0), (0.4, 0.3, 0.3)]
 
 
 @dataclass(frozen=True)
@@ -326,13 +327,13 @@ ENTRIES: dict[str, Entry] = {
         formulas=EXACT,
     ),
     "TwoStepRidgeCV": Entry(
-        lambda: TwoStepRidgeCV(ALPHAS, ALPHAS, **SEARCH), forms=PLAIN, formulas=IN_CELLS
+        lambda: TwoStepRidgeCV(ALPHAS, 2.0, **SEARCH), forms=PLAIN, formulas=IN_CELLS
     ),
     "KroneckerRidgeCV": Entry(
         lambda: KroneckerRidgeCV(ALPHAS, **SEARCH), forms=PLAIN, formulas=EXACT
     ),
     "PairKernelRidgeCV": Entry(
-        lambda: PairKernelRidgeCV(ALPHAS, **SEARCH), forms=PLAIN, formulas=EXACT
+        lambda: PairKernelRidgeCV(ALPHAS, shares=SHARES, **SEARCH), forms=PLAIN, formulas=EXACT
     ),
     "LearnedKernelRidge": Entry(
         lambda: LearnedKernelRidge(

@@ -132,6 +132,20 @@ def bordered(system: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]
     return found[:n], float(found[n])
 
 
+def distance(
+    K: np.ndarray, row: int, others: np.ndarray, ridge: float, is_free: bool = False
+) -> float:
+    """Return the variance left of a row given others, relative to the noise; a constant may be free."""
+    n = len(others)
+    k = np.append(K[others, row], 1.0)
+    system = np.block(
+        [[K[np.ix_(others, others)] + ridge * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), 0.0]]
+    )
+    kept = slice(None if is_free else n)
+    left = K[row, row] - k[kept] @ np.linalg.solve(system[kept, kept], k[kept])
+    return float((left + ridge) / ridge)
+
+
 # --- features and labels -------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +21,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.models import reading
 from dyadlearn.settings import as_setting
 from dyadlearn.testing import CHECKS, Trial, model_checks
-from market import ENTRIES, Entry, GridOfPairs, Twin
+from market import ALPHAS, ENTRIES, Entry, GridOfPairs, Twin
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
@@ -28,10 +30,27 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 #: The largest error of predictions, and of held-out predictions, beside those of the twin.
 TOLERANCES = {"predictions": 1e-8, "held-out predictions": 1e-7, "limits": 1e-5}
 
+
+@functools.cache
+def checks_of(name: str) -> dict[str, Callable[[], None]]:
+    """Return the checks of an entry; those of one form of labels share what they expect."""
+    entry = ENTRIES[name]
+    return dict(model_checks(entry.make(), **entry.options))
+
+
+def is_asked(name: str, check: str) -> bool:
+    """Return whether to run a check; the dense twin says more of hold-out than refits do."""
+    twin = ENTRIES[name].twin
+    by_twin = {f"hold-out ({form})" for form in twin.forms} if twin else set()
+    # Labels with weights of the twin are incomplete.
+    return check not in by_twin - {"hold-out (weights)"}
+
+
 CASES = [
     pytest.param(name, check, id=f"{check}-{name}")
-    for name, entry in ENTRIES.items()
-    for check in dict(model_checks(entry.make(), **entry.options))
+    for name in ENTRIES
+    for check in checks_of(name)
+    if is_asked(name, check)
 ]
 TWINS = [
     pytest.param(entry, form, id=f"{name}-{form}")
@@ -56,8 +75,7 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "check"), CASES)
 def test_a_property(name: str, check: str, lists: None) -> None:
-    entry = ENTRIES[name]
-    dict(model_checks(entry.make(), **entry.options))[check]()
+    checks_of(name)[check]()
 
 
 @pytest.mark.parametrize(("entry", "form"), FORMULAS)
@@ -189,13 +207,13 @@ def test_predictions_equal_those_of_the_twin(
 def test_held_out_predictions_equal_those_of_the_twin(
     entry: Entry, form: str, dense: Any, lists: None, each: Any
 ) -> None:
-    for problem in each(PROBLEMS):
+    for first, problem in enumerate(each(PROBLEMS)):
         trial, twin, model = posed(entry, form, problem)
         reference = twin_of(dense, trial, twin)
         m, q = trial.data.y.shape
         for setting in trial.settings:
             found = trial.hold_out(model, setting)
-            for i in range(0, m, 2):
+            for i in range(first, m, len(PROBLEMS)):
                 j = (2 * i + 1) % q
                 if np.isnan(trial.data.y[i, j]) or (trial.symmetry and i == j):
                     continue
@@ -229,8 +247,6 @@ def test_without_regularisation_a_model_is_the_limit(name: str) -> None:
 
 # --- searches -----------------------------------------------------------------------------------
 
-SHARES = [(1.0, 0.0, 0.0), (0.4, 0.3, 0.3)]
-
 
 def points(search: Any) -> list[dict[str, Any]]:
     """Return the parameters of the models that a search compares, in the order of its landscape."""
@@ -254,9 +270,9 @@ def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
     entry = ENTRIES[name]
     trial = Trial(entry.make(), form, entry.letters(form))
     data = trial.data
-    params = {"shares": SHARES} if name.startswith("PairKernel") else {}
+    params = {"task_alphas": ALPHAS} if name == "TwoStepRidgeCV" else {}
     for setting in trial.settings:
-        search = trial.fit(**params, setting=setting)
+        search = trial.fit(setting=setting, **params)
         models = [Model(**point).fit(**data.arguments()) for point in points(search)]
         units = search.fitted_.validation.units
         left_out = dict(zip(("groups", "task_groups"), units.sides, strict=True))

@@ -260,7 +260,7 @@ def check_instances(
     if feature_names is not None:
         known.feature_names_in_ = feature_names
     if is_foreign(table.values) or _is_clean(table.values):
-        rows = check_matrix(table.values, "X")
+        rows = check_matrix(table.values, "X", allow_nan=allow_nan)
         if n_features is not None:
             _check_n_features(owner, rows, n_features)
         validate_data(known, rows, reset=not is_new, skip_check_array=True)

@@ -211,9 +211,9 @@ def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
     (codes,) = factorize([column], name)
     rows = np.empty(int(codes.max()) + 1, dtype=np.intp)
     rows[codes] = np.arange(len(codes))
-    return codes, [column[row] for row in rows] if isinstance(column, list) else column[
-        rows
-    ].tolist()
+    if isinstance(column, list):
+        return codes, [column[row] for row in rows]
+    return codes, column[rows].tolist()
 
 
 def list_of(column: Column) -> list[Any]:

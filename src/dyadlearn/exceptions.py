@@ -49,6 +49,10 @@ class MarkerCodingWarning(UserWarning):
     """All genetic markers are 0 or 1, although they are counts 0, 1 and 2 of an allele."""
 
 
+class MissingCallWarning(UserWarning):
+    """Calls of genetic markers are missing; the mean of the marker in training was used in their place."""
+
+
 class MergedGroupsWarning(UserWarning):
     """Groups that were to be left out together are more than the folds: a model is fitted without several of them."""
 

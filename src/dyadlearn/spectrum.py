@@ -604,7 +604,10 @@ class Spectrum(Stored):
     def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray | None = None) -> Array:
         """Return some rows and columns (None: the same) of `matrix` without forming it."""
         left = take_rows(self.vectors, rows)
-        return (left * weights) @ (left if columns is None else take_rows(self.vectors, columns)).T
+        right = left
+        if columns is not None:
+            right = take_rows(self.vectors, columns)
+        return (left * weights) @ right.T
 
     def diagonal(self, weights: Array) -> Array:
         r"""Return the diagonal of `matrix` without forming it, :math:`(\mathbf{U}\circ\mathbf{U})w`.

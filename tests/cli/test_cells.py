@@ -178,6 +178,35 @@ def test_predict_mixes_known_and_new_levels(trial, fitted_file, run, tmp_path):
     assert ran.json["settings"] == {"cell": 2, "mother": 1, "mother + father": 1}
 
 
+def test_rows_that_cannot_be_predicted_stay_without_a_prediction(trial, fitted_file, run, tmp_path):
+    wanted = trial.table[["trial", "mother", "father", "height"]].iloc[:6].copy()
+    wanted["mother"] = wanted["mother"].astype(object)
+    wanted.loc[1, "mother"] = "nobody"
+    wanted.loc[2, "trial"] = "t9"
+    wanted.loc[4, "father"] = None
+    path = tmp_path / "wanted.csv"
+    wanted.to_csv(path, index=False)
+    ran = run("predict", fitted_file, "--table", path, "-o", tmp_path / "out.csv")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.err.split())
+    assert f"1 of 6 rows of {path} have an unknown level of 'mother': they have no" in said
+    assert "a category of 'trial' without a label" in said
+    found = pd.read_csv(tmp_path / "out.csv")
+    kept = [0, 3, 5]
+    assert list(np.flatnonzero(found["prediction"].notna())) == kept
+    expected = load(fitted_file).predict(wanted.iloc[kept])
+    assert_allclose(found["prediction"].iloc[kept], expected, rtol=1e-10)
+    reasons = ["", "unknown mother", "unlabelled trial", "", "no father", ""]
+    assert list(found["no_prediction"].fillna("")) == reasons
+    printed = run("predict", fitted_file, "--table", path, "--json").json
+    assert printed["no_prediction"] == dict.fromkeys(filter(None, reasons), 1)
+    assert printed["settings"] == {"cell": 3}
+    wanted.iloc[[1, 2]].to_csv(path, index=False)
+    ran = run("predict", fitted_file, "--table", path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "none of 2 rows can be predicted: unknown mother (1) and unlabelled trial (1)" in ran.err
+
+
 def test_predict_explains_a_cell(fitted_file, run, tmp_path):
     cell = ("--explain", "--cell", "mother=m8,father=a,trial=t2,height=0.5")
     ran = run("predict", fitted_file, *cell, "-n", "3", "--json")

@@ -323,7 +323,20 @@ WRONG = [
     (["--instances-smiles structure"], "write it as --instances-smiles noise=structure"),
     (["--instances more.csv"], "--instances is given 3 times"),
     (["--setting E"], "E"),
+    (["--average task"], "--average task is that of a score"),
 ]
+
+
+def test_the_score_has_its_average(tables, several, run):
+    path = tables.folder / "m.dyad"
+    words = ["tune --model learned", tables.labels, *several[0], f"--tasks {tables.tasks}"]
+    ran = run(*words, f"--setting C --scoring pearson --average task --steps 2 -o {path}")
+    assert ran.code == 0, ran.err
+    assert "pearson in setting C, mean over tasks" in ran.out
+    model = load(path)
+    assert (model.scoring, model.average) == ("pearson", "task")
+    [again] = run("evaluate", path, "--setting C --no-nested --json").json["settings"]
+    assert_allclose(again["scores"]["pearson"], model.holdout_score_)
 
 
 def test_wrong_words(tables, several, run):

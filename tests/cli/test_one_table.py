@@ -166,8 +166,10 @@ def test_invalid_rows_are_kept_without_a_prediction(tmp_path, run, tuned):
     assert [line["setting"] for line in out] == list("01234567")
     assert [line["setting_"] for line in out] == [*"ABCDAB", "", ""]
     assert out[-1]["prediction"] == out[-2]["prediction"] == ""
+    reasons = [line["no_prediction"] for line in out]
+    assert reasons == [""] * 6 + ["no valid drug", "no valid target"]
     assert "'line 8' ('CC(')" in ran.err
-    assert "2 of 8 rows of " in ran.err
+    assert ": 2 of 8 rows lack a valid structure. They have no prediction." in ran.err
 
 
 def test_json_and_standard_output(tmp_path, run, tuned):
@@ -222,10 +224,45 @@ def test_ids_without_structures(tmp_path, run):
     wanted = [(NEW_DRUGS[0], "assay1"), (DRUGS[0], "assay2")]
     out, _ = predicted(tmp_path, run, model, wanted, headings=["smiles", "assay"])
     assert [line["setting"] for line in out] == ["B", "A"]
-    path = write(tmp_path / "wanted.csv", [(NEW_DRUGS[0], "assay9")], ["smiles", "assay"])
+    assert "no_prediction" not in out[0]
+    alone = [line["prediction"] for line in out]
+    more = [wanted[0], (NEW_DRUGS[0], "assay9"), wanted[1], ("CC(", "assay8")]
+    out, ran = predicted(tmp_path, run, model, more, headings=["smiles", "assay"])
+    assert [line["prediction"] for line in out] == [alone[0], "", alone[1], ""]
+    reasons = [line["no_prediction"] for line in out]
+    assert reasons == ["", "unknown assay", "", "no valid molecule"]
+    said = " ".join(ran.err.split())
+    assert "1 of the assay ids in column 'assay' are not in the model" in said
+    path = write(tmp_path / "wanted.csv", [more[1]], ["smiles", "assay"])
+    ran = run("predict", model, "--table", path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "no row can be predicted. 1 of the assay ids in column 'assay' are not in" in ran.err
+
+
+def test_settings_that_the_model_lacks_stay_without_a_prediction(tmp_path, run, tuned):
+    """Profiles of labels describe known drugs and targets only."""
+    words = ("--model", "learned", "--setting", "A", "--stages", "2", "--steps", "3")
+    model, _ = tuned(rows(), *words)
+    loaded = load(model)
+    supported = [setting.value for setting in loaded.fitted_.settings]
+    assert supported == ["A"]
+    out, ran = predicted(tmp_path, run, model, mixed())
+    assert [line["setting"] for line in out] == ["A", "", "", "", "A", ""]
+    reasons = [line["no_prediction"] for line in out]
+    assert reasons == ["", "setting B", "setting C", "setting D", "", "setting B"]
+    completed = loaded.predict()
+    drug = loaded.fitted_.instance_ids.labels.index(canonical_smiles([DRUGS[1]])[0][0])
+    assert_allclose(float(out[0]["prediction"]), completed[drug, 2], rtol=1e-9)
+    said = " ".join(ran.err.split())
+    assert "4 of 6 rows are in setting B, C and D, and the model predicts A only." in said
+    path = write(tmp_path / "wanted.csv", mixed(), HEADINGS[:2])
+    printed = run("predict", model, "--table", path, "--json").json
+    assert printed["no_prediction"] == {"setting B": 2, "setting C": 1, "setting D": 1}
+    assert printed["settings"] == {"A": 2, "B": 0, "C": 0, "D": 0}
+    path = write(tmp_path / "wanted.csv", mixed()[1:3], HEADINGS[:2])
     ran = run("predict", model, "--table", path)
     assert ran.code == 2
-    assert "1 of the assay ids in column 'assay' are not in the model" in ran.err
+    assert "no row can be predicted. 2 of 2 rows are in setting B and C" in ran.err
 
 
 def test_repeated_and_invalid_rows(tmp_path, run, tuned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -127,7 +128,51 @@ def test_what_people_see(tables, run):
     assert "roc_auc in setting B" in ran.out
     assert "features, linear kernel" in ran.out
     assert "note: The best" in ran.err  # at the edge of the grid
+    assert "Held-out pairs" not in ran.err  # complete labels: all are of the setting
     assert "Warning" not in ran.err
+
+
+def letters_of(labels, setting):
+    """Return the letter of each label that is held out, by a loop: an entity without another label is new."""
+    observed = ~np.isnan(labels)
+    letters = []
+    for i, j in np.argwhere(observed):
+        others = observed.copy()
+        if setting in "BD":
+            others[i] = False
+        if setting in "CD":
+            others[:, j] = False
+        others[i, j] = False
+        is_new = (not others[i].any(), not others[:, j].any())
+        letters.append("ABCD"[is_new[0] + 2 * is_new[1]])
+    return letters
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_the_actual_settings_of_the_held_out_pairs_are_said(each, tables, run):
+    labels = np.where(np.arange(8) < 2, tables.Y, np.nan)
+    labels[0] = labels[1] = np.nan
+    labels[0, 0] = tables.Y[0, 0]  # the only label of its instance
+    labels[1, 7] = tables.Y[1, 7]  # of its instance and of its task
+    labels[2:5, 5] = tables.Y[2:5, 5]
+    path = tables.folder / "m.dyad"
+    lines = []
+    for setting in each("AB"):
+        counts = Counter(letters_of(labels, setting))
+        with tables.labels.open("w") as file:
+            for i, j in np.argwhere(~np.isnan(labels)):
+                file.write(f"{tables.users[i]},{tables.items[j]},{float(labels[i, j])}\n")
+        words = f"tune {tables.labels} {tables.sides} --model kronecker --setting {setting}"
+        ran = run(
+            f"{words} --format long --alphas 1 --scoring neg_mean_squared_error --force", "-o", path
+        )
+        assert ran.code == 0, ran.err
+        letters = [f"{counts[letter]} {letter}" for letter in "ABCD" if counts[letter]]
+        line = f"Held-out pairs of {setting} are {', '.join(letters[:-1])} and {letters[-1]}: "
+        said = " ".join(ran.err.split())
+        assert f"{line}an entity without another label is new. evaluate --by setting" in said
+        lines.append(len(letters))
+    assert lines == [3, 2]
 
 
 def test_the_edge_of_the_default_grid_is_said(tables, run):

@@ -70,3 +70,5 @@ def test_the_table_compares_the_same_splits(script):
         "| flat | 0.600 | – | – |",
         "| learned | 0.700 | +0.000 ± 0.100 | -0.100 |",
     ]
+    alone = script.table(lines[2:], "AP").splitlines()
+    assert alone[-1] == "| learned | 0.700 | – | – |"

@@ -63,21 +63,6 @@ def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypat
     assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
 
 
-@over(every(setting={"A": Setting.A, "B": Setting.B}, **constants))
-def test_independent_tasks(setting, constant):
-    X, Y, _ = problem((20, 4, 6, 3))
-    model = OnlineRidge(collect(X, Y, constant=constant), 0.3)
-    wanted = TwoStepRidge(0.3, fit_intercept=constant).fit(X, Y).holdout("B")
-    assert_allclose(
-        online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10
-    )
-    errors = online_squared_errors(model, X, sparse.csr_array(Y), ([0.1, 10], [1]), setting)
-    assert errors.shape == (2,)
-    for alpha, error in zip([0.1, 10], errors, strict=True):
-        held_out = TwoStepRidge(alpha, fit_intercept=constant).fit(X, Y).holdout("B")
-        assert_allclose(error, np.mean((held_out - Y) ** 2), rtol=1e-10)
-
-
 @over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array]))
 def test_squared_errors(shape, setting, constant, wrap):
     X, Y, T = problem(shape)
@@ -199,24 +184,6 @@ def test_rows_that_were_not_learnt():
                 Y[:3],
                 Setting.B,
             )
-
-
-@over(every(**constants))
-def test_other_libraries(constant, library):
-    X, Y, T = problem((12, 4, 5, 3))
-    batch = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T)
-    wanted = {setting: batch.holdout(setting) for setting in Setting}
-    X, Y, T = (library.asarray(part) for part in (X, Y, T))
-    model = OnlineRidge(collect(X, Y, T, constant=constant), 0.3, 0.7)
-    for setting in Setting:
-        found = online_holdout(model, X, Y, setting)
-        assert type(found) is type(X)
-        assert_allclose(
-            library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol
-        )
-        errors = online_squared_errors(model, X, Y, ([0.3], [0.7]), setting)
-        error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
-        assert_allclose(errors, [[error]], rtol=10 * library.rtol)
 
 
 @over(covering(constant=[False, True], holes=[False, True], alpha=[0.0, 1e-6, 1.0, 1e4]))

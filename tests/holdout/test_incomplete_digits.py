@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, issparse
 
@@ -13,7 +12,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.spectrum import Spectrum
 from problems import posed
 from references import left_out, reference
-from sweeps import every, over
+from sweeps import covering, every, over
 
 
 @over(every(alpha=[1e-12, 1e-9, 1e-6, 1.0, 1e9], weighted={"": False, "weighted": True}))
@@ -117,27 +116,26 @@ class Blocked:
         return is_zero
 
 
-ZEROS = every(
-    missing=[0.0, 0.02, 0.15, 0.5, 0.8], kind=["grid", "list", "weights"], kernel=["linear", "rbf"]
+@over(
+    covering(
+        alpha=[1e-6, 1.0, 1e8],
+        missing=[0.0, 0.02, 0.15, 0.5, 0.8],
+        kind=["grid", "list", "weights"],
+        kernel=["linear", "rbf"],
+        seed=range(2),
+    )
 )
-
-
-@over(ZEROS)
-@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e8])
-def test_predictions_that_are_zero_in_a_refit_are_exactly_zero(alpha, missing, kind, kernel):
+def test_predictions_that_are_zero_in_a_refit_are_exactly_zero(alpha, missing, kind, kernel, seed):
     """So they tie, with any regularisation: pairs without a label too."""
-    for seed in range(2):
-        case = Blocked(missing, kind, seed)
-        model = PairKernelRidge(
-            alpha, product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False, kernel=kernel
-        )
-        held_out = case.held_out(model, "D")
-        assert not np.nan_to_num(held_out).any()
-        for setting in "ABCD":
-            models = [KroneckerRidge(alpha, fit_intercept=False, kernel=kernel)]
-            if setting == "A":
-                models.append(TwoStepRidge(alpha, 0.1, fit_intercept=False, kernel=kernel))
-            for model in models:
-                held_out = case.held_out(model, setting)
-                asked = held_out[case.without_positive(setting)]
-                assert not np.nan_to_num(asked).any()
+    case = Blocked(missing, kind, seed)
+    model = PairKernelRidge(
+        alpha, product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False, kernel=kernel
+    )
+    held_out = case.held_out(model, "D")
+    assert not np.nan_to_num(held_out).any()
+    kronecker = KroneckerRidge(alpha, fit_intercept=False, kernel=kernel)
+    two_step = TwoStepRidge(alpha, 0.1, fit_intercept=False, kernel=kernel)
+    for model, setting in (*((kronecker, letter) for letter in "ABCD"), (two_step, "A")):
+        held_out = case.held_out(model, setting)
+        asked = held_out[case.without_positive(setting)]
+        assert not np.nan_to_num(asked).any()

@@ -9,15 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import problems
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
-from dyadlearn.holdout import Problem, Units, holdout
-from dyadlearn.holdout.folds import Folds
+from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, SpectralFilter
 from dyadlearn.holdout.refit import refit
-from dyadlearn.settings import Setting
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 M = 7
 Q = 5
@@ -28,15 +24,6 @@ Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.25, np.nan, Y)
 BLOCK = Y.copy()
 BLOCK[np.ix_([1, 4], [0, 3])] = np.nan
-GROUPS = np.array([0, 1, 1, 2, 0, 2, 2])
-TASK_GROUPS = np.array([0, 0, 1, 1, 0])
-# Filters of both sides with their λ.
-PAIRS = {
-    "iterated": (IteratedTikhonov(2), 0.5, IteratedTikhonov(3), 0.2),
-    "iterated and ridge": (IteratedTikhonov(2), 0.5, Tikhonov(), 0.2),
-    "cut-off": (SpectralCutoff(), 1.5, SpectralCutoff(), 1.2),
-    "Landweber": (Landweber(), 0.4, Landweber(3), 1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -57,31 +44,6 @@ class Squared(SpectralFilter):
 
     def _remainder(self, values, alpha):
         return alpha**2 / (values + alpha**2)
-
-
-def problem_of(labels, name, kinds=("full", "full")) -> Problem:
-    filter, alpha, task_filter, task_alpha = PAIRS[name]
-    filters = {"filter": filter, "task_filter": task_filter}
-    return problems.problem(
-        "two_step", (M, Q), kinds, alpha, task_alpha, **filters, tol=1e-13
-    ).with_grid(labels)
-
-
-def grouping(letter):
-    sides = {
-        "groups": GROUPS if letter in "BD" else None,
-        "task_groups": TASK_GROUPS if letter in "CD" else None,
-    }
-    return {name: labels for name, labels in sides.items() if labels is not None}
-
-
-@over(every(name=list(PAIRS)))
-def test_without_holes_it_is_the_closed_form(name):
-    """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
-    problem = problem_of(Y, name)
-    for letter in "BCD":
-        again = Folds(problem, Setting(letter), Units((GROUPS, TASK_GROUPS))).held_out()
-        assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
 
 
 def test_a_filter_that_refits_is_believed():

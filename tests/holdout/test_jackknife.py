@@ -13,11 +13,13 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import (
+    IndependentTaskRidge,
     KroneckerRidge,
     KroneckerRidgeCV,
     PairKernelRidge,
     PairKernelRidgeCV,
     TwoStepRidge,
+    TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, jackknife, plan
@@ -27,23 +29,27 @@ from dyadlearn.models import reading
 from dyadlearn.pairing.base import Coupled, side_ridges
 from dyadlearn.pairing.without_units import UnitsLeftOut, models_by_inverse
 from dyadlearn.settings import Setting
+from problems import distance
 from sweeps import covering, every, over
 
 M = 12
 Q = 9
 NEW = 3
-# Estimators, and the shares a, b and c of their kernels.
 MODELS = {
-    "Kronecker": (KroneckerRidge, {}, (1.0, 0.0, 0.0)),
-    "pair kernel": (
-        PairKernelRidge,
-        {"product": 0.4, "per_task": 0.7, "per_instance": 0.2},
-        (0.4, 0.7, 0.2),
+    "two-step": lambda **given: TwoStepRidge(task_alpha=0.5, **given),
+    "Kronecker": KroneckerRidge,
+    "pair kernel": lambda **given: PairKernelRidge(
+        product=0.4, per_task=0.7, per_instance=0.2, **given
     ),
-    "identity": (KroneckerRidge, {"identity": (0.3, 0.6)}, (1.0, 0.6, 0.3)),
+    "independent": lambda task_kernel, tol, **given: IndependentTaskRidge(**given),
+}
+SEARCHES = {
+    "two-step": lambda **given: TwoStepRidgeCV([0.3], [0.5], **given),
+    "Kronecker": lambda **given: KroneckerRidgeCV([0.3], **given),
+    "pair kernel": lambda **given: PairKernelRidgeCV([0.3], shares=[(0.4, 0.7, 0.2)], **given),
 }
 # Share of missing labels, for which each route is the cheapest.
-MISSING = {"few": 0.03, "half": 0.5, "most": 0.8}
+MISSING = {"none": 0.0, "few": 0.03, "half": 0.5, "most": 0.8}
 
 
 def data(seed=0, n_features=5):
@@ -56,72 +62,45 @@ def data(seed=0, n_features=5):
 
 
 def with_holes(Y, share, seed=1):
-    rng = np.random.default_rng(seed)
-    holes = rng.random(Y.shape) < share
-    holes[0, 0] = True
+    holes = np.random.default_rng(seed).random(Y.shape) < share
+    holes[0, 0] = share > 0
     for row in range(len(Y)):  # each row and column keeps two labels
         holes[row, [row % Y.shape[1], (row + 1) % Y.shape[1]]] = False
-    holes[0, 1] = True
+    holes[0, 1] = share > 0
     return np.where(holes, np.nan, Y)
-
-
-def kernel(A, B, name):
-    return A @ B.T if name == "linear" else rbf_kernel(A, B, gamma=1 / A.shape[1])
-
-
-def refit(K, G, rows, Y, weights, alpha, shares, *, intercept):
-    """Return predictions for new rows by a dense system of the observed pairs; `rows` is their kernel."""
-    a, b, c = shares
-    K, G, rows = (each + intercept for each in (K, G, rows))
-    i, j = np.nonzero(~np.isnan(Y))
-    left = K[np.ix_(i, i)]
-    right = G[np.ix_(j, j)]
-    P = a * left * right + b * left * (j[:, None] == j) + c * right * (i[:, None] == i)
-    system = P + np.diag(alpha / weights[i, j])
-    labels = Y[i, j]
-    if intercept:
-        one = np.ones((i.size, 1))
-        system = np.block([[system, one], [one.T, np.zeros((1, 1))]])
-        labels = np.append(labels, 0.0)
-    solved = np.linalg.solve(system, labels)
-    dual = np.zeros(Y.shape)
-    dual[i, j] = solved[: i.size]
-    return rows @ dual @ (a * G + b * np.eye(len(G))) + (solved[-1] if intercept else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Labels of the side whose rows are left out, and the fitted model."""
+    """A fitted model, with the model that is fitted again without rows, or without columns if transposed."""
 
     fitted: object
-    K: np.ndarray
-    G: np.ndarray
-    Y: np.ndarray
-    weights: np.ndarray
-    alpha: float
-    shares: tuple[float, float, float]
-    intercept: bool
+    model: object
+    X: np.ndarray
+    T: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray | None
     transposed: bool
+
+    @property
+    def Y(self):
+        """Labels of the side whose rows are left out."""
+        return self.labels.T if self.transposed else self.labels
 
     @property
     def m(self):
         return len(self.Y)
 
-    def refitted(self, hidden, among=slice(None)):
-        """Return the predictions for all rows by the model without the labels of some."""
-        Y = self.Y.copy()
-        Y[hidden] = np.nan
-        m, q = Y.shape
-        given = (
-            self.K[:m, :m],
-            self.G[:q, :q],
-            self.K[among, :m],
-            Y,
-            self.weights,
-            self.alpha,
-            self.shares,
+    def refitted(self, hidden):
+        """Return the predictions for all rows, known and new, by the model without some rows."""
+        kept = np.setdiff1d(np.arange(self.m), hidden)
+        rows, columns = (np.arange(M), kept) if self.transposed else (kept, np.arange(Q))
+        within = np.ix_(rows, columns)
+        weights = None if self.weights is None else self.weights[within]
+        model = clone(self.model).fit(
+            self.X[rows], self.labels[within], tasks=self.T[columns], sample_weight=weights
         )
-        return refit(*given, intercept=self.intercept)
+        return model.predict(None, self.T).T if self.transposed else model.predict(self.X)
 
     @property
     def intervals(self):
@@ -130,8 +109,20 @@ class Case:
         return self.fitted.fitted_.intervals
 
     @property
+    def units(self):
+        """Rows that are left out together."""
+        members = self.intervals._jackknife.members
+        return [[row] for row in range(self.m)] if members is None else members
+
+    @property
     def plan(self):
         return plan(self.intervals.problem, Setting.B)
+
+    @property
+    def new_rows(self):
+        if self.transposed:
+            return self.fitted.fitted_.columns(self.T[Q:])[1]
+        return self.fitted.fitted_.rows(self.X[M:])[1]
 
 
 def case(
@@ -140,133 +131,100 @@ def case(
     intercept=True,
     weights="none",
     transposed=False,
-    kernel_name="rbf",
+    kernel="rbf",
     *,
     alpha=0.3,
     n_features=5,
     empty=False,
     groups=None,
-    dtype=None,
+    dtype="float64",
 ):
-    """Return a fitted model with its kernels; with `groups`, a search has left out these groups."""
-    X, T, Y = data(n_features=n_features)
-    Y = Y[:M, :Q].copy() if empty else with_holes(Y[:M, :Q], MISSING[missing])
+    """Return a fitted model; with `groups`, a search has left out these groups."""
+    X, T, Y = (each.astype(dtype) for each in data(n_features=n_features))
+    Y = Y[:M, :Q].copy() if empty else with_holes(Y[:M, :Q], MISSING[missing]).astype(dtype)
     if empty:
         Y[4], Y[:, [2, 7]] = np.nan, np.nan
     drawn = np.random.default_rng(2).uniform(0.3, 3.0, size=Y.shape)
     sample_weight = {"none": None, "equal": np.full(Y.shape, 2.0), "different": drawn}[weights]
-    estimator, parameters, shares = MODELS[model]
-    params = {"gamma": 1 / n_features} if kernel_name == "rbf" else None
-    given = {
-        "kernel": kernel_name,
-        "task_kernel": kernel_name,
-        "kernel_params": params,
-        "task_kernel_params": params,
-    }
-    given |= {"fit_intercept": intercept, "tol": 1e-13}
-    if groups is None:
-        fitted = estimator(alpha, **parameters, **given)
-        options = {}
-    else:
-        shared = {"shares": [shares]} if estimator is PairKernelRidge else {}
-        search = PairKernelRidgeCV if shared else KroneckerRidgeCV
-        fitted = search([alpha], setting="C" if transposed else "B", **shared, **given)
+    given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept, "tol": 1e-13}
+    plain = MODELS[model](alpha=alpha, **given)
+    fitted = clone(plain)
+    options = {}
+    if groups is not None:
+        fitted = SEARCHES[model](setting="C" if transposed else "B", **given)
         options = {"task_groups" if transposed else "groups": groups}
-    if dtype is None:
-        arrays = [X[:M], Y, T[:Q]]
-    else:
-        arrays = [each.astype(dtype) for each in (X[:M], Y, T[:Q])]
-    fitted.fit(*arrays[:2], tasks=arrays[2], sample_weight=sample_weight, **options)
-    K = kernel(X, X, kernel_name)
-    G = kernel(T, T, kernel_name)
-    sample_weight = np.ones(Y.shape) if sample_weight is None else sample_weight
-    if transposed:
-        K, G, Y, sample_weight, shares = (
-            G,
-            K,
-            Y.T,
-            sample_weight.T,
-            (shares[0], shares[2], shares[1]),
-        )
-    return Case(fitted, K, G, Y, sample_weight, alpha, shares, intercept, transposed)
+    fitted.fit(X[:M], Y, tasks=T[:Q], sample_weight=sample_weight, **options)
+    return Case(fitted, plain, X, T, Y, sample_weight, transposed)
 
 
-def new_rows(found, n_features=5):
-    X, T, _ = data(n_features=n_features)
-    if found.transposed:
-        return found.fitted.fitted_.columns(T[Q:])[1]
-    return found.fitted.fitted_.rows(X[M:])[1]
-
-
-def check(found, n_features=5):
+def check(found):
     """Compare all models with refits, at new rows and at the rows of their unit."""
     models = found.intervals._jackknife
-    predictions = models.predictions(new_rows(found, n_features))
+    predictions = models.predictions(found.new_rows)
     observed = ~np.isnan(found.Y)
-    assert predictions.shape == (NEW, found.Y.shape[1], len(models.members))
-    for unit, rows in enumerate(models.members):
+    assert predictions.shape == (NEW, found.Y.shape[1], len(found.units))
+    for unit, rows in enumerate(found.units):
         wanted = found.refitted(rows)
-        assert_allclose(predictions[..., unit], wanted[found.m :], rtol=1e-9, atol=1e-9)
+        assert_allclose(predictions[..., unit], wanted[found.m :], rtol=1e-8, atol=1e-8)
         own = observed[rows]
-        assert_allclose(models.held_out[rows][own], wanted[rows][own], rtol=1e-9, atol=1e-9)
-    return models, models.members
+        assert_allclose(models.held_out[rows][own], wanted[rows][own], rtol=1e-8, atol=1e-8)
+    return models, found.units
+
+
+def may_be(model, transposed, **_):
+    """Return whether a model that leaves out columns knows tasks."""
+    return model != "independent" or not transposed
 
 
 @over(
     covering(
-        model=["Kronecker", "pair kernel"],
-        missing=list(MISSING),
+        model=list(MODELS),
+        missing=list(MISSING)[1:],
         intercept=[True, False],
         weights=["none", "equal", "different"],
         transposed=[False, True],
-        kernel_name=["rbf", "linear"],
+        kernel=["rbf", "linear"],
+        where=may_be,
     )
 )
-def test_models_of_formulas_are_refits_without_each_row(
-    model, missing, intercept, weights, transposed, kernel_name
-):
-    n_features = 3 if kernel_name == "linear" else 5
-    found = case(model, missing, intercept, weights, transposed, kernel_name, n_features=n_features)
-    assert found.plan.method == "exact leave-one-out"
-    check(found, n_features)
+def test_models_are_refits_without_each_row(model, missing, intercept, weights, transposed, kernel):
+    n_features = 3 if kernel == "linear" else 5
+    found = case(model, missing, intercept, weights, transposed, kernel, n_features=n_features)
+    expected = "leave-one-out, refitted" if model == "two-step" else "exact leave-one-out"
+    assert found.plan.method == expected
+    check(found)
 
 
 @over(every(name=["features", "cells", "spectrum", "missing"], intercept=[True, False]))
 def test_all_routes_have_the_same_models(name, intercept):
-    found = case("Kronecker", "half", intercept, kernel_name="linear", n_features=3)
+    found = case("Kronecker", "half", intercept, kernel="linear", n_features=3)
     problem = found.intervals.problem
     how = plan(problem, Setting.B)
     how = replace(how, way=replace(how.way, name=name))
     held_out = how.inverted()
-    rows = new_rows(found, 3)
     units = np.arange(M)
     left = UnitsLeftOut(problem.labels, held_out.centred, held_out.held_out, held_out.shift, units)
-    models = models_by_inverse(problem.pairing, held_out.inverse, left).predictions(rows)
+    models = models_by_inverse(problem.pairing, held_out.inverse, left).predictions(found.new_rows)
     for row in range(M):
         assert_allclose(models[..., row], found.refitted([row])[M:], rtol=1e-9, atol=1e-9)
 
 
-@over(every(name=["missing", "spectrum"], intercept=[True, False], kernel_name=["rbf", "linear"]))
-def test_models_that_interpolate(name, intercept, kernel_name):
+@over(every(name=["missing", "spectrum"], intercept=[True, False], kernel=["rbf", "linear"]))
+def test_models_that_interpolate(name, intercept, kernel):
     """With a linear kernel this is ordinary least squares."""
-    n_features = 2 if kernel_name == "linear" else 5
-    found = case(
-        "Kronecker", "few", intercept, kernel_name=kernel_name, alpha=0.0, n_features=n_features
-    )
+    n_features = 2 if kernel == "linear" else 5
+    found = case("Kronecker", "few", intercept, kernel=kernel, alpha=0.0, n_features=n_features)
     problem = found.intervals.problem
-    how = plan(problem, Setting.B)
+    how = found.plan
     held_out = replace(how, way=replace(how.way, name=name)).inverted()
     left = UnitsLeftOut(
         problem.labels, held_out.centred, held_out.held_out, held_out.shift, np.arange(M)
     )
     models = models_by_inverse(problem.pairing, held_out.inverse, left)
-    predictions = models.predictions(new_rows(found, n_features))
-    X, T, _ = data(n_features=n_features)
+    predictions = models.predictions(found.new_rows)
     for row in range(0, M, 3):
-        Y = found.Y.copy()
-        Y[row] = np.nan
-        other = clone(found.fitted).fit(X[:M], Y, tasks=T[:Q])
-        assert_allclose(predictions[..., row], other.predict(X[M:]), rtol=1e-8, atol=1e-8)
+        expected = found.refitted([row])[M:]
+        assert_allclose(predictions[..., row], expected, rtol=1e-8, atol=1e-8)
 
 
 @over(every(model=["Kronecker", "pair kernel"], transposed=[False, True]))
@@ -274,8 +232,7 @@ def test_rows_and_columns_without_labels(model, transposed):
     found = case(model, transposed=transposed, empty=True)
     assert found.plan.way == "labelled"
     check(found)
-    X, T, _ = data()
-    asked = (None, T[Q:]) if transposed else (X[M:], None)
+    asked = (None, found.T[Q:]) if transposed else (found.X[M:], None)
     with pytest.warns(UnboundedIntervalWarning):
         _, upper = found.fitted.predict_interval(*asked, coverage=0.6)
     empty = ~np.isfinite(found.Y).any(axis=0)
@@ -310,10 +267,10 @@ def test_models_of_pairs_without_kernels_of_both_sides():
     assert summed.shares is None
     for row in range(M):
         wanted = found.refitted([row])[M:]
-        assert_allclose(models.predictions(new_rows(found))[..., row], wanted, rtol=1e-9, atol=1e-9)
+        assert_allclose(models.predictions(found.new_rows)[..., row], wanted, rtol=1e-9, atol=1e-9)
 
 
-@over(every(model=["Kronecker", "pair kernel"], missing=["few", "most"], transposed=[False, True]))
+@over(covering(model=list(SEARCHES), missing=["none", "few", "most"], transposed=[False, True]))
 def test_groups_of_a_search_leave_together(model, missing, transposed):
     groups = np.arange(Q if transposed else M)[::-1] // 3
     found = case(model, missing, transposed=transposed, groups=groups)
@@ -324,18 +281,28 @@ def test_groups_of_a_search_leave_together(model, missing, transposed):
     assert_allclose(models.held_out[observed], held_out[observed], rtol=1e-9)
 
 
-def bounds_by_definition(found, ridge, coverage):
+def bounds_by_definition(found, coverage):
     """Return jackknife+ bounds of the new rows from refits; NaN where there are too few labels."""
     m, q = found.Y.shape
     rows = np.arange(m)
-    refits = np.array([found.refitted([row]) for row in rows])
+    refits = np.empty((m, m + NEW, q))
+    for members in found.units:
+        refits[members] = found.refitted(members)
     residuals = np.abs(found.Y - refits[rows, rows])
-    K = found.K + found.intercept
-    near = np.array([distance(K, row, np.delete(rows, row), ridge) for row in rows])
+    # A pair kernel has a constant feature on each side; other models have a free constant.
+    is_free = found.model.fit_intercept
+    K = rbf_kernel(found.T if found.transposed else found.X)
+    if isinstance(found.model, KroneckerRidge | PairKernelRidge):
+        K = K + is_free
+        is_free = False
+    ridge = side_ridges(found.intervals.problem.pairing)[0]
+
+    rest = [np.delete(rows, row) for row in rows]
+    near = np.array([distance(K, row, rest[row], ridge, is_free) for row in rows])
     typical = np.median(near)
     bounds = np.full((2, NEW, q), np.nan)
     for x in range(NEW):
-        far = np.array([distance(K, m + x, np.delete(rows, row), ridge) for row in rows])
+        far = np.array([distance(K, m + x, others, ridge, is_free) for others in rest])
         widths = ((1 + far / typical) / (1 + near / typical)) ** 0.5
         for task in range(q):
             seen = np.flatnonzero(~np.isnan(found.Y[:, task]))
@@ -347,32 +314,24 @@ def bounds_by_definition(found, ridge, coverage):
     return bounds
 
 
-def distance(K, row, others, ridge):
-    """Return the variance left of a row, relative to the noise, given the other rows."""
-    k = K[others, row]
-    A = K[np.ix_(others, others)] + ridge * np.eye(len(others))
-    return (K[row, row] + ridge - k @ np.linalg.solve(A, k)) / ridge
-
-
 @over(
     covering(
-        model=["Kronecker", "pair kernel"],
-        missing=["few", "half"],
+        model=list(MODELS),
+        missing=["none", "few", "half"],
         intercept=[True, False],
         weights=["none", "different"],
         transposed=[False, True],
-        single=[False, True],
+        dtype=["float64", "float32"],
+        alpha=[1e-3, 0.3, 100.0],
+        where=lambda dtype, alpha, **given: may_be(**given) and (dtype == "float64" or alpha > 0.1),
     )
 )
-def test_bounds_are_those_of_the_definition(model, missing, intercept, weights, transposed, single):
-    found = case(
-        model, missing, intercept, weights, transposed, dtype=np.float32 if single else None
-    )
-    ridge = side_ridges(found.intervals.problem.pairing)[0]
-    wanted = bounds_by_definition(found, ridge, 0.6)
-    X, T, _ = data()
-    dtype = np.float32 if single else np.float64
-    asked = (None, T[Q:].astype(dtype)) if transposed else (X[M:].astype(dtype), None)
+def test_bounds_are_those_of_the_definition(
+    model, missing, intercept, weights, transposed, dtype, alpha
+):
+    found = case(model, missing, intercept, weights, transposed, dtype=dtype, alpha=alpha)
+    wanted = bounds_by_definition(found, 0.6)
+    asked = (None, found.T[Q:]) if transposed else (found.X[M:], None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnboundedIntervalWarning)
         bounds = found.fitted.predict_interval(*asked, coverage=0.6)
@@ -381,12 +340,12 @@ def test_bounds_are_those_of_the_definition(model, missing, intercept, weights, 
         values = end.T if transposed else end
         known = ~np.isnan(expected)
         assert known.mean() > 0.8
-        assert_allclose(values[known], expected[known], rtol=1e-4 if single else 1e-9)
+        assert_allclose(values[known], expected[known], rtol=1e-8 if dtype == "float64" else 1e-4)
         assert np.isinf(values[~known]).all()
 
 
-@over(every(kernel_name=["rbf", "linear"], searched=[False, True], weights=["none", "different"]))
-def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, weights):
+@over(covering(kernel=["rbf", "linear"], searched=[False, True], weights=["none", "different"]))
+def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel, searched, weights):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(28, 3))
     T = rng.normal(size=(24, 3))
@@ -395,7 +354,7 @@ def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, 
     Y[3:, 4] = np.nan  # too few labels for a coverage of 0.8
     W = np.ones(Y.shape) if weights == "none" else rng.uniform(0.3, 3.0, size=Y.shape)
     i, j = np.nonzero(~np.isnan(Y))
-    given = {"kernel": kernel_name, "task_kernel": kernel_name, "tol": 1e-13}
+    given = {"kernel": kernel, "task_kernel": kernel, "tol": 1e-13}
     if searched:
         options = {"tasks": T[:21], "task_groups": np.arange(21) // 2}
     else:
@@ -431,26 +390,6 @@ def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, 
             )
 
 
-def test_few_refits_without_each_row():
-    """Two-step ridge regression has no inverse in B: where refits are few, each row is left out."""
-    X, T, Y = data()
-    Y = with_holes(Y[:M, :Q], 0.3)
-    fitted = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", tol=1e-13).fit(
-        X[:M], Y, tasks=T[:Q]
-    )
-    problem = fitted.fitted_.intervals.problem
-    assert plan(problem, Setting.B).method == "leave-one-out, refitted"
-    models = fitted.fitted_.intervals._jackknife
-    found = models.predictions(fitted.fitted_.rows(X[M:])[1])
-    assert_allclose(
-        np.where(np.isnan(Y), 0.0, models.held_out), np.where(np.isnan(Y), 0.0, fitted.holdout("B"))
-    )
-    for row in range(M):
-        kept = np.delete(np.arange(M), row)
-        other = clone(fitted).fit(X[kept], Y[kept], tasks=T[:Q])
-        assert_allclose(found[..., row], other.predict(X[M:]), rtol=1e-8, atol=1e-8)
-
-
 @over(every(limit=["_MOST_WORK", "memory"]))
 def test_models_that_cost_too_much_are_refitted_in_folds(limit, monkeypatch):
     found = case("Kronecker", "few")
@@ -462,7 +401,7 @@ def test_models_that_cost_too_much_are_refitted_in_folds(limit, monkeypatch):
         monkeypatch.setattr(jackknife, "is_affordable", lambda work, labels: False)
     models = jackknife_of(problem, None)
     assert len(models.members) == 5
-    predictions = models.predictions(new_rows(found))
+    predictions = models.predictions(found.new_rows)
     for unit, rows in enumerate(models.members):
         assert_allclose(predictions[..., unit], found.refitted(rows)[M:], rtol=1e-7, atol=1e-7)
     groups = np.arange(M) // 4

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
 from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout.refit import refit
 from dyadlearn.models.fitted import FittedRidge
 from sweeps import every, lines, over
 
@@ -103,16 +104,21 @@ def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting, monkeypatch):
     assert_allclose(verify_holdout(model, setting, n=3), 0.5, rtol=1e-9)
 
 
-def test_verify_holdout_tries_as_many_cells_as_it_is_told(data, monkeypatch):
+def test_verification_compares_as_many_pairs_as_asked_for_or_all(data, monkeypatch):
+    masks = []
+
+    def watched(*arguments, where, **options):
+        masks.append(where)
+        return refit(*arguments, where=where, **options)
+
+    monkeypatch.setattr("dyadlearn.holdout.refit.refit", watched)
     model = fitted("two-step", data)
-    one_wrong = model.holdout("B")
-    one_wrong[3, 3] += 1.0
-    monkeypatch.setattr(FittedRidge, "holdout", lambda *_, **__: one_wrong)
-    assert_allclose(verify_holdout(model, "B", n=10**6), 1.0, rtol=1e-9)
-    # One cell of 63 is wrong: drawing a few usually misses it, and the draw can be repeated.
-    seeds = [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
-    assert sum(difference > 0.5 for difference in seeds) < 10
-    assert seeds == [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
+    for n, compared in ((7, 7), (7, 7), (M * Q, M * Q), (50, M * Q)):
+        assert verify_holdout(model, "D", n=n, random_state=0) < 1e-12
+        assert np.count_nonzero(masks[-1]) == compared
+    assert_array_equal(masks[0], masks[1])
+    verify_holdout(model, "D", n=7, random_state=1)
+    assert (masks[-1] != masks[0]).any()
 
 
 def test_what_stands_alone_cannot_be_left_out():

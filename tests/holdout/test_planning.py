@@ -162,7 +162,7 @@ WORDS = {
 }
 
 
-ALPHAS = [0.1, 1.0, 10.0, 100.0]
+ALPHAS = [1.0, 100.0]
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def method_of(how, setting):
 @pytest.mark.usefixtures("many_refits")
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_evaluate_and_searches_say_how_many_groups_are_left_out_together(each):
-    for setting, how in each(product("BCD", ("evaluate", "search"))):
+    for setting, how in each([*product("BCD", ["evaluate"]), *product("BC", ["search"])]):
         method, sentence = WORDS[setting]
         with pytest.warns(MergedGroupsWarning) as recorded:
             found = method_of(how, setting)

@@ -14,7 +14,7 @@ from dyadlearn.holdout import unlabelled
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
-X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=3)
+X, Y, T = problems.data(7, 5, 3, 2, missing=0.25, seed=3)
 WEIGHTS = np.random.default_rng(1).uniform(0.3, 2.0, size=Y.shape)
 CELLS = np.random.default_rng(2).integers(0, 3, size=Y.shape)
 MODELS = {

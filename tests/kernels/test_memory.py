@@ -17,6 +17,7 @@ from dyadlearn.kernels import (
     minmax,
     normalize,
     pairs_of,
+    pedigree,
     repair,
     shared_ancestors_kernel,
     tanimoto,
@@ -55,6 +56,7 @@ CALLS = {
     "taxonomy": lambda: taxonomy_kernel([(tip[:2], tip) for tip in TIPS]),
     "graph distance": lambda: graph_distance_kernel(EDGES, NODES),
     "shared ancestors": lambda: shared_ancestors_kernel(EDGES, NODES),
+    "pedigree": lambda: pedigree([(row, row - 1, row // 2) for row in range(1, 500)]),
     "spectrum": lambda: spectrum_kernel(SEQUENCES, k=1),
     "pairs": lambda: pairs_of(SQUARE, list(range(400)), list(range(1, 401))),
     "pairs of features": lambda: pairs_of(

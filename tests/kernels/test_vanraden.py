@@ -13,9 +13,12 @@ from dyadlearn import (
     KroneckerRidge,
     Landmarks,
     LearnedKernelRidge,
+    MultiwayRidge,
     TwoStepRidge,
+    load,
+    save,
 )
-from dyadlearn.exceptions import KernelError, MarkerCodingWarning
+from dyadlearn.exceptions import KernelError, MarkerCodingWarning, MissingCallWarning
 from dyadlearn.kernels import Product, Sum, gram, gram_diagonal
 
 RNG = np.random.default_rng(0)
@@ -153,3 +156,77 @@ def test_markers_of_presence_are_reported(each):
     imputed = inbred * 0.9
     gram(imputed, kernel="vanraden")
     gram(M, kernel="vanraden")
+
+
+def with_gaps(markers, share, seed):
+    """Return markers with missing calls, and the same with the means of the markers of training in their place."""
+    rng = np.random.default_rng(seed)
+    missing = rng.random(markers.shape) < share
+    gaps = np.where(missing, np.nan, markers)
+    return gaps, int(missing.sum())
+
+
+GAPS, N_GAPS = with_gaps(M, 0.1, 1)
+GAPS_NEW, N_GAPS_NEW = with_gaps(M_NEW, 0.2, 2)
+# The means of the calls of training, also for new lines.
+MEANS = np.nanmean(GAPS, axis=0)
+FILLED = np.where(np.isnan(GAPS), MEANS, GAPS)
+FILLED_NEW = np.where(np.isnan(GAPS_NEW), MEANS, GAPS_NEW)
+
+
+def test_missing_calls_are_the_mean_of_training(each):
+    """Their number is told, of the rows that the kernel is computed for."""
+    told = {"match": rf"^{N_GAPS} of 480 calls .*\(9.6 %\) are missing"}
+    for form in each((np.asarray, sparse.csr_array)):
+        with pytest.warns(MissingCallWarning, **told):
+            found = gram(form(GAPS), kernel="vanraden")
+        assert_allclose(found, by_formula(FILLED, FILLED, FILLED), atol=1e-13)
+        with pytest.warns(MissingCallWarning, match=f"^{N_GAPS_NEW} of 200 calls"):
+            found = gram(form(GAPS_NEW), form(GAPS), kernel="vanraden")
+        assert_allclose(found, by_formula(FILLED_NEW, FILLED, FILLED), atol=1e-13)
+    # The calls of training were counted when the model was fitted.
+    assert_allclose(
+        gram(M_NEW, GAPS, kernel="vanraden"), by_formula(M_NEW, FILLED, FILLED), atol=1e-13
+    )
+    single = GAPS.astype(np.float32)
+    with pytest.warns(MissingCallWarning, **told):
+        assert gram(single, kernel="vanraden").dtype == np.float32
+    empty = GAPS.copy()
+    empty[:, 3] = np.nan
+    with pytest.warns(MissingCallWarning):
+        found = gram(empty, kernel="vanraden")
+    rest = np.delete(FILLED, 3, axis=1)
+    assert_allclose(found, by_formula(rest, rest, rest), atol=1e-13)
+
+
+def test_models_take_missing_calls(each, tmp_path):
+    for Model in each((TwoStepRidge, KroneckerRidge)):
+        filled = Model(0.7, kernel="vanraden").fit(FILLED, Y, tasks=T)
+        with pytest.warns(MissingCallWarning, match=f"^{N_GAPS} of 480 calls"):
+            model = Model(0.7, kernel="vanraden").fit(GAPS, Y, tasks=T)
+        assert_allclose(model.predict(M_NEW), filled.predict(M_NEW), rtol=1e-9, atol=1e-12)
+        assert_allclose(model.holdout("B"), filled.holdout("B"), rtol=1e-9, atol=1e-12)
+        save(model, tmp_path / "model.dyad")
+        for each_model in (model, load(tmp_path / "model.dyad")):
+            with pytest.warns(MissingCallWarning, match=f"^{N_GAPS_NEW} of 200 calls"):
+                found = each_model.predict(GAPS_NEW)
+            assert_allclose(found, filled.predict(FILLED_NEW), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="contains NaN"):
+        KroneckerRidge(kernel="rbf").fit(GAPS, Y, tasks=T)
+    with pytest.raises(KernelError, match="write NaN for missing calls.*found numbers from 0 to 9"):
+        gram(np.where(np.isnan(GAPS), 9, GAPS), kernel="vanraden")
+
+
+def test_the_task_side_and_cells_take_missing_calls():
+    filled = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, tasks=FILLED)
+    with pytest.warns(MissingCallWarning):
+        model = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, tasks=GAPS)
+    assert_allclose(model.predict(tasks=M_NEW), filled.predict(tasks=M_NEW), rtol=1e-9, atol=1e-12)
+    table = {"line": np.repeat(np.arange(12), 6)}
+    given = {"kernels": {"line": "vanraden"}, "variances": {"line": 1.0}}
+    filled = MultiwayRidge("line", entities={"line": FILLED}, **given).fit(table, Y.ravel())
+    with pytest.warns(MissingCallWarning):
+        model = MultiwayRidge("line", entities={"line": GAPS}, **given).fit(table, Y.ravel())
+    with pytest.warns(MissingCallWarning):
+        found = model.predict(table)
+    assert_allclose(found, filled.predict(table), rtol=1e-9, atol=1e-12)

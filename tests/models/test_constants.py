@@ -79,18 +79,6 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
         assert_allclose(model.coef_, middle, rtol=1e-8)
 
 
-@over(every(pair=PAIRS[:2]))
-def test_constants_weigh_the_main_effects(pair):
-    """In the dual, the coefficients of main effects are sums of the others, times b for instances and a for tasks."""
-    model = KroneckerRidge(0.5, constants=pair, kernel="rbf", task_kernel="rbf").fit(
-        X[:M], Y, tasks=T[:Q]
-    )
-    assert_allclose(
-        model.instance_coef_, pair[1] * model.dual_coef_.sum(axis=1), rtol=1e-8, atol=1e-9
-    )
-    assert_allclose(model.task_coef_, pair[0] * model.dual_coef_.sum(axis=0), rtol=1e-8, atol=1e-9)
-
-
 @over(
     covering(
         factor=[1e-4, 1e4],
@@ -134,20 +122,6 @@ def test_pair_kernels_have_the_constants_in_all_terms(pair):
         assert_allclose(model.predict(X), (expected[:, :Q] + per_task * K[:, :M] @ dual), rtol=1e-8)
 
 
-@over(covering(pair=PAIRS[:3], kernel=["linear", "rbf"], labels={"complete": Y, "missing": HOLES}))
-def test_labels_of_a_new_row_are_added_as_by_fitting_again(pair, kernel, labels):
-    options = {"constants": pair, "kernel": kernel, "task_kernel": kernel, "kernel_params": None}
-    if kernel == "rbf":
-        options |= {"kernel_params": {"gamma": 0.2}, "task_kernel_params": {"gamma": 0.2}}
-    model = KroneckerRidge(0.5, **options, **TIGHT).fit(X[:M], labels, tasks=T[:Q])
-    few = np.full((1, Q), np.nan)
-    few[0, [0, 3]] = 8.0, 2.0
-    again = KroneckerRidge(0.5, **options, **TIGHT).fit(
-        X[: M + 1], np.vstack([labels, few]), tasks=T[:Q]
-    )
-    assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
-
-
 @over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
 def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
     """A constant that is added to the kernel of pairs leaves both as they are, because the mean is free."""
@@ -181,6 +155,7 @@ AS_PAIRS = [(0.2, 0.2), (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
         labels={"complete": Y, "missing": HOLES},
         alphas=[ALPHAS, None],
         kind=[KroneckerRidge, PairKernelRidge],
+        strength=1,
     )
 )
 def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):

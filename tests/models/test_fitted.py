@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.exceptions import NotFittedError
 
 from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge
 from dyadlearn.holdout import Units
@@ -49,10 +48,3 @@ def test_what_a_network_cannot_leave_out_is_refused():
     assert fitted.is_network
     with pytest.raises(ValueError, match="one edge or vertex at a time"):
         fitted.leave_out("B", Units((GROUPS, None)))
-
-
-def test_nothing_is_shown_before_the_fit():
-    model = TwoStepRidge()
-    assert not hasattr(model, "fitted_")
-    with pytest.raises(NotFittedError):
-        _ = model.completed_

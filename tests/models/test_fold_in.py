@@ -56,7 +56,15 @@ FAMILY = {
     "per instance": PairKernelRidge(product=0.7, per_instance=0.2),
     "all": PairKernelRidge(product=0.5, per_task=0.2, per_instance=0.3),
     "Cartesian": PairKernelRidge(product=0.0, per_task=1.0, per_instance=0.5),
+    "identity": KroneckerRidge(identity=(0.7, 0.3)),
+    "constants": KroneckerRidge(constants=(0.3, 4.0)),
+    "two-step with identity": TwoStepRidge(identity=(0.7, 0.3)),
 }
+
+
+def may_be(model, fit_intercept, **_):
+    """Return whether a model without intercept has no weights of main effects."""
+    return fit_intercept or model is not FAMILY["constants"]
 
 
 def given(side, values, rows, columns):
@@ -128,6 +136,7 @@ def compared(model, side, task_side, axis, labels=None, weights=None):
         alpha=[1e-3, 0.5, 1e3],
         fit_intercept=[True, False],
         also=covering(
+            where=may_be,
             model=FAMILY,
             axis=[0, 1],
             fit_intercept=[True, False],
@@ -154,10 +163,17 @@ def test_complete_labels_give_the_predictions_of_a_refit(
 
 @over(
     covering(
-        model={name: model for name, model in FAMILY.items() if name != "two-step"},
+        where=may_be,
+        model={name: model for name, model in FAMILY.items() if "two-step" not in name},
         axis=[0, 1],
         fit_intercept=[True, False],
-        weighted=[True, False],
+        # Labels of new rows have weight one, however large the others are.
+        weights={
+            "none": None,
+            "weighted": WEIGHTS,
+            "heavy": 10.0 * WEIGHTS,
+            "light": 0.1 * WEIGHTS,
+        },
         own=["linear", "precomputed", "wide"],
         beside=["linear", "rbf"],
         alpha=[0.01, 2.0],
@@ -165,7 +181,7 @@ def test_complete_labels_give_the_predictions_of_a_refit(
     )
 )
 def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
-    model, axis, fit_intercept, weighted, own, beside, alpha, iterations, monkeypatch
+    model, axis, fit_intercept, weights, own, beside, alpha, iterations, monkeypatch
 ):
     """By solving again for each new row, and by one inverse over the observed labels."""
     asked = []
@@ -175,9 +191,7 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
     )
     side, task_side = (beside, own) if axis else (own, beside)
     model = clone(model).set_params(alpha=alpha, fit_intercept=fit_intercept, tol=1e-14)
-    found, expected, plain = compared(
-        model, side, task_side, axis, MISSING, WEIGHTS if weighted else None
-    )
+    found, expected, plain = compared(model, side, task_side, axis, MISSING, weights)
     assert len(asked) == (iterations > 0)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
     assert np.abs(found - plain).max() > 1e-3

@@ -18,7 +18,7 @@ from dyadlearn import (
     recommend,
     save,
 )
-from sweeps import covering, every, over
+from sweeps import every, over
 
 DELTA, EPSILON = SHARES = (0.7, 0.3)
 KERNELS = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
@@ -52,29 +52,6 @@ def test_kronecker_is_the_pair_kernel_with_these_shares():
     assert_array_equal(model.predict(), other.predict())
     assert model.log_marginal_likelihood() == other.log_marginal_likelihood()
     assert KroneckerRidge(0.5, identity=0.0).fit(X[:M], Y, tasks=T[:Q]).fitted_.sides[0].is_primal
-
-
-@over(
-    covering(
-        labels={"complete": Y, "missing": HOLES},
-        fit_intercept=[True, False],
-        kernel=["linear", "rbf"],
-        kind=[TwoStepRidge, KroneckerRidge],
-    )
-)
-def test_labels_of_a_new_row_give_it_an_identity(labels, fit_intercept, kernel, kind):
-    """As fitting again with the row does."""
-    options = {
-        "identity": SHARES,
-        "fit_intercept": fit_intercept,
-        "kernel": kernel,
-        "task_kernel": kernel,
-    }
-    model = kind(0.5, tol=1e-12, **options).fit(X[:M], labels, tasks=T[:Q])
-    few = np.full((1, Q), np.nan)
-    few[0, [0, 3]] = 8.0, 2.0
-    again = kind(0.5, tol=1e-12, **options).fit(X[: M + 1], np.vstack([labels, few]), tasks=T[:Q])
-    assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
 
 
 def test_long_tables_know_their_rows_by_id(tmp_path):
@@ -115,18 +92,6 @@ def test_searches_choose_alpha_for_a_fixed_identity(letter):
 
 def test_wrong_identities_are_refused():
     for kind in (KroneckerRidge, TwoStepRidge):
-        with pytest.raises(
-            ValueError, match="identity must be a finite number of at least 0, found -1"
-        ):
-            kind(identity=-1.0).fit(X[:M], Y, tasks=T[:Q])
-        with pytest.raises(
-            ValueError, match=r"identity must be one number, or two .* found \(1, 2, 3\)"
-        ):
-            kind(identity=(1, 2, 3)).fit(X[:M], Y, tasks=T[:Q])
-        with pytest.raises(
-            TypeError, match="identity must be a number of at least 0, found 'much'"
-        ):
-            kind(identity="much").fit(X[:M], Y, tasks=T[:Q])
         changed = kind().fit(X[:M], Y, tasks=T[:Q]).set_params(identity=1.0)
         with pytest.raises(ValueError, match="all directions"):
             changed.set_alpha(2.0)

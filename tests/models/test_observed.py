@@ -28,7 +28,10 @@ from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from dyadlearn.settings import Setting
 from dyadlearn.solve import missing
+from listed import listed
 from sweeps import every, lines, over
+
+__all__ = ["listed"]
 
 RNG = np.random.default_rng(16)
 M = 16
@@ -45,13 +48,6 @@ WEIGHTS = RNG.random((M, Q)) * 3.0
 SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 GROUPS = RNG.integers(0, 4, M)
 CELLS = RNG.integers(0, 4, (M, Q))
-
-
-@pytest.fixture
-def listed(monkeypatch):
-    """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(training, "SMALL_GRID", 0)
-    monkeypatch.setattr(training, "fits_in_memory", lambda *_: False)
 
 
 @pytest.fixture
@@ -133,9 +129,6 @@ def test_stopping_short_is_told(listed, iterated):
     assert [each.filename for each in told] == [__file__]
     assert model.n_iter_ == 2
     assert model.residual_ > 1e-8
-
-
-# --- sides that are poor ---------------------------------------------------------------------------------------------
 
 
 # --- when the grid is left unformed ----------------------------------------------------------------------------------
@@ -494,35 +487,6 @@ def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(liste
 
 
 # --- other libraries -------------------------------------------------------------------------------------------------
-
-
-def test_intervals_hold_what_they_say():
-    rng = np.random.default_rng(0)
-    m = 90
-    q = 70
-    rows = rng.normal(size=(2 * m, 4))
-    tasks = rng.normal(size=(2 * q, 3))
-    whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
-    labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SMALL_GRID", 0)
-        patch.setattr(training, "fits_in_memory", lambda *_: False)
-        found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
-    for setting in "ABCD":
-        here = slice(m, None) if setting in "BD" else slice(m)
-        there = slice(q, None) if setting in "CD" else slice(q)
-        given = rows[here] if setting in "BD" else None, tasks[there] if setting in "CD" else None
-        lower, upper = found.predict_interval(*given, coverage=0.9)
-        truth = whole[here, there]
-        unseen = np.ones_like(whole[here, there], dtype=bool)
-        if setting == "A":
-            unseen = labels == 0
-        held = ((lower <= truth) & (truth <= upper))[unseen].mean()
-        # In B and C, the quantile of the 18 or 14 residuals of a row is at least 18/19 or 14/15.
-        assert 0.87 < held < (0.93 if setting in "AD" else 0.96), (setting, held)
-        assert np.ptp(upper - lower) > 1e-3 * np.median(
-            upper - lower
-        )  # of local width, as on a grid
 
 
 def test_tables_of_every_library(listed, library):

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
-from dyadlearn.exceptions import LeverageError, PrecisionWarning
-from sweeps import covering, every, over
+from dyadlearn.exceptions import LeverageError
+from sweeps import lines, over
 
 M = 24
 P = 5
@@ -33,53 +33,33 @@ def travelled(model, X, Y, T):
     return model.forget(X[:2], Y[:2]).forget_tasks([0, 1])
 
 
-@over(every(level=[1.0, 1e6]))
-def test_another_level_of_the_labels_is_another_level_of_predictions(data, level):
-    X, Y, T = data
-    near, far = (travelled(OnlineTwoStepRidge(0.3, 0.7), X, labels, T) for labels in (Y, Y + level))
-    new = np.random.default_rng(1).normal(size=(4, P))
-    new_tasks = np.random.default_rng(2).normal(size=(2, R))
-    rounding = {"rtol": 0, "atol": 1e-13 + 2e-15 * level}
-    assert_allclose(far.predict(X) - level, near.predict(X), **rounding)
-    assert_allclose(
-        far.predict(new, tasks=new_tasks) - level, near.predict(new, tasks=new_tasks), **rounding
+@over(
+    lines(
+        "offset level alphas",
+        (1e4, 0.0, (1e-3, 1e-3)),
+        (1e6, 0.0, (1e-3, 1e-3)),
+        (0.0, 1.0, (0.3, 0.7)),
+        (0.0, 1e6, (0.3, 0.7)),
     )
-    for setting in "ABCD":
-        found, wanted = (
-            m.holdout(X[2:], labels, setting)
-            for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
-        )
-        assert_allclose(wanted - level, found, **rounding)
-        grid = {"alphas": [0.1, 10], "task_alphas": [0.2, 5], "setting": setting}
-        found, wanted = (
-            m.landscape(X[2:], labels, **grid)
-            for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
-        )
-        assert_allclose(wanted, found, rtol=1e-12 + 1e-14 * level)
-
-
-@over(every(offset=[1e4, 1e6], with_tasks=[True, False]))
-def test_large_offsets_of_features_take_no_digits(data, offset, with_tasks):
+)
+def test_offsets_of_features_and_labels_take_no_digits(data, offset, level, alphas):
     # Numbers that the offset does not round.
     X, Y, T = (np.round(part * 2**12) / 2**12 for part in data)
-    near = OnlineTwoStepRidge(1e-3, 1e-3)
-    far = OnlineTwoStepRidge(1e-3, 1e-3)
-    if with_tasks:
-        travelled(near, X, Y, T)
-        travelled(far, X + offset, Y, T - offset)
-    else:
-        for model, rows in ((near, X), (far, X + offset)):
-            model.fit(rows[:9], Y[:9]).partial_fit(rows[9:], Y[9:]).forget(rows[:2], Y[:2])
-    assert_allclose(far.coef_, near.coef_, rtol=1e-9)
-    tasks = [T, T - offset] if with_tasks else [None, None]
-    assert_allclose(
-        far.predict(X + offset, tasks=tasks[1]), near.predict(X, tasks=tasks[0]), rtol=0, atol=1e-11
-    )
-    labels = Y[2:, 2:] if with_tasks else Y[2:]
-    for setting in "ABCD" if with_tasks else "AB":
-        found = far.holdout(X[2:] + offset, labels, setting)
-        wanted = near.holdout(X[2:], labels, setting)
-        assert_allclose(found, wanted, rtol=0, atol=1e-9)
+    near = travelled(OnlineTwoStepRidge(*alphas), X, Y, T)
+    far = travelled(OnlineTwoStepRidge(*alphas), X + offset, Y + level, T - offset)
+    assert_allclose(far.coef_, near.coef_, rtol=1e-9, atol=2e-15 * level)
+    rounding = {"rtol": 0, "atol": 1e-11 + 2e-15 * level}
+    found = far.predict(X + offset, tasks=T - offset) - level
+    assert_allclose(found, near.predict(X, tasks=T), **rounding)
+    labels = Y[2:, 2:]
+    grid = {"alphas": [0.1, 10], "task_alphas": [0.2, 5]}
+    for setting in "ABCD":
+        found = far.holdout(X[2:] + offset, labels + level, setting) - level
+        assert_allclose(
+            found, near.holdout(X[2:], labels, setting), rtol=0, atol=1e-9 + 2e-15 * level
+        )
+        found = far.landscape(X[2:] + offset, labels + level, **grid, setting=setting)
+        assert_allclose(found, near.landscape(X[2:], labels, **grid, setting=setting), rtol=1e-8)
 
 
 def test_sparse_features_are_not_made_dense():
@@ -101,32 +81,6 @@ def test_sparse_features_are_not_made_dense():
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
 
 
-@over(covering(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
-def test_features_that_never_change_say_nothing(data, wrap, alone, alpha):
-    X, Y, T = data
-    same = np.full((M, 1), 0.7)
-    same_tasks = np.full((Q, 1), -1 / 3)
-    if not alone:
-        same = np.hstack([X, same])
-        same_tasks = np.hstack([T, same_tasks])
-    model = OnlineTwoStepRidge(alpha, alpha).fit(wrap(same[:9]), Y[:9, :4], tasks=same_tasks[:4])
-    model.partial_fit(wrap(same[9:]), Y[9:, :4]).partial_fit_tasks(
-        same_tasks[4:], Y[:, 4:], X=wrap(same)
-    )
-    if alone:
-        wanted = np.full((M, Q), Y.mean())
-    else:
-        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).predict(X)
-    assert_allclose(model.predict(wrap(same)), wanted, rtol=1e-9, atol=1e-11)
-    held_out = model.holdout(wrap(same), Y, "B")
-    rows = (Y.sum() - Y.sum(axis=1, keepdims=True)) / (Y.size - Q) * np.ones(Q)
-    if alone:
-        wanted = rows
-    else:
-        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout("B")
-    assert_allclose(held_out, wanted, rtol=1e-9, atol=1e-11)
-
-
 def test_few_rows_and_few_tasks(data):
     X, Y, T = data
     model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], tasks=T[:1])
@@ -146,40 +100,6 @@ def test_few_rows_and_few_tasks(data):
     assert_allclose(
         model.predict(X), TwoStepRidge().fit(X[4:9], Y[4:9, :2], tasks=T[:2]).predict(X), rtol=1e-10
     )
-
-
-def test_rows_elsewhere_are_not_the_learnt_ones(data):
-    X, Y, T = data
-    model = OnlineTwoStepRidge().fit(X, Y[:, :5], tasks=T[:5])
-    before = model._learnt
-    for change in (
-        lambda: model.forget(X + 1, Y[:, :5]),
-        lambda: model.forget(X[:5] + 30, Y[:5, :5]),
-        lambda: model.partial_fit_tasks(T[5:], Y[:, 5:], X=X + 1e-3),
-    ):
-        with pytest.raises(
-            ValueError, match="not learned as they are given|these are not the 24 that were learned"
-        ):
-            change()
-        assert model._learnt is before
-
-
-def test_labels_that_were_so_large_that_their_rounding_shows(data):
-    X, Y, T = data
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(X[:1], np.full((1, Q), 1e12))
-    with pytest.warns(PrecisionWarning, match="relative rounding error"):
-        model.forget(X[:1], np.full((1, Q), 1e12))
-    for alpha in (0.0, 1.0):
-        model = OnlineTwoStepRidge(alpha).fit(X, Y, tasks=T).partial_fit(1e9 * X[:1], Y[:1])
-        with pytest.warns(PrecisionWarning, match="relative rounding error"):
-            model.forget(1e9 * X[:1], Y[:1])
-    # Labels of the same level are no reason to warn, whatever the features say of them.
-    model = (
-        OnlineTwoStepRidge()
-        .fit(X, np.full((M, Q), 5.0), tasks=T)
-        .forget(X[:4], np.full((4, Q), 5.0))
-    )
-    assert_allclose(model.predict(X), np.full((M, Q), 5.0), rtol=1e-14)
 
 
 def test_whether_there_is_an_intercept_is_decided_by_the_fit(data, tmp_path):

@@ -140,37 +140,6 @@ class TestForgetting:
 
 
 class TestReplacing:
-    def test_ratings_one_by_one(self):
-        X, Y, T = make(0.6)
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:5], Y[:5], tasks=T)
-        final = Y[:5].copy()
-        rng = np.random.default_rng(3)
-        for step in range(25):
-            user = USERS[rng.integers(min(5 + step, M))]
-            item = ITEMS[rng.integers(Q)]
-            value = float(rng.normal())
-            model.partial_fit(X.loc[[user]], one_cell(user, item, value), known="replace")
-            if user in final.index:
-                final.loc[user, item] = value
-            else:
-                final = pd.concat([final, one_cell(user, item, value)])
-        same(model, X.loc[final.index], final, T, rtol=1e-7)
-        # However many came one by one, there are few batches, and none of them is half empty.
-        assert len(model._learnt.kept.batches) <= 7
-        assert model._learnt.kept.ids is not None
-        assert set(model._learnt.kept.ids.labels) == set(final.index)
-
-    def test_a_new_label_touches_its_task_alone(self):
-        X, Y, T = make()
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
-        before = model.statistics_
-        model.partial_fit(X[3:4], one_cell("u3", "c", 1.0), known="replace")
-        after = model.statistics_
-        assert after.gram is before.gram
-        assert (
-            sum(any(new.gram is old.gram for old in before.groups) for new in after.groups) == Q - 1
-        )
-
     def test_labels_given_again_change_nothing(self):
         X, Y, T = make()
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)

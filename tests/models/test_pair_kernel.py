@@ -85,17 +85,12 @@ def test_only_proportions_matter(table):
     assert_allclose(one.holdout("D"), ten.holdout("D"), rtol=1e-10)
 
 
-@over(lines("letter given", ("A", True), ("B", False), ("C", True), ("D", False)))
-def test_shares_are_chosen_with_the_regularisation(table, letter, given):
+@over(every(letter="BD"))
+def test_shares_are_chosen_with_the_regularisation(table, letter):
     X, Y, T = table
-    shares = SHARES if given else None
-    search = PairKernelRidgeCV(ALPHAS, shares, setting=letter).fit(X[:10], Y, tasks=T[:7])
-    if given:
-        tried = SHARES
-    else:
-        tried = PosedSearch(search.search_spec(), None, (None, None), [])._scaled_shares(
-            search.fitted_.pairing
-        )
+    search = PairKernelRidgeCV(ALPHAS, setting=letter).fit(X[:10], Y, tasks=T[:7])
+    posed = PosedSearch(search.search_spec(), None, (None, None), [])
+    tried = posed._scaled_shares(search.fitted_.pairing)
     assert search.landscape_.shape == (len(tried), len(ALPHAS))
     best = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
     assert search.shares_ == tried[best[0]]
@@ -107,9 +102,6 @@ def test_shares_are_chosen_with_the_regularisation(table, letter, given):
             search.landscape_[row],
             rtol=1e-9,
         )
-    chosen = PairKernelRidge(search.alpha_, **named(search.shares_)).fit(X[:10], Y, tasks=T[:7])
-    assert_allclose(search.predict(), chosen.predict(), rtol=1e-9)
-    assert_allclose(search.holdout_, chosen.holdout(letter), rtol=1e-9)
 
 
 @over(
@@ -163,6 +155,8 @@ def test_long_tables_know_the_rows_of_training(table):
     )
     asked = np.random.default_rng(3).permutation(np.argwhere(np.ones(whole.shape)))
     assert_allclose(long.predict(asked), whole[tuple(asked.T)], rtol=1e-10)
+    alone = [long.predict(pair[None])[0] for pair in asked[:9]]
+    assert_allclose(alone, whole[tuple(asked[:9].T)], rtol=1e-10)
     assert np.abs(whole[:10, :7] - grid.predict(X[:10], T[:7])).max() > 0.1
 
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks, get_tags
 
+from conventions import WITHOUT_DATA
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -238,6 +239,16 @@ def test_the_score_is_that_of_the_observed_pairs():
 # --- holes -------------------------------------------------------------------------------------
 
 
+@over(lines("of_tasks expected", (None, "float32"), ("float32", "float32"), ("float64", "float64")))
+def test_averages_of_whole_labels_have_the_precision_of_the_features(of_tasks, expected):
+    if of_tasks is None:
+        model = PairRegressor(IndependentTaskRidge(), instances=X.astype(np.float32))
+    else:
+        tables = {"instances": X.astype(np.float32), "tasks": T.astype(of_tasks)}
+        model = PairRegressor(KroneckerRidge(), **tables)
+    assert model.fit(CELLS, np.round(VALUES).astype(int)).predict(CELLS).dtype == expected
+
+
 # --- inside scikit-learn -----------------------------------------------------------------------
 
 
@@ -288,22 +299,7 @@ def test_what_it_says_of_itself():
     assert tags.target_tags.required
 
 
-@over(
-    every(
-        check=[
-            "check_do_not_raise_errors_in_init_or_set_params",
-            "check_estimator_cloneable",
-            "check_estimator_repr",
-            "check_estimator_tags_renamed",
-            "check_get_params_invariance",
-            "check_mixin_order",
-            "check_no_attributes_set_in_init",
-            "check_parameters_default_constructible",
-            "check_set_params",
-            "check_valid_tag_types",
-        ]
-    )
-)
+@over(every(check=WITHOUT_DATA))
 def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
 
@@ -524,9 +520,10 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
         ("who", "what"),
         ("p12", "d3"),
         ("p1", "d2"),
+        ("p0", "d0"),
     ]
     found = lenient.predict(asked)
-    listed = [0, 5, 6]
+    listed = [0, 5, 6, 7]
     assert_array_equal(found[listed], strict.predict([asked[place] for place in listed]))
     at = CELLS[train]
 

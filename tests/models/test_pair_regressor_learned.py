@@ -7,13 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import cross_val_score
-from tests.sweeps import lines, over
 
 from dyadlearn import (
     LearnedKernelRidge,
     PairRegressor,
-    SettingKFold,
     TwoStepRidge,
     evaluate,
     explain,
@@ -21,6 +18,7 @@ from dyadlearn import (
     save,
 )
 from dyadlearn.kernels import Descriptions
+from sweeps import lines, over
 
 M = 14
 Q = 7
@@ -163,23 +161,6 @@ def test_other_tables_are_looked_up_by_id(stages):
         last = next(row for row in order if row not in model.instance_ids_)
         found = model.predict([(last, "t1")])
         assert_allclose(model.set_params(instances=X).predict([(last, "t1")]), found, rtol=1e-7)
-
-
-def test_scikit_learn_cuts_tables_of_pairs():
-    pairs, y = _table(M)
-    model = _model("mapping", stages=2)
-    scores = cross_val_score(
-        model, pairs, y, cv=SettingKFold("A", 2, random_state=0), error_score="raise"
-    )
-    assert (scores > 0).all()
-    scores = cross_val_score(
-        _model("mapping", setting="B"),
-        pairs,
-        y,
-        cv=SettingKFold("B", 2, random_state=0),
-        error_score="raise",
-    )
-    assert np.isfinite(scores).all()
 
 
 def test_what_is_asked_of_models_is_asked_of_those_of_pairs(tmp_path):

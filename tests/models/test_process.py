@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from dyadlearn import (
     KroneckerRidge,
     PairKernelRidge,
-    PairRegressor,
     load,
     save,
 )
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import expansion
 from listed import listed
+from process_case import ProcessCase
 from sweeps import covering, lines, over
 
 __all__ = ["listed"]
 
 rng = np.random.default_rng(0)
-M = 9
-Q = 6
-A = 4
-B = 3
+M = 6
+Q = 4
+A = 3
+B = 2
 X = rng.normal(size=(M + A, 3))
 T = rng.normal(size=(Q + B, 2))
 Y = 5.0 + X[:M] @ rng.normal(size=(3, 2)) @ T[:Q].T + 0.3 * rng.normal(size=(M, Q))
@@ -57,46 +57,23 @@ SIDES = {
 }
 
 
-class Dense:
-    """The process of all pairs; new instances and tasks are known to differ from each other and from those before."""
+def dense(K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None):
+    """Return the process of all pairs; new rows are known to differ from each other and from those before."""
+    sides = []
+    for kernel in (K, G):
+        values, vectors = np.linalg.eigh(kernel + free_mean)
+        kept = values > 1e-12 * values.max()
+        sides.append(vectors[:, kept] * np.sqrt(values[kept]))
+    labels = Labels.of_grid(Y, weights).listed()
+    return ProcessCase(sides, ("full", "full"), alpha, shares, free_mean, labels)
 
-    def __init__(self, K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None):
-        a, b, c = shares
-        m, q = Y.shape
-        self.free_mean = free_mean
-        K = K + free_mean
-        G = G + free_mean
-        P = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-        inside = (np.arange(len(K))[:, None] < m) & (np.arange(len(G))[None, :] < q)
-        # Where a label is observed among all pairs.
-        observed = np.zeros(inside.shape, dtype=bool)
-        observed[:m, :q] = ~np.isnan(Y)
-        at = np.flatnonzero(observed)
-        noise = alpha / (np.ones_like(Y) if weights is None else weights)[~np.isnan(Y)]
-        self.C, self.y = P[np.ix_(at, at)] + np.diag(noise), Y[~np.isnan(Y)]
-        cross = P[:, at]
-        n = at.size
-        inverse = np.linalg.inv(self.C)
-        known = inverse.sum()
-        self.mean = inverse.sum(axis=0) @ self.y / known if free_mean else 0.0
-        weights = inverse @ (self.y - self.mean)
-        self.scale = (weights @ self.y / (n - free_mean)) ** 0.5
-        variance = np.diag(P) - np.sum(cross @ inverse * cross, axis=1)
-        if free_mean:
-            variance += (1.0 - (cross @ inverse).sum(axis=1)) ** 2 / known
-        self.predicted = (self.mean + cross @ weights).reshape(inside.shape)
-        self.deviation = self.scale * np.sqrt(variance.clip(0.0)).reshape(inside.shape)
-        self.known = known
 
-    def log_likelihood(self, method="restricted", scale=None):
-        n = self.y.size
-        integrated = self.free_mean and method == "restricted"
-        square = (self.y - self.mean) @ np.linalg.solve(self.C, self.y - self.mean)
-        scale = (square / (n - integrated)) ** 0.5 if scale is None else scale
-        value = multivariate_normal(np.full(n, self.mean), scale**2 * self.C).logpdf(self.y)
-        if integrated:
-            return value + 0.5 * np.log(2 * np.pi * scale**2 / self.known)
-        return value
+def deviations(process):
+    """Return the standard deviations of all pairs, new rows last, and the scale."""
+    scale = process.likelihood(True, None)[1]
+    grids = process.grids()
+    variances = np.block([[grids["A"], grids["C"]], [grids["B"], grids["D"]]])
+    return scale * np.sqrt(variances), scale
 
 
 def described(side, values, n, dtype="float64"):
@@ -158,7 +135,7 @@ def of_family(shares, fit_intercept):
 def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtype):
     model, params = of_family(*member)
     model, (new, given), (task_new, task_given), kernels = posed(side, task_side, model, dtype)
-    dense = Dense(*kernels, 0.3, **params)
+    expected, scale = deviations(dense(*kernels, 0.3, **params))
     rtol = 1e-9 if dtype == "float64" else 2e-3
     for rows, own, places in ((None, {}, slice(M)), (new, given, slice(M, None))):
         for tasks, others, columns in (
@@ -167,30 +144,8 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
         ):
             mean, deviation = model.predict(rows, tasks, return_std=True, **own, **others)
             assert mean.dtype == deviation.dtype == dtype
-            assert_allclose(mean, dense.predicted[places, columns], rtol=rtol, atol=rtol)
-            assert_allclose(deviation, dense.deviation[places, columns], rtol=rtol, atol=rtol)
-    assert_allclose(model.scale_, dense.scale, rtol=rtol)
-
-
-@over(
-    covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7])
-)
-def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, scale):
-    model, params = of_family(*member)
-    model, _, _, kernels = posed(side, task_side, model)
-    for method in ("restricted", "profile"):
-        expected = Dense(*kernels, 0.3, **params).log_likelihood(method, scale)
-        value, gradient = model.log_marginal_likelihood(
-            method=method, scale=scale, eval_gradient=True
-        )
-        assert_allclose(value, expected, rtol=1e-9)
-        assert model.log_marginal_likelihood(method=method, scale=scale) == value
-        there, here = (
-            model.set_alpha(0.3 * step).log_marginal_likelihood(method=method, scale=scale)
-            for step in (np.exp(1e-5), np.exp(-1e-5))
-        )
-        assert_allclose(gradient["alpha"], (there - here) / 2e-5, rtol=1e-5, atol=1e-5)
-        model.set_alpha(0.3)
+            assert_allclose(deviation, expected[places, columns], rtol=rtol, atol=rtol)
+    assert_allclose(model.scale_, scale, rtol=rtol)
 
 
 def test_one_task_is_the_process_of_scikit_learn():
@@ -220,34 +175,29 @@ def test_blocks_change_nothing(monkeypatch):
         assert_allclose(found, expected, rtol=1e-12)
 
 
-# --- missing and weighted labels, and lists of pairs ---------------------------------------------------------------
+# --- labels of all forms -------------------------------------------------------------------------
 
 HOLES = np.where(np.eye(M, Q) + np.eye(M, Q, 2) > 0, np.nan, Y)
 HOLES[4] = HOLES[:, 3] = np.nan
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 30.0, size=(M, Q))
 # Labels and their weights.
-GIVEN = {"missing": (HOLES, None), "weighted": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
+GIVEN = {
+    "complete": (Y, None),
+    "missing": (HOLES, None),
+    "weighted": (Y, WEIGHTS),
+    "both": (HOLES, WEIGHTS),
+}
 
 
-def fitted(model, labels, weights, form):
-    """Return a model that is fitted on a grid, a sparse matrix or a long table of the observed labels."""
-    given = {} if weights is None else {"sample_weight": weights}
-    if form == "grid":
-        return model.fit(X[:M], labels, tasks=T[:Q], **given)
-    rows, columns = np.nonzero(~np.isnan(labels))
+def fitted(model, labels, weights, form="grid"):
+    """Return a model that is fitted on a grid, or on a sparse matrix of the observed labels."""
     if form == "sparse":
-        if weights is None:
-            given = {}
-        else:
-            given = {"sample_weight": stored(weights, rows, columns)}
-        return model.fit(X[:M], stored(labels, rows, columns), tasks=T[:Q], **given)
-    given = {} if weights is None else {"sample_weight": weights[rows, columns]}
-    pairs = PairRegressor(model, instances=X[:M], tasks=T[:Q])
-    return pairs.fit(np.stack([rows, columns], axis=1), labels[rows, columns], **given).model_
-
-
-def stored(values, rows, columns):
-    return sparse.csr_array((values[rows, columns], (rows, columns)), shape=(M, Q))
+        places = np.nonzero(~np.isnan(labels))
+        labels, weights = (
+            None if values is None else sparse.csr_array((values[places], places), shape=(M, Q))
+            for values in (labels, weights)
+        )
+    return model.fit(X[:M], labels, tasks=T[:Q], sample_weight=weights)
 
 
 @pytest.mark.usefixtures("listed")
@@ -260,7 +210,7 @@ def stored(values, rows, columns):
         form=["grid", "sparse"],
     )
 )
-def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, member, given, form):
+def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, given, form):
     model, params = of_family(*member)
     labels, weights = given
     model = fitted(
@@ -270,23 +220,22 @@ def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, mem
         form == "sparse" and type(model) is KroneckerRidge
     )
     kernels = described(side, X, M)[2], described(task_side, T, Q)[2]
-    dense = Dense(*kernels, 0.3, **params, Y=labels, weights=weights)
+    process = dense(*kernels, 0.3, **params, Y=labels, weights=weights)
+    expected, scale = deviations(process)
     for rows, places in ((None, slice(M)), (X[M:], slice(M, None))):
         for tasks, columns in ((None, slice(Q)), (T[Q:], slice(Q, None))):
-            mean, deviation = model.predict(rows, tasks, return_std=True)
-            assert_allclose(mean, dense.predicted[places, columns], rtol=1e-8, atol=1e-8)
-            assert_allclose(deviation, dense.deviation[places, columns], rtol=1e-8, atol=1e-8)
-    assert_allclose(model.scale_, dense.scale, rtol=1e-9)
+            _, deviation = model.predict(rows, tasks, return_std=True)
+            assert_allclose(deviation, expected[places, columns], rtol=1e-8, atol=1e-8)
+    assert_allclose(model.scale_, scale, rtol=1e-9)
     for method in ("restricted", "profile"):
         for scale in (None, 0.7):
-            expected = dense.log_likelihood(method, scale)
-            assert_allclose(
-                model.log_marginal_likelihood(method=method, scale=scale), expected, rtol=1e-9
-            )
+            found = model.log_marginal_likelihood(method=method, scale=scale)
+            expected = process.likelihood(method == "restricted", scale)[0]
+            assert_allclose(found, expected, rtol=1e-9)
 
 
 @over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
-def test_gradients_with_missing_and_weighted_labels(member, given, method, scale):
+def test_gradients_are_those_of_the_dense_process(member, given, method, scale):
     shares, fit_intercept = member
     labels, weights = given
     start = np.array([0.3, *(shares or (1.0, 0.0, 0.0)), scale or 1.0])
@@ -294,11 +243,13 @@ def test_gradients_with_missing_and_weighted_labels(member, given, method, scale
 
     def value(logarithms):
         alpha, *there, given_scale = start * np.exp(logarithms)
-        dense = Dense(*kernels, alpha, tuple(there), fit_intercept, labels, weights)
-        return dense.log_likelihood(method, None if scale is None else given_scale)
+        process = dense(*kernels, alpha, tuple(there), fit_intercept, labels, weights)
+        return process.likelihood(method == "restricted", None if scale is None else given_scale)[0]
 
-    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights, "grid")
-    _, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
+    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights)
+    asked = {"method": method, "scale": scale}
+    found, gradient = model.log_marginal_likelihood(**asked, eval_gradient=True)
+    assert model.log_marginal_likelihood(**asked) == found
     steps = 1e-4 * np.eye(5)
     expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
     assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)
@@ -350,14 +301,14 @@ def test_what_has_no_deviations_is_refused(fit, ask, message):
 @over(
     lines(
         "ask message",
-        ({}, "The kernel of every row of X with itself is not known: give diagonal=, 4 numbers"),
+        ({}, "The kernel of every row of X with itself is not known: give diagonal=, 3 numbers"),
         (
-            {"diagonal": np.ones(3)},
-            r"diagonal must hold a number for each of 4 rows of X, found shape \(3,\)",
+            {"diagonal": np.ones(4)},
+            r"diagonal must hold a number for each of 3 rows of X, found shape \(4,\)",
         ),
-        ({"diagonal": -np.ones(4)}, "diagonal must hold finite numbers of at least 0"),
-        ({"diagonal": np.full(4, np.nan)}, "diagonal must hold finite numbers of at least 0"),
-        ({"diagonal": ["a"] * 4}, "diagonal holds text where numbers belong"),
+        ({"diagonal": -np.ones(3)}, "diagonal must hold finite numbers of at least 0"),
+        ({"diagonal": np.full(3, np.nan)}, "diagonal must hold finite numbers of at least 0"),
+        ({"diagonal": ["a"] * 3}, "diagonal holds text where numbers belong"),
     )
 )
 def test_diagonals_of_a_precomputed_kernel(ask, message):

@@ -17,6 +17,7 @@ from dyadlearn.kernels import (
     kernel_names,
     minmax,
     normalize,
+    pedigree,
     repair,
     shared_ancestors_kernel,
     tanimoto,
@@ -55,6 +56,7 @@ KERNELS = {
     "delta": (delta, X[:, :1]),
     "graph distance": (lambda A: graph_distance_kernel(A, nodes=[0, 1, 2]), EDGES),
     "shared ancestors": (lambda A: shared_ancestors_kernel(A, nodes=[2, 4]), EDGES),
+    "pedigree": (pedigree, np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])),
     "landmarks": (lambda A: Landmarks(4, random_state=0).fit_transform(A), X),
 }
 FORMS = ("array", "by columns", "pandas", "sparse")

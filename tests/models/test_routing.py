@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
+from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
@@ -104,26 +104,6 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
     labels = pd.DataFrame(Y, columns=names)
     with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
-
-
-# --- searches ----------------------------------------------------------------------------------
-
-
-@over(both_sides)
-def test_grid_search_over_both_alphas(rows, tasks, pairwise):
-    grid = {"alpha": [1e-2, 100.0], "task_alpha": [1e-2, 1.0]}
-    model = requesting(model_for(TwoStepRidge, pairwise), "fit", "score")
-    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(
-        rows, Y, tasks=Tasks(tasks)
-    )
-    expected = [
-        by_hand(clone(model).set_params(**params), rows, tasks, pairwise)[0].mean()
-        for params in search.cv_results_["params"]
-    ]
-    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
-    assert search.best_params_ == search.cv_results_["params"][int(np.argmax(expected))]
-    refitted = model_for(TwoStepRidge, pairwise, **search.best_params_).fit(rows, Y, tasks=tasks)
-    assert_allclose(search.predict(rows), refitted.predict(rows), rtol=1e-9)
 
 
 # --- pipelines ---------------------------------------------------------------------------------

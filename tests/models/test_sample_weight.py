@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -26,15 +28,13 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(M, 4))
 T = RNG.normal(size=(Q, 3))
 NEW = RNG.normal(size=(3, 4))
-NEW_TASKS = RNG.normal(size=(2, 3))
 Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
+OF_ROWS = WEIGHTS[:, 0]
 ROWS = [f"i{i}" for i in range(M)]
 TASKS = [f"t{j}" for j in range(Q)]
 
-MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
-every_model = {"Model": MODELS}
 complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
 
 
@@ -52,42 +52,37 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     )
 
 
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
-def test_weights_of_instances_are_repeated_instances(Model, labels):
-    """Of the models that are ridge regressions wherever they are asked, in every setting."""
-    counts = np.array([1, 3, 2, 1, 1, 4, 1, 2])
-    rows = np.repeat(np.arange(M), counts)
-    weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=counts)
-    repeated = make_model(Model).fit(X[rows], labels[rows], tasks=T)
-    close(weighted.predict(NEW), repeated.predict(NEW), 1e-7)
-    if Model is KroneckerRidge:
-        close(weighted.predict(NEW, tasks=NEW_TASKS), repeated.predict(NEW, tasks=NEW_TASKS), 1e-7)
+OF_TASKS = np.array([0.5, 2.0, 1.0, 3.0, 0.1, 1.5])
 
 
-@over(every(**every_model, **complete_or_not))
-def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
-    weights = WEIGHTS[:, 0]
-    expected = (
-        make_model(Model)
-        .fit(X, labels, tasks=T, sample_weight=np.tile(weights[:, None], Q))
-        .predict(NEW)
-    )
-    for given in (weights, weights[:, None], weights.tolist(), pl.Series(weights)):
-        close(make_model(Model).fit(X, labels, tasks=T, sample_weight=given).predict(NEW), expected)
+@over(every(**complete_or_not))
+def test_the_weight_of_an_instance_or_a_task_is_that_of_its_cells(labels):
+    rows = OF_ROWS
+    forms = {
+        "instances": (rows, rows[:, None], rows.tolist(), pl.Series(rows)),
+        "tasks": (OF_TASKS, OF_TASKS.tolist(), OF_TASKS[None, :]),
+    }
+    if importlib.util.find_spec("torch"):
+        forms["tasks"] += (importlib.import_module("torch").asarray(OF_TASKS),)
+    grids = {"instances": np.tile(rows[:, None], Q), "tasks": np.tile(OF_TASKS, (M, 1))}
+    for side, given in forms.items():
+        expected = make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=grids[side])
+        for weights in given:
+            found = make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights)
+            assert_array_equal(found.predict(X), expected.predict(X))
+            assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
 
 
-@over(every(**every_model))
-def test_weights_of_frames_are_aligned_by_id(Model):
+@over(
+    every(weights={"cells": pd.DataFrame(WEIGHTS, ROWS, TASKS), "rows": pd.Series(OF_ROWS, ROWS)})
+)
+def test_weights_of_frames_are_aligned_by_id(weights):
     labels = pd.DataFrame(HOLES, ROWS, TASKS)
     sides = {"X": pd.DataFrame(X, ROWS), "tasks": pd.DataFrame(T, TASKS)}
-    cells = pd.DataFrame(WEIGHTS, ROWS, TASKS)
-    rows = pd.Series(WEIGHTS[:, 0], ROWS)
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
-    turned = make_model(Model).fit(y=labels, sample_weight=cells.iloc[::-1, ::-1], **sides)
-    close(turned.predict(NEW), expected)
-    expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS[:, 0]).predict(NEW)
-    turned = make_model(Model).fit(y=labels, sample_weight=rows.iloc[::-1], **sides)
-    close(turned.predict(NEW), expected)
+    expected = make_model(TwoStepRidge).fit(X, HOLES, tasks=T, sample_weight=weights.to_numpy())
+    turned = weights.iloc[::-1, ::-1] if weights.ndim == 2 else weights.iloc[::-1]
+    found = make_model(TwoStepRidge).fit(y=labels, sample_weight=turned, **sides)
+    close(found.predict(NEW), expected.predict(NEW))
 
 
 def test_a_network_takes_no_weights():
@@ -136,24 +131,6 @@ def test_as_many_labels_as_products_of_features_keep_their_digits():
         [P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))
     ]
     assert_allclose(found, expected, rtol=1e-12)
-
-
-# --- weights of tasks, and by id -------------------------------------------------------------------
-
-OF_TASKS = np.array([0.5, 2.0, 1.0, 3.0, 0.1, 1.5])
-
-
-@over(every(**every_model, **complete_or_not, form=["vector", "list", "row", "torch"]))
-def test_one_weight_for_each_task(Model, labels, form):
-    """It is the weight of each label of the task."""
-    weights = {"vector": OF_TASKS, "list": OF_TASKS.tolist(), "row": OF_TASKS[None, :]}.get(form)
-    if form == "torch":
-        torch = pytest.importorskip("torch")
-        weights = torch.asarray(OF_TASKS)
-    expected = make_model(Model).fit(X, labels, tasks=T, sample_weight=np.tile(OF_TASKS, (M, 1)))
-    found = make_model(Model).fit(X, labels, tasks=T, sample_weight=weights)
-    assert_array_equal(found.predict(X), expected.predict(X))
-    assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
 
 
 def test_ids_tell_tasks_from_instances():

@@ -30,9 +30,6 @@ class Problem:
     K_new: np.ndarray
     G_new: np.ndarray
 
-    def swapped(self) -> Problem:
-        return Problem(self.Y.T, self.G, self.K, self.G_new, self.K_new)
-
 
 def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
     """Return random kernels with four new rows on either side."""
@@ -55,7 +52,6 @@ def problem(request: pytest.FixtureRequest) -> Problem:
 
 
 full_rank = pytest.mark.parametrize("problem", FULL_RANK, indirect=True)
-singular = pytest.mark.parametrize("problem", SINGULAR, indirect=True)
 every_rank = pytest.mark.parametrize("problem", FULL_RANK + SINGULAR, indirect=True)
 
 
@@ -91,48 +87,24 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
 # full rank.
 
 
-@full_rank
+@every_rank
 @over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
 def test_theorem_1_independent_tasks(problem, alpha):
-    m, q = problem.Y.shape
-    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(
-        problem.K, problem.Y
-    )
-    model = two_step(problem, alpha, 0.0)
-    system = np.kron(np.eye(q), problem.K)
-    if alpha == 0:
-        stacked = np.linalg.pinv(system, rcond=1e-10, hermitian=True) @ stack(problem.Y)
-    else:
-        stacked = np.linalg.solve(system + alpha * np.eye(m * q), stack(problem.Y))
-    for block in (problem.K, problem.K_new):
-        expected = unstack(np.kron(np.eye(q), block) @ stacked, (len(block), q))
-        assert_same(independent.predict(block), expected)
-        assert_same(model.predict(block), expected)
-        assert_same(model.predict(block, tasks=problem.G), expected)
-
-
-@singular
-@over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
-def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
-    """With λ_t = 0 the outputs are projected on the range of G; they do not blow up."""
-    q = problem.Y.shape[1]
-    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(
-        problem.K, problem.Y
-    )
+    """With a singular task kernel the outputs are projected on its range; they do not blow up."""
+    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False)
+    independent.fit(problem.K, problem.Y)
     model = two_step(problem, alpha, 0.0)
     inverse = np.linalg.pinv(problem.G, rcond=1e-10, hermitian=True)
     projector = problem.G @ inverse
-    assert np.linalg.matrix_rank(projector, tol=1e-6) < q
+    is_singular = np.linalg.matrix_rank(projector, tol=1e-6) < len(projector)
     for block in (problem.K, problem.K_new):
         alone = independent.predict(block)
-        expected = unstack(np.kron(projector, np.eye(len(block))) @ stack(alone), alone.shape)
-        assert np.abs(expected - alone).max() > 1e-3 * np.abs(alone).max()
+        expected = alone @ projector
+        is_another = np.abs(expected - alone).max() > 1e-3 * np.abs(alone).max()
+        assert is_another == is_singular
         assert_same(model.predict(block), expected)
         assert_same(model.predict(block, tasks=problem.G), expected)
-        assert np.linalg.norm(model.predict(block)) <= np.linalg.norm(alone)
-        unseen = np.kron(problem.G_new @ inverse, np.eye(len(block))) @ stack(alone)
-        expected = unstack(unseen, (len(block), len(problem.G_new)))
-        assert_same(model.predict(block, tasks=problem.G_new), expected)
+        assert_same(model.predict(block, tasks=problem.G_new), alone @ inverse @ problem.G_new.T)
 
 
 # Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and
@@ -164,16 +136,6 @@ def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alph
     assert_same(model.predict(problem.K, tasks=problem.G), expected, tolerance)
 
 
-@pytest.mark.parametrize("problem", FULL_RANK, indirect=True)
-@over(lines("alpha task_alpha", (1.0, 1.0), (0.01, 3.0)))
-def test_theorem_2_minimises_the_penalised_error(problem, alpha, task_alpha):
-    """The fit F minimises ‖F − Y‖² + vec(F)ᵀ Ξ⁻¹ vec(F): its gradient vanishes there."""
-    F = two_step(problem, alpha, task_alpha).predict(problem.K)
-    Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
-    half_gradient = stack(F - problem.Y) + np.linalg.solve(Xi, stack(F))
-    assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(problem.Y).max())
-
-
 # Theorem 3 (setting D): for unseen pairs two-step ridge is ordinary Kronecker least squares with
 # the kernel (k + λ_d δ)(g + λ_t δ).
 
@@ -185,15 +147,13 @@ def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alp
     K = problem.K + alpha * identity_like(problem.K)
     G = problem.G + task_alpha * identity_like(problem.G)
     ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
-    stacked = np.linalg.solve(np.kron(G, K), stack(problem.Y))
-    shape = (len(problem.K_new), len(problem.G_new))
-    # New rows differ from all training rows, so that the delta kernels vanish.
-    expected = unstack(np.kron(problem.G_new, problem.K_new) @ stacked, shape)
     tolerance = dense_tolerance(K, G)
-    assert_same(model.predict(problem.K_new, tasks=problem.G_new), expected, tolerance)
-    assert_same(ordinary.predict(problem.K_new, tasks=problem.G_new), expected, tolerance)
-    assert_same(model.dual_coef_, unstack(stacked, problem.Y.shape), tolerance)
-    assert_same(ordinary.dual_coef_, unstack(stacked, problem.Y.shape), tolerance)
+    new = (problem.K_new, problem.G_new)
+    # New rows differ from all training rows, so that the delta kernels vanish.
+    assert_same(model.predict(*new), ordinary.predict(*new), tolerance)
+    assert_same(model.dual_coef_, ordinary.dual_coef_, tolerance)
+    dual = np.linalg.solve(K, problem.Y) @ np.linalg.inv(G)
+    assert_same(ordinary.dual_coef_, dual, tolerance)
 
 
 @full_rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,6 @@ HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
 
 GAMMA = {"gamma": 0.5}
 TASK_GAMMA = {"gamma": 0.2}
-RBF = {
-    "kernel": "rbf",
-    "kernel_params": GAMMA,
-    "task_kernel": "rbf",
-    "task_kernel_params": TASK_GAMMA,
-}
 
 
 def tree(**params: Any) -> DecisionTreeRegressor:
@@ -107,55 +102,16 @@ class QuickRidge(Quick):
         return (X - self.means_[0]) @ self.coef_ + self.means_[1]
 
 
-def kernel_ridges(
-    kind: str, alpha: float, task_alpha: float, **params: Any
-) -> tuple[Any, Any, list[Any]]:
-    """Return a pair of models that must agree, and the data that both take: X, tasks, and new ones of each."""
-    if kind == "intercept":
-        ours = (QuickRidge(alpha), QuickRidge(task_alpha))
-        theirs = {"fit_intercept": True}
-    elif kind == "kernels":
-        ours = (
-            KernelRidge(alpha=alpha, kernel="rbf", **GAMMA),
-            KernelRidge(alpha=task_alpha, kernel="rbf", **TASK_GAMMA),
-        )
-        theirs = {"fit_intercept": False, **RBF}
-    else:
-        ours = tuple(KernelRidge(alpha=each, kernel="precomputed") for each in (alpha, task_alpha))
-        theirs = {"fit_intercept": False, "kernel": "precomputed", "task_kernel": "precomputed"}
-    given = [X, T, X_NEW, T_NEW]
-    if kind == "precomputed":
-        given = [
-            rbf_kernel(rows, X, **GAMMA)
-            if rows.shape[1] == 4
-            else rbf_kernel(rows, T, **TASK_GAMMA)
-            for rows in given
-        ]
-    made = TwoStepRegressor(*ours, **params)
-    return made, TwoStepRidge(alpha, task_alpha, tol=1e-13, **theirs), given
+# --- two ridges are two-step ridge regression ----------------------------------------------------
 
 
-KINDS = ["intercept", "kernels", "precomputed"]
-
-
-# --- two ridges are two-step ridge regression ----------------------------------------------------------------
-
-
-@over(covering(kind=KINDS, first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
-def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
-    model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
-        kind, *alphas, first_step=first
-    )
-    model.fit(rows, Y, tasks=tasks)
-    ridge.fit(rows, Y, tasks=tasks)
-    for given in (None, new_rows):
-        for task_given in (None, new_tasks):
-            assert_allclose(
-                model.predict(given, task_given),
-                ridge.predict(given, task_given),
-                rtol=1e-8,
-                atol=1e-9,
-            )
+@over(covering(first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
+def test_two_ridges_are_two_step_ridge(first, alphas):
+    model = TwoStepRegressor(*map(Ridge, alphas), first_step=first).fit(X, Y, tasks=T)
+    ridge = TwoStepRidge(*alphas).fit(X, Y, tasks=T)
+    for given, task_given in product((None, X_NEW), (None, T_NEW)):
+        found = model.predict(given, task_given)
+        assert_allclose(found, ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
 
 
 # --- others are what two fits in a row say -------------------------------------------------------------------
@@ -239,52 +195,16 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
         kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel)))
         for kernel, a in ((K, 0.3), (G, 0.7))
     )
-    model, *_ = kernel_ridges("kernels", 0.3, 0.7)
-    model.fit(X[:m], Y[:m, :q], tasks=T[:q])
+    model = TwoStepRegressor(
+        KernelRidge(alpha=0.3, kernel="rbf", **GAMMA),
+        KernelRidge(alpha=0.7, kernel="rbf", **TASK_GAMMA),
+    ).fit(X[:m], Y[:m, :q], tasks=T[:q])
     # The first step without a cell is its leave-one-out; the second sees fitted values in all other
     # cells of the row.
     fitted = H @ Y[:m, :q]
     h = np.diag(H)[:, None]
     expected = fitted @ H_tasks + ((fitted - h * Y[:m, :q]) / (1 - h) - fitted) * np.diag(H_tasks)
     assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
-
-
-# --- folds ---------------------------------------------------------------------------------------------------
-
-
-@over(every(setting="ABCD"))
-def test_folds_are_those_of_the_splitter(setting):
-    model = TwoStepRegressor(QuickRidge(0.1), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    expected = np.full_like(Y, np.nan)
-    for train, test in SettingKFold(setting, 2, random_state=4).split_grid(M, Q):
-        rows = train.any(axis=1)
-        columns = train.any(axis=0)
-        labels = np.where(train, Y, np.nan)[np.ix_(rows, columns)]
-        part = clone(model).fit(X[rows], labels, tasks=T[columns])
-        expected[test] = part.predict(X, T)[test]
-    assert_allclose(
-        model.holdout(setting, cv=SettingKFold(setting, 2, random_state=4)), expected, rtol=1e-10
-    )
-    if setting in "BC":
-        standard = SettingKFold(setting, 5, random_state=0)
-        assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
-
-
-def test_groups_are_left_out_as_they_are_and_dealt_into_folds_where_asked():
-    model = TwoStepRegressor(QuickRidge(), QuickRidge()).fit(X, Y, tasks=T)
-    two = model.holdout("B", groups=GROUPS, cv=2)
-    folds = SettingKFold("B", 2, random_state=0)
-    assert_allclose(two, model.holdout("B", groups=GROUPS, cv=folds))
-    assert np.abs(two - model.holdout("B", groups=GROUPS)).max() > 1e-6
-    half = model.holdout("D", groups=GROUPS)  # and five folds of the tasks
-    assert_allclose(half, model.holdout("D", groups=GROUPS, task_groups=fives("C", 1)))
-
-
-def fives(setting: str, axis: int) -> np.ndarray:
-    units = np.empty((M, Q), dtype=int)
-    for fold, (_, test) in enumerate(SettingKFold(setting, 5, random_state=0).split_grid(M, Q)):
-        units[test] = fold
-    return units[0] if axis else units[:, 0]
 
 
 # --- what comes in and goes out ------------------------------------------------------------------------------

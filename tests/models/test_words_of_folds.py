@@ -140,18 +140,6 @@ def test_sparse_cells(each):
             model.holdout("A", cells=sparse.csr_array(FOLDS))
 
 
-def test_text_where_numbers_are_expected_is_taken_for_smiles_in_descriptions_alone(model):
-    words = pd.DataFrame(written("text", FOLDS), ROWS, COLUMNS)
-    with pytest.raises(ValueError, match="X holds text .*for SMILES, use dyadlearn"):
-        TwoStepRidge().fit(words, Y, tasks=T)
-    with pytest.raises(ValueError, match="Y holds text .* in the first column of any other.$"):
-        TwoStepRidge().fit(X, words, tasks=T)
-    with pytest.raises(
-        ValueError, match="sample_weight holds text .* in the first column of any other.$"
-    ):
-        TwoStepRidge().fit(X, Y, tasks=T, sample_weight=words)
-
-
 def test_missing_groups_are_named(each, model):
     for read in each(
         (lambda words: pd.DataFrame({"g": words}, ROWS), lambda words: pl.DataFrame({"g": words}))

@@ -10,13 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn.pairing.certainty import Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
+from problems import distance
 from sweeps import lines, over
-
-
-def dense(K, i, others, ridge):
-    k = K[others, i]
-    A = K[np.ix_(others, others)] + ridge * np.eye(len(others))
-    return (K[i, i] + ridge - k @ np.linalg.solve(A, k)) / ridge
 
 
 def kernel(n=9, seed=0):
@@ -27,7 +22,7 @@ def kernel(n=9, seed=0):
 def test_rows_of_training_lie_as_far_as_the_others_say(ridge):
     K = kernel()
     found = Novelty.of(Spectrum.from_gram(K), ridge)
-    wanted = [dense(K, i, np.delete(np.arange(9), i), ridge) for i in range(9)]
+    wanted = [distance(K, i, np.delete(np.arange(9), i), ridge) for i in range(9)]
     assert_allclose(found.left_out, wanted, rtol=1e-9)
     assert_allclose(found.typical, np.median(wanted), rtol=1e-9)
 
@@ -39,9 +34,9 @@ def test_new_rows_lie_further_from_fewer(ridge):
     rows = NewRows(K[9:, :9], lambda block: block, 0, lambda block: np.ones(len(block)))
     found, increase = side.of_rows(rows)
     for x in range(3):
-        assert_allclose(found[x] * side.typical, dense(K, 9 + x, np.arange(9), ridge), rtol=1e-8)
+        assert_allclose(found[x] * side.typical, distance(K, 9 + x, np.arange(9), ridge), rtol=1e-8)
         for i in range(9):
-            wanted = dense(K, 9 + x, np.delete(np.arange(9), i), ridge)
+            wanted = distance(K, 9 + x, np.delete(np.arange(9), i), ridge)
             assert_allclose((found[x] + increase[x, i]) * side.typical, wanted, rtol=1e-8)
 
 

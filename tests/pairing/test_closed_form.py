@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -194,50 +193,6 @@ def models(alpha: float, task_alpha: float, kernel: str, **options) -> list:
         KroneckerRidge(alpha, **kernels, **options),
         IndependentTaskRidge(alpha, kernel=kernel, **options),
     ]
-
-
-@over(every(kernel=["precomputed", "linear"]))
-def test_set_alpha_equals_refitting_without_a_decomposition(monkeypatch, kernel):
-    """A new alpha on a fitted model costs no eigendecomposition: there is none to be had."""
-    (X, X_new), (T, _) = (make_side(n, "singular", n) for n in (9, 7))
-    Y = np.random.default_rng(3).integers(-4, 5, size=(9, 7)).astype(float)
-    if kernel == "precomputed":
-        X, X_new, T = X @ X.T, X_new @ X.T, T @ T.T
-    given = [(alpha, alpha / 3) for alpha in (1.0, 0.0, 1e-10, 0.25, 1e10)]
-    fitted, *others = (
-        [model.fit(X, Y, tasks=T) for model in models(*alphas, kernel)] for alphas in given
-    )
-
-    def refuse(*args, **kwargs):
-        raise AssertionError("a decomposition was computed")
-
-    for name in ("decomposing.eigh", "_svd.svd", "_svd.eigh"):
-        monkeypatch.setattr(f"dyadlearn.{name}", refuse)
-    with pytest.raises(AssertionError, match="a decomposition was computed"):
-        TwoStepRidge(kernel=kernel, task_kernel=kernel).fit(X, Y, tasks=T)
-    for alphas, twins in zip(given[1:], others, strict=True):
-        for model, twin in zip(fitted, twins, strict=True):
-            model.set_alpha(*alphas[: 2 if isinstance(model, TwoStepRidge) else 1])
-            assert model.get_params() == twin.get_params()
-            assert_allclose(model.predict(X_new), twin.predict(X_new), rtol=1e-14)
-            assert_allclose(model.dual_coef_, twin.dual_coef_, rtol=1e-14)
-
-
-def test_set_alpha_leaves_what_is_not_given():
-    X, T = (make_side(n, "full", n)[0] for n in (7, 4))
-    Y = np.random.default_rng(3).normal(size=(7, 4))
-    arguments = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    model = TwoStepRidge(0.5, 0.2, **arguments).fit(X @ X.T, Y, tasks=T @ T.T)
-    model.set_alpha(task_alpha=3.0)
-    twin = TwoStepRidge(0.5, 3.0, **arguments).fit(X @ X.T, Y, tasks=T @ T.T)
-    assert_allclose(model.predict(X @ X.T), twin.predict(X @ X.T), rtol=1e-14)
-    before = model.predict(X @ X.T)
-    with pytest.raises(
-        ValueError, match="task_alpha must be a finite number of at least 0, found -1"
-    ):
-        model.set_alpha(7.0, -1.0)
-    assert (model.alpha, model.task_alpha) == (0.5, 3.0)
-    assert_array_equal(model.predict(X @ X.T), before)
 
 
 @over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
-from dyadlearn import TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import TwoStep, expansion
 from dyadlearn.pairing.expansion import NewRows, Part
 from dyadlearn.spectrum import Spectrum
-from sweeps import covering, lines, over
+from sweeps import covering, over
 
 rng = np.random.default_rng(0)
 X, X_NEW, T, T_NEW = (rng.normal(size=(n, d)) for n, d in ((9, 3), (2, 3), (7, 4), (5, 4)))
@@ -73,12 +72,6 @@ def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
     assert not side.is_dual
 
 
-def test_only_folded_regular_kernels_have_dual_parameters_for_coefficients():
-    assert Part(Spectrum.from_gram(X @ X.T + np.eye(9))).is_dual
-    assert not Part(Spectrum.from_gram(X @ X.T)).is_dual
-    assert not Part(Spectrum.from_features(X)).is_dual
-
-
 @over(
     covering(
         form=list(FORMS),
@@ -123,18 +116,6 @@ def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
     assert not TwoStep(*narrow).expansion(TwoStep(*narrow).coefficients(Y))._spares_grid
 
 
-@over(lines("shape", (4, 6), (6, 4), (5, 5)))
-def test_coefficients_of_a_kernel_contain_the_weights_of_the_larger_side_only(shape):
-    rng = np.random.default_rng(0)
-    Y = rng.normal(size=shape)
-    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
-    X, T = (rng.normal(size=(n, 2)) for n in shape)
-    fitted = TwoStepRidge(fit_intercept=False, **kernels).fit(X, Y, tasks=T).fitted_
-    terms = fitted.problem.pairing.expansion(fitted.coefficients)
-    is_absorbed = [part.side is None for part in (terms.instances, terms.tasks)]
-    assert is_absorbed == [shape[0] >= shape[1], shape[0] < shape[1]]
-
-
 def test_memory_of_predictions_is_that_of_the_side_with_the_larger_blocks(monkeypatch):
     needs = []
     monkeypatch.setattr(expansion, "check_memory", lambda need, *_: needs.append(need))
@@ -143,13 +124,3 @@ def test_memory_of_predictions_is_that_of_the_side_with_the_larger_blocks(monkey
     for sides in ([small, large], [large, small], []):
         expansion._check_predictions(5, 3, 7, sides, np.zeros(1))
     assert needs == [8 * (15 + 7 + 2 * 40), 8 * (15 + 7 + 2 * 40), 8 * (15 + 7)]
-
-
-def test_pairs_of_new_rows_are_predicted_in_blocks(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, T, X_new, T_new = (rng.normal(size=(n, 3)) for n in (6, 5, 7, 4))
-    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, rng.normal(size=(6, 5)), tasks=T)
-    pairs = np.argwhere(np.ones((7, 4)))
-    expected = model.predict(X_new, tasks=T_new)
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 100)
-    assert_allclose(model.predict_pairs(X_new, T_new, pairs).reshape(7, 4), expected, rtol=1e-9)

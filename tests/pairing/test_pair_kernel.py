@@ -14,7 +14,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import PairKernel
-from dyadlearn.pairing.constant import ones_of
+from dyadlearn.pairing.constant import ConstantColumns, ones_of
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 
@@ -280,6 +280,17 @@ def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     gone = found[2, :] if letter in "BD" else found[:, 3]
     assert_array_equal(gone, 0.0)
     assert np.abs(found).max() > 1e-3
+
+
+def test_columns_without_ridge_are_determined_by_kernels_of_full_rank_only():
+    X = np.random.default_rng(0).normal(size=(4, 6))
+    for features, is_singular in ((X, False), (X[:, :2], True)):
+        spectrum = Spectrum.from_gram(features @ features.T)
+        ridges = np.array([[0.0, 0.0, 0.5]])
+        columns = ConstantColumns.of(
+            spectrum, ones_of(spectrum), np.array([2.0, 0.0, 0.0]), ridges, np.zeros(3)
+        )
+        assert_array_equal(columns.sign, [[0.0 if is_singular else 1.0, 0.0, 1.0]])
 
 
 @over(every(level=[1.0, 0.04, 25.0]))

@@ -23,31 +23,32 @@ from sweeps import covering, every, over
 
 PRODUCT = SHARES[0]
 NAMES = ["alpha", "product", "per_task", "per_instance", "scale"]
-SIDES = [*product([*KINDS, "spanning"], ["full", "singular", "thin", "spanning"])]
 #: The closed form of complete labels, and the process of observed labels.
 CLOSED = covering(
     closed=[True],
     form=["all"],
     shape=[(6, 4), (4, 6)],
-    kinds=SIDES,
+    side=[*KINDS, "spanning"],
+    task_side=["full", "singular", "thin", "spanning"],
     shares=SHARES,
     free_mean=[False, True],
     alpha=[1e-8, 1e-2, 1e8],
     beyond=[True, False],
-    where=may_be,
+    where=lambda side, task_side, shares, **_: may_be((side, task_side), shares),
 )
 OBSERVED = covering(
     closed=[False],
     form=FORMS,
     shape=[(6, 5)],
-    kinds=[("full", "full"), ("singular", "full"), ("full", "thin"), ("thin", "thin")],
+    side=["full", "singular", "thin"],
+    task_side=["full", "thin"],
     shares=SHARES,
     free_mean=[False, True],
     alpha=[1e-3, 0.3, 1e4],
     beyond=[True, False],
-    where=may_be,
+    where=lambda side, task_side, shares, **_: may_be((side, task_side), shares),
 )
-BOTH = [*CLOSED, *OBSERVED]
+BOTH = [{"kinds": (row.pop("side"), row.pop("task_side")), **row} for row in CLOSED + OBSERVED]
 
 
 def process_of(spectra, alpha, shares=PRODUCT, free_mean=False) -> Process:
@@ -253,7 +254,7 @@ def test_likelihoods(closed, form, shape, kinds, shares, free_mean, alpha, beyon
             assert_allclose(process.scale(y), exact_scale, rtol=1e-8)
 
 
-@over(BOTH[1::3])
+@over(BOTH[1::6])
 def test_gradients_are_those_of_finite_differences(
     closed, form, shape, kinds, shares, free_mean, alpha, beyond
 ):

@@ -12,6 +12,7 @@ from dyadlearn import (
     LearnedKernelRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
+    better_of,
     bootstrap_interval,
     compare,
     evaluate,
@@ -92,6 +93,95 @@ def test_a_search_and_its_file_keep_the_average(tmp_path):
 def test_learned_kernels():
     learned = LearnedKernelRidge(setting="B", scoring=PER_TASK).fit({"a": X}, Y, tasks={"b": T})
     assert_allclose(learned.holdout_score_, per_task(Y, learned.holdout_), rtol=1e-9)
+
+
+def in_loops(scoring, labels, predictions, average, folds):
+    """Return a score with an average, by a loop over the rows, columns or folds; NaN labels are left out."""
+    parts = {
+        "pooled": [(labels, predictions)],
+        "instance": list(zip(labels, predictions, strict=True)),
+        "task": list(zip(labels.T, predictions.T, strict=True)),
+        "fold": [(labels[folds == fold], predictions[folds == fold]) for fold in np.unique(folds)],
+    }
+    scores = []
+    for y, f in parts[average]:
+        is_known = ~np.isnan(y)
+        if scoring == "pearson":
+            scores.append(stats.pearsonr(y[is_known], f[is_known]).statistic)
+        else:
+            scores.append(-np.mean((y[is_known] - f[is_known]) ** 2))
+    return np.mean(scores)
+
+
+def test_the_average_of_learned_kernels_is_that_of_a_loop(each):
+    """Squared errors of incomplete labels, and in C correlations of each task, which no fold divides."""
+    holes = np.where(np.random.default_rng(5).random(Y.shape) < 0.2, np.nan, Y)
+    rows = fold_numbers("B", 3, Y.shape)
+    columns = fold_numbers("C", 3, Y.shape)
+    cases = [
+        ("B", "neg_mean_squared_error", holes, average, rows)
+        for average in ("pooled", "instance", "task", "fold")
+    ]
+    cases += [("C", "pearson", Y, "task", columns), ("C", "pearson", Y, "fold", columns)]
+    for setting, scoring, labels, average, folds in each(cases):
+        model = LearnedKernelRidge(
+            setting=setting, scoring=scoring, average=average, cv=3, n_steps=3
+        )
+        model.fit({"a": X}, labels, tasks={"b": T})
+        expected = in_loops(scoring, labels, model.holdout_, average, folds)
+        assert_allclose(model.holdout_score_, expected, rtol=1e-9)
+
+
+def test_an_average_equals_a_scorer_with_it(each):
+    """Also in the stages of setting A, in evaluation by refits, and in nested scores."""
+    given = {"n_steps": 3, "cv": 3}
+    for setting in each("ABD"):
+        own = LearnedKernelRidge(setting=setting, scoring=PER_TASK, **given)
+        other = LearnedKernelRidge(setting=setting, scoring="pearson", average="task", **given)
+        for model in (own, other):
+            model.fit({"a": X}, Y, tasks={"b": T})
+        assert other.stage_errors_ == own.stage_errors_
+        assert other.holdout_score_ == own.holdout_score_
+        assert other.n_stages_ == own.n_stages_
+        scored = evaluate(other, setting, cv=3).results[0]
+        assert scored.score == evaluate(own, setting, cv=3).results[0].score
+        assert scored.average == "task"
+
+
+def test_nested_scores_have_the_average_of_the_search(each):
+    searches = (
+        LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=3),
+        TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="C", scoring="pearson", average="task"),
+    )
+    for search in each(searches):
+        nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+        assert_allclose(nested.score, per_task(Y, nested.predictions), rtol=1e-10)
+
+
+def test_a_file_of_learned_kernels_keeps_the_average(tmp_path):
+    model = LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=2)
+    model.fit(X, Y, tasks=T)
+    save(model, tmp_path / "model.dyad")
+    again = load(tmp_path / "model.dyad")
+    assert again.average == "task"
+    assert again.holdout_score_ == model.holdout_score_
+    assert again.fitted_.scoring == PER_TASK
+
+
+def test_an_average_needs_a_score_and_a_known_name():
+    with pytest.raises(ValueError, match="average='task' is that of a score"):
+        LearnedKernelRidge(average="task").fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="average must be one of"):
+        LearnedKernelRidge(scoring="r2", average="micro").fit(X, Y, tasks=T)
+
+
+def test_searches_with_other_averages_are_not_compared():
+    searches = {
+        average: TwoStepRidgeCV(setting="B", scoring="pearson", average=average)
+        for average in ("task", "instance")
+    }
+    with pytest.raises(ValueError, match="pearson, mean per task and pearson, mean per instance"):
+        better_of(searches, X, Y, tasks=T)
 
 
 def test_nested_scores(each):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -102,21 +101,6 @@ def test_too_few_iterations_are_reported(monkeypatch):
         ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after 2"
     ):
         explain(model, 3, 7)
-
-
-@cache
-def in_numpy():
-    X, Y, T = ratings()
-    return explain(PairKernelRidge(2.0, per_task=0.3, per_instance=0.2).fit(X, Y, tasks=T), 3, 7)
-
-
-def test_libraries(library, monkeypatch):
-    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
-    X, Y, T = ratings()
-    expected = in_numpy()
-    put = library.asarray
-    model = PairKernelRidge(2.0, per_task=0.3, per_instance=0.2).fit(put(X), put(Y), tasks=put(T))
-    assert_allclose(explain(model, 3, 7).weights, expected.weights, rtol=0, atol=library.rtol)
 
 
 def test_a_tiny_ridge_is_left_to_the_other_solver(monkeypatch):

@@ -209,21 +209,3 @@ def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
     on_grid = complete(given.operators, given.Y, max_direct=1, tol=1e-12)
     assert on_grid.solution.n_iter > 0
     grids.close(on_grid.labels, given.completed(), 1e-9)
-
-
-# --- models and libraries ------------------------------------------------------------------------------------------
-
-
-@over(every(model=PAIR_KERNELS, weighted=[False, True]))
-def test_every_library_computes_the_same(library, model, weighted):
-    given = grids.holes(model, SHAPE)
-    weights = WEIGHTS if weighted else None
-    put = library.asarray
-    spectra = [
-        Spectrum(put(s.values), s.n_rows, None, put(s.vectors), None, s.constant)
-        for s in given.operators.spectra
-    ]
-    operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
-    values = function(operators, solve_pairs(operators, listed(given, weights, put)))
-    assert type(values) is type(put(given.Y))
-    close(library.to_numpy(values), given.fitted(weights), 10 * library.rtol)

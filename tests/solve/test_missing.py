@@ -40,20 +40,27 @@ FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observ
 MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
 
 
-def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
+def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
+    return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
+
+
+def check(given, rtol: float, ways=WAYS, weights: np.ndarray | None = None, **options) -> None:
     """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
     observed = given.observed
-    expected = given.fitted()
-    Y = given.Y.astype(dtype)
+    expected = given.fitted(weights)
     for name, way in ways.items():
-        found = complete(given.operators, Y, **way, **options)
+        found = complete(given.operators, given.Y, weights, **way, **options)
         assert found.solution.converged, name
         assert found.route == way.get("route", found.route) or observed.all()
-        assert found.solution.n_iter == 0 or not observed.all()
         assert found.labels.dtype == np.float64
-        assert_array_equal(found.labels[observed], Y[observed])
-        grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
         grids.close(given.operators.hat(found.labels), expected, rtol, name)
+        if weights is not None:
+            dual = given.ridge * given.dual(weights)
+            grids.close(found.labels, expected + dual, rtol, name)
+            continue
+        assert found.solution.n_iter == 0 or not observed.all()
+        assert_array_equal(found.labels[observed], given.Y[observed])
+        grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
 
 
 SIDES = [
@@ -68,6 +75,11 @@ SIDES = [
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
+def is_usual(alpha: float, task_alpha: float) -> bool:
+    """Return whether a dense system loses no digit."""
+    return (alpha, task_alpha) == (0.3, 0.1)
+
+
 @over(
     covering(
         model=ALL_MODELS,
@@ -77,17 +89,26 @@ LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
         way=list(WAYS),
         alpha=[*LAMBDAS, 0.3],
         task_alpha=[*LAMBDAS, 0.1],
+        spread=[None, 1.0, 10.0, 1e3, 1e6],
         # A singular kernel beside next to no regularisation leaves a dense system few digits.
-        where=lambda kinds, way, alpha, task_alpha, **_: (
-            (alpha, task_alpha) == (0.3, 0.1) or (kinds == SIDES[0] and way in FEW_WAYS)
+        where=lambda kinds, way, alpha, task_alpha, spread, **_: (
+            (is_usual(alpha, task_alpha) or (kinds == SIDES[0] and way in FEW_WAYS))
+            and (spread is None or WAYS[way].get("route") != "missing")
+            and (spread in (None, 10.0) or is_usual(alpha, task_alpha))
         ),
     )
 )
-def test_whatever_is_missing(model, shape, kinds, pattern, way, alpha, task_alpha):
+def test_whatever_is_missing(model, shape, kinds, pattern, way, alpha, task_alpha, spread):
     given = grids.holes(model, shape, pattern, kinds, alpha=alpha, task_alpha=task_alpha)
-    # Twelve orders of magnitude between the two leave an iteration a digit less.
-    limit = 1e-9 if max(alpha, task_alpha) >= 1e12 * min(alpha, task_alpha) else 1e-10
-    check(given, limit, {way: WAYS[way]}, tol=1e-13)
+    if spread is None:
+        # Twelve orders of magnitude between the two leave an iteration a digit less.
+        limit = 1e-9 if max(alpha, task_alpha) >= 1e12 * min(alpha, task_alpha) else 1e-10
+        check(given, limit, {way: WAYS[way]}, tol=1e-13)
+        return
+    limit = 1e-9 if spread < 10 else 1e-7
+    if not is_usual(alpha, task_alpha) and not given.free_mean:
+        limit = 1e-8
+    check(given, limit, {way: WAYS[way]}, make_weights(shape, spread), tol=1e-13)
 
 
 # --- the closed form ---------------------------------------------------------------------------------
@@ -314,3 +335,103 @@ def test_observed_cells_that_nearly_leave_a_free_direction_open_are_refused():
         context = pytest.raises(LeverageError) if is_refused else contextlib.nullcontext()
         with context:
             _check_determined(operators, observed)
+
+
+# --- weights ---------------------------------------------------------------------------------
+
+
+@over(every(model=ALL_MODELS))
+def test_cells_that_weigh_nothing_are_missing(model):
+    given = grids.holes(model, (6, 5), "50%")
+    full = np.where(given.observed, given.Y, 100.0)
+    weights = np.where(given.observed, 1.0, 1e-13)
+    found = complete(given.operators, full, weights, tol=1e-13)
+    fitted = given.operators.hat(found.labels)
+    grids.close(fitted, given.fitted(), 1e-8)
+    heavy = complete(given.operators, given.Y, np.full((6, 5), 1e10), tol=1e-13)
+    assert_allclose(
+        given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8
+    )
+
+
+@over(every(model=ALL_MODELS))
+def test_weights_of_missing_cells_do_not_matter(model):
+    given = grids.holes(model, (6, 5), "50%")
+    weights = make_weights((6, 5))
+    expected = complete(given.operators, given.Y, weights).labels
+    for other in (np.nan, -1.0, 0.0, 1e9):
+        found = complete(given.operators, given.Y, np.where(given.observed, weights, other)).labels
+        assert_array_equal(found, expected)
+
+
+@over(every(shape={"few cells": (16, 16), "many": (17, 16)}, model=ALL_MODELS))
+def test_few_observed_cells_are_solved_for_directly(model, shape):
+    given = grids.holes(model, shape, "none missing")
+    weights = make_weights(shape)
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    assert (found.solution.n_iter == 0) == (shape == (16, 16))
+    assert complete(given.operators, given.Y, weights, max_direct=0).solution.n_iter > 0
+    grids.close(given.operators.hat(found.labels), given.fitted(weights), 1e-9)
+
+
+# --- warm starts -----------------------------------------------------------------------------
+
+# Wide spectra and little regularisation take many iterations.
+HARD = {"shape": (12, 9), "kinds": ("singular", "full"), "alpha": 1e-3, "task_alpha": 1e-2}
+ITERATED = ("missing", "missing, deflated", "observed", "observed, deflated")
+ways = {"way": {name: WAYS[name] for name in ITERATED}}
+
+
+@over(every(**ways, model=MODELS))
+def test_a_solution_nearby_saves_iterations(model, way):
+    given = grids.holes(model, missing="50%", **HARD)
+    near = complete(given.operators.at(1.02e-3), given.Y, **way)
+    before = near.solution.values.copy()
+    cold = complete(given.operators, given.Y, **way)
+    warm = complete(given.operators, given.Y, start=near, **way)
+    assert warm.solution.converged
+    assert 0 < warm.solution.n_iter < cold.solution.n_iter
+    grids.close(warm.labels, given.completed(), 1e-5)
+    assert_array_equal(near.solution.values, before)
+    # From the solution itself nothing is left to do.
+    again = complete(given.operators, given.Y, start=cold, **way)
+    assert again.solution.n_iter == 0
+    assert again.solution.converged
+    assert_array_equal(again.labels, cold.labels)
+
+
+@over(every(**ways, model=MODELS))
+def test_a_start_from_other_holes_leads_to_the_same_answer(model, way):
+    """Cells that were missing and are no more, or the reverse, take nothing along."""
+    given = grids.holes(model, (9, 7), "50%")
+    rng = np.random.default_rng(8)
+    everything = np.where(given.observed, given.Y, rng.normal(size=(9, 7)))
+    others = [everything, np.where(rng.random((9, 7)) < 0.4, np.nan, everything)]
+    for other in others:
+        start = complete(given.operators, other, tol=1e-12, **way)
+        found = complete(given.operators, given.Y, start=start, tol=1e-12, **way)
+        grids.close(found.labels, given.completed(), 1e-9)
+        back = complete(given.operators, other, start=found, tol=1e-12, **way)
+        grids.close(back.labels, replace(given, Y=other).completed(), 1e-9)
+
+
+def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):
+    """Too many to solve for directly: the directions that are kept whole tell whether the rest determines them."""
+    monkeypatch.setattr(missing, "_CHECKED_CELLS", 10)
+    rng = np.random.default_rng(1)
+    sides = [Spectrum.from_features(rng.normal(size=shape)) for shape in ((12, 3), (9, 2))]
+    Y = rng.normal(size=(12, 9))
+    operators = (
+        TwoStep(*(side.smoother(Tikhonov(), 0.0) for side in sides)),
+        Kronecker(*sides, 0.0),
+    )
+    few, unlucky, enough = (np.full((12, 9), np.nan) for _ in range(3))
+    few[0, :5] = Y[0, :5]  # five labels for six directions
+    unlucky[:2] = Y[:2]  # more labels, but of two instances for three directions
+    enough[:5, :6] = Y[:5, :6]
+    for given in operators:
+        for labels in (few, unlucky):
+            with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
+                complete(given, labels, max_direct=10)
+        done = complete(given, enough, max_direct=10, tol=1e-12)
+        assert_allclose(done.labels, complete(given, enough, max_direct=1000).labels, atol=1e-6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn.labels import Labels
@@ -257,74 +256,33 @@ def test_no_regularisation_is_refused():
             system.at(nothing)
 
 
-# Grids with holes: of all shapes, with rows and columns that have no label, and with one label
-# alone.
-SHAPES = {
-    "tall": (9, 4, 0.4),
-    "wide": (4, 9, 0.4),
-    "few": (30, 20, 0.02),
-    "all": (5, 6, 1.0),
-    "one row": (1, 8, 0.6),
-    "one column": (8, 1, 0.6),
-    "one pair": (6, 5, 0.0),
-}
-
-
-def labels(shape, dtype="float64", weighted=False, seed=0):
-    """Return labels of some pairs and the grid of them, NaN elsewhere, with a grid of weights."""
-    m, q, share = shape
-    rng = np.random.default_rng([seed, m, q])
-    Y = rng.normal(size=(m, q))
-    weights = rng.uniform(0.5, 2.0, size=(m, q))
-    Y[rng.random((m, q)) >= share] = np.nan
-    Y[m // 2, q // 2] = 0.0  # a zero is a label
-    if m > 2 and q > 2 and share < 1.0:
-        Y[0], Y[:, 1] = np.nan, np.nan
-    rows, columns = np.nonzero(~np.isnan(Y))
-    own = weights[rows, columns].astype(dtype) if weighted else None
-    return Labels((rows, columns), Y[rows, columns].astype(dtype), (m, q), own), Y, weights
-
-
-# --- labels ------------------------------------------------------------------------------------------------------
-
-
 def test_labels_come_in_any_order_with_their_weights():
-    expected, _, _ = labels(SHAPES["tall"], weighted=True)
+    given = holes("kronecker", SHAPES["tall"])
+    expected = pairs(given.Y, weights_of(SHAPES["tall"], 1))
     order = np.random.default_rng(1).permutation(expected.size)
     cells = tuple(places[order] for places in expected.places)
-    given = (cells, expected.values[order])
-    found = Labels.of_pairs(*given, expected.shape, expected.weights[order])
+    shuffled = (cells, expected.values[order])
+    found = Labels.of_pairs(*shuffled, expected.shape, expected.weights[order])
     for name in ("places", "values", "weights"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert Labels.of_pairs(*given, expected.shape).weights is None
-
-
-def test_a_pair_twice_is_refused():
-    twice = sparse.coo_array(([1.0, 2.0, 3.0], ([1, 0, 1], [2, 0, 2])), shape=(2, 3))
-    message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
-    with pytest.raises(ValueError, match=message):
-        Labels.from_sparse(twice)
+    assert Labels.of_pairs(*shuffled, expected.shape).weights is None
 
 
 # --- products ----------------------------------------------------------------------------------------------------
 
 
-def features(shape, ranks=(3, 2), seed=3):
-    rng = np.random.default_rng(seed)
-    return (
-        rng.normal(size=(shape[0], ranks[0])),
-        rng.normal(size=(shape[1], ranks[1])),
-        rng.normal(size=ranks),
-    )
-
-
-@over(covering(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
-def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, library):
+@over(covering(shape=SHAPES, missing=PATTERNS, first=["tasks", "instances"], gathers=[True, False]))
+def test_products_touch_the_observed_pairs(monkeypatch, shape, missing, first, gathers, library):
     monkeypatch.setattr(module, "product_cost", lambda *_: (1, first == "tasks"))
     for cost in ("GATHER_COST", "_GATHER_COST_ELSEWHERE"):
         monkeypatch.setattr(f"dyadlearn.vectrick.{cost}", 0 if gathers else 10**9)
-    found, Y, _ = labels(shape, library.dtype)
-    left, right, function = features(Y.shape)
+    Y = holes("kronecker", shape, missing).Y
+    Y.flat[np.flatnonzero(~np.isnan(Y))[0]] = 0.0  # a zero is a label
+    found = pairs(Y, dtype=library.dtype)
+    rng = np.random.default_rng(3)
+    left, right, function = (
+        rng.normal(size=size) for size in ((shape[0], 3), (shape[1], 2), (3, 2))
+    )
     products = PairProducts(library.asarray(left), library.asarray(right), found)
     values = products.values(library.asarray(function))
     grid = left @ function @ right.T

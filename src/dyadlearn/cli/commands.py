@@ -535,7 +535,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
     --table takes a table with the columns of structures that the model was tuned on. Its rows may
     mix known and new structures. Each row gets its setting, its prediction and an interval, by
-    default of coverage 0.9, or a probability if the labels have two values.
+    default of coverage 0.9, or a probability if the labels have two values. A row that cannot be
+    predicted gets the reason instead.
 
     For example:
 

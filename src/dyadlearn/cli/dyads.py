@@ -96,7 +96,9 @@ class Dyads:
 
 def names_of(words: str | None, *, network: bool = False) -> SideNames:
     """Return the names of the sides that --sides gives."""
-    return side_names(tuple(words.split(",")) if words and "," in words else words, network=network)
+    if words and "," in words:
+        return side_names(tuple(words.split(",")), network=network)
+    return side_names(words, network=network)
 
 
 @dataclass(frozen=True)

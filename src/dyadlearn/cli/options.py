@@ -40,8 +40,7 @@ OF_MODELS: dict[str, tuple[str, ...]] = {
     "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
-    "average": names_where(has_alpha="alpha"),
-    **dict.fromkeys(("scoring", "device"), (*names_where(has_alpha="alpha"), "learned")),
+    **dict.fromkeys(("scoring", "average", "device"), (*names_where(has_alpha="alpha"), "learned")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
 _FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; learned kernels take several, as NAME=FILE."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from dyadlearn.cli.entities import Entities, naming, new_entities, of_texts
 from dyadlearn.cli.models import Loaded
 from dyadlearn.cli.one_table import Structures, read_structures
 from dyadlearn.cli.terminal import Terminal, as_rows
+from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.diagnostics.mixed import MixedPredictions, predict_mixed
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.models.reading import among
+from dyadlearn.settings import Setting
 
 
 def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Terminal) -> None:
@@ -29,16 +32,14 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
     for kind, name in _columns(loaded):
         with naming(path):
             sides.append(read_structures(cells, kind, name, "drop"))
-    rows = zip(sides[0].labels, sides[1].labels, strict=True)
-    kept = np.array([None not in pair for pair in rows], dtype=bool)
-    if not kept.all():
-        terminal.note(
-            f"{(~kept).sum()} of {len(kept)} rows of {path} lack a valid structure: no prediction."
-        )
+    known = [_known(loaded, side, axis) for axis, side in enumerate(sides)]
+    reasons = _reasons(loaded, sides, known)
+    kept = reasons == ""
+    _note_reasons(_sentences(loaded, sides, known, reasons), kept, path, terminal)
     places = []
     new = []
     for axis, side in enumerate(sides):
-        at, entities = _places(loaded, side, kept, axis, path, terminal)
+        at, entities = _places(loaded, side, known[axis], kept, axis, path, terminal)
         places.append(at)
         new.append(entities)
     coverage = 0.9 if options.interval is None else options.interval
@@ -47,9 +48,9 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
             loaded.model, places, new, coverage=coverage, prevalence=options.prevalence
         )
     _note(result, loaded, terminal)
-    columns = beside(cells, result.columns(), kept)
+    columns = beside(cells, result.columns(), reasons)
     counts = {letter: int((result.settings == letter).sum()) for letter in "ABCD"}
-    figures = {"settings": counts, "coverage": result.coverage}
+    figures = {"settings": counts, "coverage": result.coverage, **counted(reasons)}
     write_beside(options, figures, columns, terminal)
 
 
@@ -68,26 +69,93 @@ def _columns(loaded: Loaded) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in columns]
 
 
-def _places(
-    loaded: Loaded, side: Structures, kept: np.ndarray, axis: int, path: Path, terminal: Terminal
-) -> tuple[np.ndarray, Entities | None]:
-    """Return the training position of each kept row, or -1 - k for row k of the new entities, and these."""
-    labels = [str(label) for label, is_kept in zip(side.labels, kept, strict=True) if is_kept]
+def _known(loaded: Loaded, side: Structures, axis: int) -> np.ndarray:
+    """Return the training position of the entity of each row, -1 for a new one and for none."""
     ids = loaded.ids[axis]
     assert ids is not None  # models of one table have ids
-    known = among(labels, ids.labels)
-    fresh = list(dict.fromkeys(label for label, at in zip(labels, known, strict=True) if at < 0))
-    if not fresh:
-        return known, None
-    if side.kind == "ids":
+    return among(side.labels, ids.labels)
+
+
+def _reasons(
+    loaded: Loaded, sides: Sequence[Structures], known: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Return why each row has no prediction; an empty text for rows with one."""
+    is_new = [at < 0 for at in known]
+    letters = np.array([setting.value for setting in Setting])[is_new[0] + 2 * is_new[1]]
+    reasons = np.full(len(letters), "", dtype=object)
+    for setting in set(Setting).difference(fitted_of(loaded.model).settings):
+        reasons[letters == setting.value] = f"setting {setting.value}"
+    for side, name, is_unknown in zip(sides, loaded.names, is_new, strict=True):
+        if side.kind == "ids":
+            reasons[is_unknown] = f"unknown {name}"
+    for side, name in zip(sides, loaded.names, strict=True):
+        lacks = np.array([label is None for label in side.labels], dtype=bool)
+        reasons[lacks] = f"no valid {name}"
+    return reasons
+
+
+def _sentences(
+    loaded: Loaded, sides: Sequence[Structures], known: Sequence[np.ndarray], reasons: np.ndarray
+) -> list[str]:
+    """Return a sentence for each kind of reason: how many rows it concerns."""
+    sentences = []
+    n_rows = len(reasons)
+    if n_invalid := _count(reasons, "no valid "):
+        sentences.append(f"{n_invalid:,} of {n_rows:,} rows lack a valid structure.")
+    for axis, side in enumerate(sides):
         name = loaded.names[axis]
-        raise IdError(
-            f"{path}: {len(fresh)} of the {name} ids in column {side.name!r} are not in the model, "
-            f"which knows nothing else of {loaded.names.both[axis]}: {shown(fresh)}."
+        is_unknown = reasons == f"unknown {name}"
+        if is_unknown.any():
+            fresh = list(dict.fromkeys(np.array(side.labels, dtype=object)[is_unknown]))
+            sentences.append(
+                f"{len(fresh):,} of the {name} ids in column {side.name!r} are not in the model, "
+                f"which knows nothing else of {loaded.names.both[axis]}: {shown(fresh)} "
+                f"({is_unknown.sum():,} of {n_rows:,} rows)."
+            )
+    if n_refused := _count(reasons, "setting "):
+        settings = [setting.value for setting in fitted_of(loaded.model).settings]
+        refused = sorted({reason[-1] for reason in reasons if reason.startswith("setting ")})
+        sentences.append(
+            f"{n_refused:,} of {n_rows:,} rows are in setting {joined(refused)}, and the model "
+            f"predicts {joined(settings)} only."
         )
+    return sentences
+
+
+def _count(reasons: np.ndarray, beginning: str) -> int:
+    return sum(reason.startswith(beginning) for reason in reasons)
+
+
+def _note_reasons(
+    sentences: Sequence[str], kept: np.ndarray, path: Path, terminal: Terminal
+) -> None:
+    """Say which rows have no prediction; raise if none has one."""
+    if not kept.any():
+        raise IdError(f"{path}: no row can be predicted. {' '.join(sentences)}")
+    for sentence in sentences:
+        terminal.note(f"{path}: {sentence} They have no prediction.")
+
+
+def _places(
+    loaded: Loaded,
+    side: Structures,
+    known: np.ndarray,
+    kept: np.ndarray,
+    axis: int,
+    path: Path,
+    terminal: Terminal,
+) -> tuple[np.ndarray, Entities | None]:
+    """Return the training position of each kept row, or -1 - k for row k of the new entities, and these."""
+    rows = np.flatnonzero(kept)
+    labels = [str(side.labels[row]) for row in rows]
+    is_new = known[rows] < 0
+    fresh = list(dict.fromkeys(np.array(labels, dtype=object)[is_new].tolist()))
+    if not fresh:
+        return known[rows], None
     number = {label: -1 - k for k, label in enumerate(fresh)}
-    at = np.array([number.get(label, place) for label, place in zip(labels, known, strict=True)])
-    return at, _new_entities(loaded, side, fresh, axis, path, terminal)
+    at = np.array([number.get(label, -1) for label in labels])
+    entities = _new_entities(loaded, side, fresh, axis, path, terminal)
+    return np.where(is_new, at, known[rows]), entities
 
 
 def _new_entities(
@@ -134,20 +202,39 @@ def _note(result: MixedPredictions, loaded: Loaded, terminal: Terminal) -> None:
 
 
 def beside(
-    cells: FileTable, predicted: Mapping[str, Sequence[Any]], kept: np.ndarray
+    cells: FileTable, predicted: Mapping[str, Sequence[Any]], reasons: np.ndarray
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of the table, then those of the predictions, empty for rows without one."""
+    """Return the columns of the table, then those of the predictions, and why rows have none.
+
+    Parameters
+    ----------
+    cells : FileTable
+    predicted : mapping of str to sequence
+        Columns of the rows with a prediction.
+    reasons : array of str of shape (n,)
+        Why each row has no prediction; an empty text for rows with one.
+    """
     columns: dict[str, Sequence[Any]] = {}
     for place, heading in enumerate(cells.headings):
         name = free_name(heading or f"column_{place + 1}", columns)
         columns[name] = [line[place] for line in cells.lines]
-    rows = np.flatnonzero(kept)
+    rows = np.flatnonzero(reasons == "")
     for name, values in predicted.items():
-        column: list[Any] = [None] * len(kept)
+        column: list[Any] = [None] * len(reasons)
         for row, value in zip(rows, values, strict=True):
             column[row] = value
         columns[free_name(name, columns)] = column
+    if len(rows) < len(reasons):
+        columns[free_name("no_prediction", columns)] = [reason or None for reason in reasons]
     return columns
+
+
+def counted(reasons: np.ndarray) -> dict[str, dict[str, int]]:
+    """Return the number of rows without a prediction by reason, as a figure for JSON; nothing without any."""
+    counts = Counter(reason for reason in reasons.tolist() if reason)
+    if not counts:
+        return {}
+    return {"no_prediction": dict(counts)}
 
 
 def write_beside(

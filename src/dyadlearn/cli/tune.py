@@ -462,6 +462,7 @@ def _params_of_learned(options: Tune) -> dict[str, Any]:
         "n_steps": options.steps,
         "shrinkage": options.shrinkage,
         "normalize": options.normalize,
+        "average": options.average,
         "cv": 5 if options.cv is None else options.cv,
         "random_state": options.seed,
     }

@@ -653,7 +653,9 @@ def collect(
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
         group = Group.of(part, take_rows(take_rows(columns, tasks_).T, rows), constant=constant)
-        groups.append(replace(group, gram=whole.gram, mean=whole.mean) if is_whole else group)
+        if is_whole:
+            group = replace(group, gram=whole.gram, mean=whole.mean)
+        groups.append(group)
     return Statistics(tuple(groups), group_of, whole).described(tasks)
 
 

@@ -1,4 +1,4 @@
-"""Kernels from features, graphs, trees, taxonomies and similarity matrices.
+"""Kernels from features, graphs, trees, taxonomies, pedigrees and similarity matrices.
 
 `gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels.
 `pairs_of` computes kernels of pairs of entities. `repair` makes a similarity matrix symmetric and
@@ -16,6 +16,7 @@ from dyadlearn.kernels.graphs import (
     shared_ancestors_kernel,
 )
 from dyadlearn.kernels.landmarks import Landmarks
+from dyadlearn.kernels.pedigrees import pedigree
 from dyadlearn.kernels.repair import repair
 from dyadlearn.kernels.similarity import similar_groups
 from dyadlearn.kernels.structures import Structures
@@ -45,6 +46,7 @@ __all__ = [
     "minmax",
     "normalize",
     "pairs_of",
+    "pedigree",
     "read_newick",
     "repair",
     "shared_ancestors_kernel",

@@ -37,6 +37,9 @@ DIVISIBLE: set[str] = set()
 #: digits.
 SAME = 1e-6
 
+#: Names of the kernels of features that may be missing (NaN).
+TAKES_MISSING: set[str] = set()
+
 # Functions that compute k(a, a) of each row; None for kernels that have no shortcut.
 _DIAGONALS: dict[str, Callable[..., Array] | None] = {}
 
@@ -56,6 +59,7 @@ def named(
     diagonal: Callable[..., Array] | None = None,
     divisible: bool = False,
     estimate: Callable[..., dict[str, Any]] | None = None,
+    missing: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Return a decorator that registers a kernel under its names for ``kernel="…"``.
 
@@ -63,7 +67,7 @@ def named(
     keywords. ``diagonal(A)`` takes the same parameters and returns k(a, a) of every row; it is an
     optional shortcut. A kernel is divisible if all its powers are kernels. ``estimate(rows,
     weights)`` returns the parameters of a kernel that depends on its training rows (n, d), with
-    weights (n,) or None.
+    weights (n,) or None. `missing` means that features may be NaN.
     """
 
     def declare(kernel: _Function) -> _Function:
@@ -73,6 +77,8 @@ def named(
         _DIAGONALS.update(dict.fromkeys(names, diagonal))
         if estimate is not None:
             _ESTIMATES.update(dict.fromkeys(names, estimate))
+        if missing:
+            TAKES_MISSING.update(names)
         return kernel
 
     return declare
@@ -88,6 +94,11 @@ def kernel_names() -> tuple[str, ...]:
     True
     """
     return tuple(sorted(KERNELS))
+
+
+def takes_missing(kernel: Any) -> bool:
+    """Return whether a kernel is computed from features that may be NaN."""
+    return isinstance(kernel, str) and kernel in TAKES_MISSING
 
 
 def fitted_params(

@@ -65,6 +65,7 @@ from dyadlearn.kernels.gram import (
     gram,
     gram_diagonal,
     is_estimated,
+    takes_missing,
 )
 from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
@@ -340,7 +341,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             table = table.squared("X")
         if reset:
             self._columns = table.column_ids if self._is_precomputed else None
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"allow_nan": takes_missing(self.kernel)}
         if not reset:
             known["n_features"] = self.n_features_in_
             known["feature_names"] = getattr(self, "feature_names_in_", None)

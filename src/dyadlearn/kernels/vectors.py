@@ -41,8 +41,9 @@ from dyadlearn._array import (
 from dyadlearn._checks import check_matrix, check_same_library
 from dyadlearn._codes import row_keys
 from dyadlearn._memory import check_kernel_memory
-from dyadlearn.exceptions import KernelError, MarkerCodingWarning
+from dyadlearn.exceptions import KernelError, MarkerCodingWarning, MissingCallWarning
 from dyadlearn.kernels.gram import named
+from dyadlearn.kernels.repair import is_finite
 
 # Largest rounding error of an exponent of the Gaussian kernel, relative to the size of equal rows.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -89,8 +90,8 @@ def _check_counts(markers: Array) -> None:
     highest = float(xp.max(entries))
     if lowest < 0 or highest > 2:
         raise KernelError(
-            f"kernel 'vanraden' takes counts of an allele, 0 to 2 (add 1 to -1, 0 and 1), found "
-            f"numbers from {lowest:g} to {highest:g}."
+            f"kernel 'vanraden' takes counts of an allele, 0 to 2 (add 1 to -1, 0 and 1; write NaN "
+            f"for missing calls), found numbers from {lowest:g} to {highest:g}."
         )
 
 
@@ -108,16 +109,59 @@ def _warn_of_presence(markers: Array) -> None:
         )
 
 
+def _calls(markers: Array) -> tuple[Array, Array | None]:
+    """Return markers with zero for missing calls, and a matrix of ones for these; None if no call is missing."""
+    entries = _entries(markers)
+    if 0 in entries.shape or is_finite(entries):
+        return markers, None
+    xp = namespace(entries)
+    gaps = xp.isnan(entries)
+    calls = xp.where(gaps, 0.0, entries)
+    missing = xp.astype(gaps, entries.dtype)
+    if not is_sparse(markers):
+        return calls, missing
+    places = (markers.indices, markers.indptr)
+    return (
+        csr_array((calls, *places), shape=markers.shape),
+        csr_array((missing, *places), shape=markers.shape),
+    )
+
+
+def _imputed(markers: Array, means: Array, *, silent: bool = False) -> Array:
+    """Return markers with the mean (d,) of the marker for missing calls, after a warning with their number."""
+    calls, missing = _calls(markers)
+    if missing is None:
+        return markers
+    if not silent:
+        count = int(namespace(means).sum(_entries(missing)))
+        total = math.prod(markers.shape)
+        warnings.warn(
+            f"{count} of {total} calls of kernel 'vanraden' ({100 * count / total:.1f} %) are "
+            f"missing: the mean of the marker in training is used for them.",
+            MissingCallWarning,
+            stacklevel=3,
+        )
+    if is_sparse(missing):
+        return calls + missing.multiply(means).tocsr()
+    return calls + missing * means
+
+
 def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[str, Any]:
-    """Return the frequency of the counted allele of every marker, half its mean over the rows."""
-    markers = _prepared(markers, None)[0]
-    _check_counts(markers)
-    _warn_of_presence(markers)
+    """Return the frequency of the counted allele of every marker, half its mean over the rows with a call."""
+    markers = _prepared(markers, None, allow_nan=True)[0]
+    calls, missing = _calls(markers)
+    _check_counts(calls)
+    _warn_of_presence(calls)
     if weights is None:
         weights = np.ones(markers.shape[0])
     counts = as_array_of(weights, markers, markers.dtype)
-    total = float(namespace(counts).sum(counts))
-    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * total)}
+    xp = namespace(counts)
+    total = xp.sum(counts)
+    if missing is not None:
+        total = total - missing.T @ counts
+        # A marker without a call is not used: its frequency is 0.
+        total = xp.where(total > 0, total, 1.0)
+    return {"frequencies": to_numpy((calls.T @ counts) / (2.0 * total))}
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -245,14 +289,15 @@ def delta(A: Array, B: Array | None = None) -> Array:
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
-@named("vanraden", estimate=_allele_frequencies)
+@named("vanraden", estimate=_allele_frequencies, missing=True)
 def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Array:
     r"""Compute the relationship of VanRaden (2008, first method) from counts 0, 1, 2 of one allele of each marker.
 
     .. math:: k(a, b) = \frac{\sum_j (a_j - 2 p_j)(b_j - 2 p_j)}{2 \sum_j p_j (1 - p_j)}
 
     `frequencies` are p, one for each marker or one for all. By default they are half the means of
-    the training rows: the rows of `A` in a Gram matrix, and of `B` otherwise.
+    the training rows: the rows of `A` in a Gram matrix, and of `B` otherwise. A missing call (NaN) is
+    replaced by its expectation 2p; a `MissingCallWarning` tells how many calls of `A` are missing.
 
     Examples
     --------
@@ -261,8 +306,8 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    A, B = _operands(A, B)
-    _check_counts(A)
+    A, B = _operands(A, B, allow_nan=True)
+    _check_counts(_calls(A)[0])
     xp = namespace(A, B)
     d = A.shape[1]
     if frequencies is None:
@@ -280,6 +325,9 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
         raise KernelError(
             "kernel 'vanraden' needs a marker with both alleles, but all frequencies are 0 or 1."
         )
+    is_gram = B is A
+    A = _imputed(A, 2.0 * p)
+    B = A if is_gram else _imputed(B, 2.0 * p, silent=True)
     # The markers are not centred, so that sparse ones stay sparse.
     K = matmul(A, B.T)
     K -= 2.0 * (A @ p)[:, None]
@@ -440,25 +488,28 @@ def _operands(
     *,
     bytes_each: int | None = None,
     n_blocks: int = 1,
+    allow_nan: bool = False,
 ) -> tuple[Array, Array]:
     """Return what `_prepared` returns, after checking that there is memory for the kernel (n_a, n_b).
 
     Parameters
     ----------
-    A, B, nonnegative
+    A, B, nonnegative, allow_nan
         As in `_prepared`.
     bytes_each : int, optional
         Bytes that are needed for each value; by default those of the value itself.
     n_blocks : int, default=1
         Number of blocks of rows that are in memory beside the kernel.
     """
-    A, B = _prepared(A, B, nonnegative)
+    A, B = _prepared(A, B, nonnegative, allow_nan=allow_nan)
     n_blocks += 2 * (is_sparse(A) and is_sparse(B))  # of their product, sparse and dense
     check_kernel_memory(A.shape[0], B.shape[0], A, bytes_each or itemsize(A), n_blocks)
     return A, B
 
 
-def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array]:
+def _prepared(
+    A: Any, B: Any, nonnegative: str | None = None, *, allow_nan: bool = False
+) -> tuple[Array, Array]:
     """Return both feature matrices in one floating dtype, after checks; for a Gram matrix both are the same object.
 
     Parameters
@@ -467,13 +518,14 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
         None for `B` means `A`.
     nonnegative : str, optional
         Name of a kernel that accepts no negative entries, for the message.
+    allow_nan : bool, default=False
     """
     is_gram = B is None or B is A
-    A = _matrix(A, "A", nonnegative)
+    A = _matrix(A, "A", nonnegative, allow_nan)
     if is_gram:
         A = cast(A, float_dtype(A))
         return A, A
-    B = _matrix(B, "B", nonnegative)
+    B = _matrix(B, "B", nonnegative, allow_nan)
     check_same_library({"A": A, "B": B})
     if A.shape[1] != B.shape[1]:
         raise ValueError(
@@ -483,9 +535,9 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
     return cast(A, dtype), cast(B, dtype)
 
 
-def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
+def _matrix(features: Any, side: str, nonnegative: str | None, allow_nan: bool) -> Array:
     """Return features as a finite matrix; raise for negative entries if a kernel `nonnegative` is named."""
-    features = check_matrix(features, side, accept_sparse=True)
+    features = check_matrix(features, side, accept_sparse=True, allow_nan=allow_nan)
     has_long_indices = is_sparse(features) and features.indices.dtype == np.int64
     if has_long_indices and max(features.nnz, *features.shape) < 2**31:
         # Some functions of scikit-learn refuse 64-bit indices.

@@ -262,8 +262,10 @@ class FoldError:
 
     def completed(self, parameters: Parameters, tol: float | None = None) -> Array:
         """Return the predictions (f, m, q) of the models of the folds for all cells."""
+        if tol is None:
+            tol = self.tolerances.comparing
         system = self._system(self._operator(parameters))
-        return system.complete(system.model(self.tolerances.comparing if tol is None else tol)[0])
+        return system.complete(system.model(tol)[0])
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite, in all folds and in the whole data."""

@@ -768,7 +768,6 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if unknown := options.keys() - taken:
         expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")
-    # The name in tables includes the number.
-    return Scorer(
-        f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options
-    )
+    if "k" in options:  # the name in tables includes the number
+        name = f"{known.removesuffix('k')}{options['k']}"
+    return Scorer(name, metric, options)

@@ -44,10 +44,8 @@ from dyadlearn.settings import NewSides
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 
-_ESTIMATED = ("likelihood", "holdout")
 # Likelihood ratio below which two maxima are the same: both searches end a little below theirs.
 _SMALLEST_RATIO = 1e-7
-
 
 # Properties that are computed once and are in no file and in no pickle.
 _CACHED = ("like", "cell_terms", "variance_problem")
@@ -341,8 +339,7 @@ class FittedMultiway(Stored):
         variance = np.empty(asked.size)
         for here, terms in self.blocks(asked):
             kernel = reduce(add, terms)
-            explained = to_numpy(namespace(kernel).sum(kernel.T * inverse.times(kernel.T), axis=0))
-            variance[here] = prior[here] - explained
+            variance[here] = prior[here] - _explained(inverse, kernel)
             if inverse.fixed is not None:
                 within = inverse.fixed.along.T @ kernel.T
                 columns = self._placed(asked.columns[here]).T
@@ -386,10 +383,8 @@ class FittedMultiway(Stored):
         explained = np.empty(asked.size)
         duals = self._placed(self.duals)
         for here, terms in self.blocks(asked):
-            kernel = terms[place]
-            effects[here] = to_numpy(kernel @ duals)
-            square = namespace(kernel).sum(kernel.T * inverse.times(kernel.T), axis=0)
-            explained[here] = to_numpy(square)
+            effects[here] = to_numpy(terms[place] @ duals)
+            explained[here] = _explained(inverse, terms[place])
         explained = explained.clip(0.0, prior)
         reliabilities = np.full(asked.size, np.nan)
         np.divide(explained, prior, out=reliabilities, where=prior > 0)
@@ -590,11 +585,15 @@ class FittedMultiway(Stored):
         if statistic < _SMALLEST_RATIO:
             statistic = 0.0
         # At the border of zero variances, each of them is zero in half of all samples.
-        p_value = sum(
-            comb(len(more), k) / 2.0 ** len(more) * (chi2.sf(statistic, k) if k else statistic == 0)
-            for k in range(len(more) + 1)
-        )
+        tails = [float(statistic == 0)]
+        tails.extend(chi2.sf(statistic, k) for k in range(1, len(more) + 1))
+        p_value = sum(comb(len(more), k) / 2.0 ** len(more) * tail for k, tail in enumerate(tails))
         return LikelihoodRatio(statistic, float(p_value))
+
+
+def _explained(inverse: CellsInverse, kernel: Array) -> np.ndarray:
+    """Return how much the labels reduce the variance (a,) of cells, from the kernel (a, n) between both."""
+    return to_numpy(namespace(kernel).sum(kernel.T * inverse.times(kernel.T), axis=0))
 
 
 class CellsAsked(NamedTuple):

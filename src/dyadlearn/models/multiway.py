@@ -96,7 +96,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     See Also
     --------
-    KroneckerRidge : two sides, at scale.
+    KroneckerRidge, PairKernelRidge : two sides, at scale, without fixed columns.
 
     Notes
     -----
@@ -106,7 +106,9 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     that only a fixed effect describes where these are left out or predicted.
 
     With ``terms="a*b"`` and equal variances the model is `KroneckerRidge`, and with ``terms="a:b"``
-    and ``fit_intercept=False`` the same model without an intercept.
+    and ``fit_intercept=False`` the same model without an intercept. `PairKernelRidge` has terms
+    ``"a:b + a:task + instance:b"``, where the columns `instance` and `task` repeat a and b and have
+    no entities.
 
     Examples
     --------

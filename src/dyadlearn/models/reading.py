@@ -98,7 +98,9 @@ class Tasks(Stored):
 
     def __repr__(self) -> str:
         shape = getattr(self.array, "shape", None)
-        return f"Tasks({type(self.array).__name__}{'' if shape is None else f' of shape {tuple(shape)}'})"
+        if shape is None:
+            return f"Tasks({type(self.array).__name__})"
+        return f"Tasks({type(self.array).__name__} of shape {tuple(shape)})"
 
 
 def unwrap_tasks(tasks: Any) -> Any:
@@ -223,7 +225,7 @@ def read_rows(new: Any, axis: int, known: Known) -> tuple[Table, Array]:
         table,
         known.owner,
         is_kernel=spec.is_precomputed,
-        allow_nan=known.allow_nan and not spec.is_precomputed,
+        allow_nan=spec.takes_missing or (known.allow_nan and not spec.is_precomputed),
         n_features=known.n_columns,
         feature_names=known.feature_names,
     )
@@ -546,7 +548,9 @@ def _read_list(y: Any) -> Labels:
     labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
-    values = labels.values.astype(np.float32 if labels.values.dtype == np.float32 else np.float64)
+    values = labels.values
+    if values.dtype != np.float32:
+        values = values.astype(np.float64)
     labels = replace(labels, values=values).take(~np.isnan(values))
     if not labels.size:
         raise ValueError("Y stores no label: give at least one observed label.")
@@ -573,7 +577,9 @@ def _read_list(y: Any) -> Labels:
 def nonnegative(numbers: Any, name: str) -> np.ndarray:
     """Return numbers as a numpy array; raise if one is negative or not finite."""
     with reading_numbers(numbers, name):
-        values = np.asarray(to_numpy(numbers) if is_foreign(numbers) else numbers, dtype=np.float64)
+        if is_foreign(numbers):
+            numbers = to_numpy(numbers)
+        values = np.asarray(numbers, dtype=np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(
             f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one."
@@ -879,7 +885,9 @@ def _moved_together(
     named["tasks"] = tables[1].values if len(tables) > 1 else None
     check_same_library(named)
     rows, values, task_rows = moved(named, spec.device)
-    labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
+    if values is None:
+        values = as_array_of(labels.values, rows)
+    labels = replace(labels, values=values)
     check_sizes(rows, labels, task_rows)
     arrays = (rows, task_rows)
     sides = zip(tables, arrays, strict=False)
@@ -928,9 +936,8 @@ def read_sides(
         table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
         form = replace(form, column_ids=table.row_ids)
     is_kernel = specs[0].is_precomputed
-    rows, feature_names = check_instances(
-        instances, owner, is_kernel=is_kernel, allow_nan=allow_nan and not is_kernel
-    )
+    may_miss = specs[0].takes_missing or (allow_nan and not is_kernel)
+    rows, feature_names = check_instances(instances, owner, is_kernel=is_kernel, allow_nan=may_miss)
     instances = replace(instances, values=rows)
     if table is None:
         return (instances,), form, feature_names

@@ -31,7 +31,14 @@ from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
-from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.gram import (
+    check_kernel,
+    common_diagonal,
+    fitted_params,
+    gram,
+    gram_diagonal,
+    takes_missing,
+)
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.similarity import Similarity
 from dyadlearn.pairing.expansion import NewRows
@@ -76,6 +83,11 @@ class KernelSpec(Stored):
     def is_linear(self) -> bool:
         """Whether the kernel is the linear kernel of the features."""
         return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether features may be NaN."""
+        return takes_missing(self.kernel)
 
     def take(self, values: Array, rows: Array, training: Array) -> Array:
         """Return some rows of a side: features, or kernel values with the training rows only."""
@@ -177,11 +189,7 @@ class Side(Stored):
         if not 0 < self.spread < math.inf:
             return False
         if self._needs_kernel and self.features is not None:
-            first = double(self.features[:1])
-            params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
-            gram(
-                first, first, kernel=self.spec.kernel, kernel_params=params
-            )  # raises for wrong parameters
+            self._try_kernel()
         if self.spec.is_precomputed:
             return n == d and components is None and self.features is None
         if self.directions is not None:
@@ -190,6 +198,14 @@ class Side(Stored):
         return (components is None) != (self.features is None) and (
             components is None or components.shape[0] == d
         )
+
+    def _try_kernel(self) -> None:
+        """Raise if the parameters of the kernel are wrong; the fit has told the warnings about features."""
+        features = double(self.features)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            params = fitted_params(self.spec.kernel, self.spec.params, features)
+            gram(features[:1], kernel=self.spec.kernel, kernel_params=params)
 
     @property
     def is_primal(self) -> bool:
@@ -426,11 +442,10 @@ def _coordinates(rows: Array, directions: Array) -> Array:
 
 
 def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = False) -> Array:
-    """Return the rows of a side as a finite matrix; features may be sparse, or NaN if `allow_nan` is True."""
+    """Return the rows of a side as a finite matrix; features may be sparse, or NaN if allowed here or by the kernel."""
     is_kernel = spec.is_precomputed
-    return check_matrix(
-        rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel
-    )
+    allow_nan = spec.takes_missing or (allow_nan and not is_kernel)
+    return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan)
 
 
 def side_size(rows: Array, spec: KernelSpec, name: str) -> SideSize:

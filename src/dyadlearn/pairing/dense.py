@@ -125,7 +125,10 @@ def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
     """Return the sides of the reference implementation of a model; a network has the same side twice."""
     filters = [side.filter for side in model.smoothers] or [Tikhonov()] * len(model.spectra)
     sides = zip(model.spectra, filters, side_ridges(model), strict=True)
-    return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
+    dense = [DenseSide.of(*side, fixed_penalty) for side in sides]
+    if model.symmetry:
+        return [*dense, *dense]
+    return dense
 
 
 #: Sides of the reference; masks (m,) and (q,) of rows and columns; predictions for hidden cells,

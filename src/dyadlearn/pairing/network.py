@@ -215,9 +215,9 @@ def _check_pairs(side: Smoother, delta: Array) -> None:
     e_j = side.slack[None, :]
     # As for blocks of any size: the smaller eigenvalue is close to the determinant over the larger
     # one.
-    rounding = (
-        (1e6 if side.slack_floor else 1.0) * side.spectrum.n_rows * epsilon(delta) * e_i * e_j
-    )
+    rounding = side.spectrum.n_rows * epsilon(delta) * e_i * e_j
+    if side.slack_floor:
+        rounding = 1e6 * rounding
     tight = with_diagonal((delta <= rounding) | (delta <= side.slack_floor * (e_i + e_j)), False)
     if bool(namespace(tight).any(tight)):
         vertices = np.flatnonzero(to_numpy(tight).any(axis=1))

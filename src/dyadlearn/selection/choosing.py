@@ -263,8 +263,9 @@ def _check_same(first: Search, other: Search) -> None:
             f"The searches have the settings {settings[0]} and {settings[1]}: give them the same "
             f"one."
         )
-    if scorer(first.scoring) != scorer(other.scoring):
-        names = [scorer(candidate.scoring).name for candidate in (first, other)]
+    judges = [scorer(candidate.scoring).averaged(candidate.average) for candidate in (first, other)]
+    if judges[0] != judges[1]:
+        names = [str(judge) for judge in judges]
         raise ValueError(
             f"The searches have the scores {names[0]} and {names[1]}: give them the same scoring."
         )

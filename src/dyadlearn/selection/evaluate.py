@@ -847,7 +847,9 @@ def best_in_words(
     if not short:
         return f"{number(best[1])}, {name}"
     word = name.removesuffix("s").removesuffix(" mean")
-    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
+    if len(word) > _LONGEST:
+        word = f"{word[: _LONGEST - 1]}…"
+    return f"{number(best[1])} {word}"
 
 
 def nothing_learnt(
@@ -935,9 +937,12 @@ def drawn(
         else:
             rows = draw(shape[0])
         if sides == "nodes":
-            yield Permutation(rows, rows)
+            columns = rows
+        elif sides == "instances":
+            columns = np.arange(shape[1])
         else:
-            yield Permutation(rows, np.arange(shape[1]) if sides == "instances" else draw(shape[1]))
+            columns = draw(shape[1])
+        yield Permutation(rows, columns)
 
 
 def permuted_scores(
@@ -1271,6 +1276,7 @@ def cell_scores(
                 for judge in judges
             ]
             continue
+        method = "exact leave-group-out" if held_groups else "exact leave-one-out"
         means = units.baselines(fitted.values, weights, sides, setting.names)
         for judge in judges:
             prepared = judge.prepare(labels, average="pooled", tie_tolerance=None)
@@ -1280,7 +1286,7 @@ def cell_scores(
                     setting,
                     judge,
                     float(prepared(held_out[:, None])),
-                    method="exact leave-one-out" if not held_groups else "exact leave-group-out",
+                    method=method,
                     baselines=scores,
                     predictions=held_out,
                     labels=labels[:, 0],

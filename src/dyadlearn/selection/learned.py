@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Self
 from dyadlearn._checks import caller_level
 from dyadlearn._documenting import with_sections_of
 from dyadlearn._interrupts import keeping_best
+from dyadlearn._messages import Message
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.models.base import ProcessModel
 from dyadlearn.models.fitted import as_fitted
@@ -26,7 +27,7 @@ from dyadlearn.selection.learning_kernels import (
     relearn,
 )
 from dyadlearn.selection.nested import Prepared
-from dyadlearn.selection.search import Search
+from dyadlearn.selection.search import Search, averaged
 from dyadlearn.settings import as_setting
 
 
@@ -88,6 +89,11 @@ class LearnedKernelRidge(ProcessModel):
         `dyadlearn.metrics.scorer`. None means the squared error, which kernels are always learned
         by. The progress line shows the score of the last stage; for None it is average precision
         for labels of two values, and the concordance index otherwise.
+    average : {"pooled", "instance", "task", "fold"}, default=None
+        What `scoring` is averaged over: the score of all labels together, or the mean of the scores
+        of each instance, task or fold. It requires `scoring`. With "fold" kernels are learned from
+        the folds of `cv`, never from exact leave-one-out. None means the average of a scorer with
+        its own, and otherwise pooled in A and D, per instance in B, per task in C.
     repair : {"clip", "shift", "error"}, default="clip"
         Treatment of a precomputed kernel that is asymmetric or indefinite: see
         `dyadlearn.kernels.repair`.
@@ -122,7 +128,8 @@ class LearnedKernelRidge(ProcessModel):
         optimistic. If few cells of a large grid are observed, these are the cells of the first
         fold, or of as many folds as have 4,000 labels together.
     holdout_score_ : float
-        Score of held-out cells by `scoring`; the negative of `holdout_error_` for None.
+        Score of held-out cells by `scoring` and `average`; the negative of `holdout_error_` if
+        `scoring` is None.
     stage_errors_ : list of float
         Hold-out error of each stage that was compared with the one before.
     n_stages_ : int
@@ -136,7 +143,7 @@ class LearnedKernelRidge(ProcessModel):
         Method and setting of `holdout_` and of `holdout_error_`.
     baselines_ : dict of str to float
         Scores of the baselines, held out in the same way: negative mean squared errors, or those of
-        `scoring`.
+        `scoring` and `average`.
     completed_, dual_coef_, n_iter_, residual_
         Attributes as in `PairKernelRidge`.
     n_features_in_ : int
@@ -181,6 +188,7 @@ class LearnedKernelRidge(ProcessModel):
     searches = True
     learns_kernels = True
     takes_descriptions = True
+    _later = ("average",)
 
     fitted_: FittedLearned = field(init=False)
 
@@ -194,6 +202,7 @@ class LearnedKernelRidge(ProcessModel):
     fit_intercept: bool = True
     cv: Any = 5
     scoring: Any = None
+    average: str | None = None
     repair: str = "clip"
     device: str | None = None
     tol: float = 1e-8
@@ -254,12 +263,24 @@ class LearnedKernelRidge(ProcessModel):
             shrinkage=self.shrinkage,
             normalize=self.normalize,
             cv=self.cv,
-            scoring=self.scoring,
+            scoring=self._averaged_scoring(),
             random_state=self.random_state,
             progress=self.progress,
         )
         spec.check()
         return spec
+
+    def _averaged_scoring(self) -> Any:
+        """Return the score that stages are compared by; None for the squared error of all labels."""
+        if self.average is not None and self.scoring is None:
+            raise ValueError(
+                Message(
+                    "<average={average!r}> is that of a score, and without one the squared errors "
+                    "of all labels are compared: give <scoring=>, such as neg_mean_squared_error.",
+                    average=self.average,
+                )
+            )
+        return averaged(self.scoring, self.average)
 
     def _spec(self) -> ModelSpec:
         return self._learning_spec().model(self.kernel_specs())

@@ -154,6 +154,13 @@ class LearningSpec(Stored):
         return bool(self.common["fit_intercept"])
 
     @property
+    def averages_folds(self) -> bool:
+        """Whether stages are compared by the mean of the scores of the folds."""
+        if self.scoring is None:
+            return False
+        return scorer(self.scoring).average_in(self.setting) == "fold"
+
+    @property
     def descent(self) -> Descent:
         """Settings of the descent."""
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -437,7 +444,15 @@ def _check_request(spec: LearningSpec, data: Training, groups: Sequence[Any]) ->
         )
     check_enough_left(data.labels, setting, tuple(groups), knows_tasks=data.has_tasks)
     if spec.scoring is not None:
-        prepared_score(data.labels, spec.scoring, setting)  # raises if it is undefined
+        # Raises if the score is undefined; folds are not known yet.
+        prepared_score(data.labels, spec.scoring, setting, folds=_one_fold(spec, data.labels))
+
+
+def _one_fold(spec: LearningSpec, labels: Labels) -> np.ndarray | None:
+    """Return one fold of all labels if the score is a mean over folds, else None."""
+    if not spec.averages_folds:
+        return None
+    return np.zeros(tuple(labels.values.shape), dtype=np.intp)
 
 
 def _folds_to_learn(
@@ -448,6 +463,7 @@ def _folds_to_learn(
     whole = data.labels
     # Given folds or groups are always used.
     is_free = isinstance(spec.cv, Integral) and all(group is None for group in groups)
+    is_free = is_free and not spec.averages_folds
     splitter = spec.splitter(knows_tasks=data.has_tasks)
     if n_stages == 1 and is_free and has_exact_error(labels.labels, setting):
         return FoldsToLearn(True, Units(), [], True, "exact leave-one-out")
@@ -512,7 +528,7 @@ class _Watching:
         self._bar = bar
         self._metric = scorer(spec.scoring or _ranking(labels))
         self._folds = None
-        if not units.are_single:
+        if spec.averages_folds or not units.are_single:
             self._folds = folds_to_compare(labels, self._metric, spec.setting, units)
         self._scores: list[float] = []
 

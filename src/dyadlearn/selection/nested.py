@@ -235,8 +235,8 @@ def nested_score(
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`;
-        without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
+        The search to score; it is cloned, not fitted. The score uses its `setting`, `scoring` and
+        `average`; without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
         again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
@@ -275,12 +275,16 @@ def nested_score(
     labels = data.labels
     together = code_groups(labels, groups_in_order(data, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
-    used = Units.of_groups(labels, setting if search.learns_kernels else Setting.D, together)
+    grouped = setting if search.learns_kernels else Setting.D
+    used = Units.of_groups(labels, grouped, together)
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
     refits = Refits(prepared.fit, data, together, setting, search.progress)
     how = plan_fits(labels, setting, used, splitter, predict=refits.predict, line=refits.line)
     F = refits.held_out(how)
-    judge = scorer(usual_scoring(labels.values) if search.scoring is None else search.scoring)
+    scoring = search.scoring
+    if scoring is None:
+        scoring = usual_scoring(labels.values)
+    judge = scorer(scoring).averaged(search.average)
     targets = scored_labels(labels, F, setting)
     compared = folds_to_compare(labels, judge, setting, how.units)
     score = prepared_score(labels, judge, setting, targets, folds=compared)

@@ -170,13 +170,11 @@ def check_order(trial: Trial) -> None:
 @_check("scale", "full", "missing", "weights")
 def check_scale(trial: Trial) -> None:
     """Check that predictions scale with the labels; with an intercept, they are shifted as the labels are."""
-    expected = dense(trial.predict(trial.fit()))
-    scaled = trial.fit(replace(trial.data, y=trial.data.y * 2.0**20))
-    trial.close(trial.predict(scaled), expected * 2.0**20, "scale")
     # Antisymmetric labels have no mean.
-    if trial.has_intercept and trial.symmetry >= 0:
-        shifted = trial.fit(replace(trial.data, y=trial.data.y + 100.0))
-        trial.close(trial.predict(shifted), expected + 100.0, "shift")
+    shift = 100.0 if trial.has_intercept and trial.symmetry >= 0 else 0.0
+    model = trial.fit(replace(trial.data, y=2.0**20 * (trial.data.y + shift)))
+    found = dense(trial.predict(model)) / 2.0**20 - shift
+    trial.close(found, trial.expected["predictions"], "scale")
 
 
 @_check("weights", "missing")
@@ -186,7 +184,7 @@ def check_weights(trial: Trial) -> None:
     if not takes_weights or trial.symmetry:
         return
     y = trial.data.y
-    expected = trial.predict(trial.fit())
+    expected = trial.expected["predictions"]
     ones = replace(trial.data, weights=np.ones(y.shape))
     trial.close(trial.predict(trial.fit(ones)), expected, "weights")
     zeros = replace(trial.data, y=np.nan_to_num(y, nan=50.0), weights=1.0 - np.isnan(y))
@@ -258,7 +256,8 @@ def check_input(trial: Trial) -> None:
         return copied
 
     locked = trial.data.converted(frozen)
-    expected = trial.answers(trial.fit(locked), locked)
+    expected = trial.expected
+    trial.same(trial.fit(locked), locked, expected, "refit", "read-only input")
     data = trial.data.converted(np.array)
     arguments = data.arguments()
     model = clone(trial.estimator).fit(**arguments)
@@ -267,9 +266,8 @@ def check_input(trial: Trial) -> None:
     for values in arguments.values():
         numbers = values if isinstance(values, np.ndarray) else values.data
         numbers[...] = 7.0
-    answers = trial.answers(model)
-    for question, values in answers.items():
-        trial.close(values, expected[question], "refit", f"{question} after a change of the input")
+    answers = trial.same(model, trial.data, expected, "refit", "after a change of the input")
+    for values in answers.values():
         numbers = values if isinstance(values, np.ndarray) else values.data
         if numbers.flags.writeable:
             numbers[...] = 7.0
@@ -280,33 +278,31 @@ def check_input(trial: Trial) -> None:
 def check_float32(trial: Trial) -> None:
     """Check that single precision gives answers in single precision, close to those in double precision."""
     data = trial.data.converted(lambda values: np.asarray(values, dtype=np.float32))
-    model = trial.fit(data)
-    for question, values in trial.answers(model, data).items():
+    answers = trial.same(trial.fit(data), data, trial.expected, "float32", "single precision")
+    for question, values in answers.items():
         assert values.dtype == np.float32, f"{question}: the type is {values.dtype}"
-    trial.same(model, data, trial.answers(trial.fit()), "float32", "single precision")
 
 
 @_check("libraries", "full", "missing")
 def check_libraries(trial: Trial) -> None:
     """Check that arrays of other libraries give the same numbers, in arrays of that library."""
-    expected = trial.answers(trial.fit())
+    expected = trial.expected
     for name in LIBRARIES[trial.form]:
         try:
             library = importlib.import_module(name)
         except ImportError:
             continue
         data = trial.data.converted(library.asarray)
-        model = trial.fit(data)
-        for question, values in trial.answers(model, data).items():
+        answers = trial.same(trial.fit(data), data, expected, "libraries", name)
+        for question, values in answers.items():
             kind = type(values)
             assert kind is type(data.y), f"{name}: {question} has the type {kind.__name__}"
-        trial.same(model, data, expected, "libraries", name)
 
 
 @_check("frames", "full", "missing", "weights")
 def check_frames(trial: Trial) -> None:
     """Check that frames are matched by their ids, in any order, and that answers have the ids of the question."""
-    expected = trial.answers(trial.fit())
+    expected = trial.expected
     for name in FRAMES[trial.form]:
         try:
             library = importlib.import_module(name)
@@ -351,7 +347,7 @@ def check_pickle(trial: Trial) -> None:
     for content in (stored, larger):
         again = pickle.loads(content)
         assert_array_equal(dense(trial.predict(again)), dense(expected["predictions"]))
-        trial.same(again, trial.data, expected, "refit", "after a pickle")
+    trial.same(again, trial.data, expected, "refit", "after a pickle")
 
 
 @_check("file", "full", "missing", "list")
@@ -367,7 +363,7 @@ def check_file(trial: Trial) -> None:
             return
         again = load(path)
     assert type(again) is type(model)
-    expected = trial.answers(model)
+    expected = trial.expected
     assert_array_equal(dense(trial.predict(again)), dense(expected["predictions"]))
     trial.same(again, trial.data, expected, "refit", "after a file")
 
