@@ -122,26 +122,6 @@ def test_pair_kernels_have_the_constants_in_all_terms(pair):
         assert_allclose(model.predict(X), (expected[:, :Q] + per_task * K[:, :M] @ dual), rtol=1e-8)
 
 
-@over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
-def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
-    """A constant that is added to the kernel of pairs leaves both as they are, because the mean is free."""
-    model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
-    kernels = rows @ rows.T + pair[0], T @ T.T + pair[1]
-    system = np.kron(kernels[0][:M, :M], kernels[1][:Q, :Q]) + 0.5 * np.eye(M * Q)
-    ones = np.ones(M * Q)
-    inverse = np.linalg.inv(system)
-    dual, _ = bordered(system, Y.ravel())
-    scale = (Y.ravel() @ dual / (M * Q - 1)) ** 0.5
-    assert_allclose(model.scale_, scale, rtol=1e-8)
-    new = (M, Q)
-    p = np.kron(kernels[0][new[0], :M], kernels[1][new[1], :Q])
-    own = kernels[0][new[0], new[0]] * kernels[1][new[1], new[1]]
-    rest = 1.0 - ones @ inverse @ p
-    variance = own - p @ inverse @ p + rest**2 / (ones @ inverse @ ones)
-    deviation = model.predict(rows[M : M + 1], tasks=T[Q : Q + 1], return_std=True)[1]
-    assert_allclose(deviation, scale * variance**0.5, rtol=1e-7)
-
-
 # --- the search ----------------------------------------------------------------------------------------------------
 
 TRIED = [0.2, (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
