@@ -62,7 +62,10 @@ def fitted_in_folds(
     groups = {name: np.asarray(codes) for name, codes in groups.items() if codes is not None}
     cut = {name: codes for name, codes in groups.items() if axes[name] in new}
     for train, test in SettingKFold(setting, 2, random_state=seed).split_grid(*Y.shape, **cut):
-        kept = [np.flatnonzero(train.any(axis=1 - axis)) for axis in (0, 1)]
+        kept = [
+            np.flatnonzero(train.any(axis=1 - axis)) if axis in new else np.arange(n)
+            for axis, n in enumerate(Y.shape)
+        ]
         own = {name: codes[kept[axes[name]]] for name, codes in groups.items()}
         own["sample_weight"] = None if weights is None else weights[np.ix_(*kept)]
         labels = np.where(train, Y, np.nan)[np.ix_(*kept)]

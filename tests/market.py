@@ -171,8 +171,10 @@ class GridOfPairs(RegressorMixin, BaseEstimator):
         return grid
 
 
-def _network(sign: str, **options: Any) -> Callable[[], TwoStepRidge]:
-    return lambda: TwoStepRidge(0.5, 0.5, symmetry=sign, **options)
+def _network(sign: str, Model: Any = TwoStepRidge, **options: Any) -> Callable[[], Any]:
+    if Model is TwoStepRidge:
+        options |= {"alpha": 0.5, "task_alpha": 0.5}
+    return lambda: Model(symmetry=sign, **options)
 
 
 NETWORK = {
@@ -337,6 +339,17 @@ ENTRIES: dict[str, Entry] = {
     ),
     "TwoStepRidgeCV": Entry(
         lambda: TwoStepRidgeCV(ALPHAS, 2.0, **SEARCH), forms=PLAIN, formulas=IN_CELLS
+    ),
+    "symmetric network, searched": Entry(
+        _network("symmetric", TwoStepRidgeCV, alphas=ALPHAS, setting="A", **SEARCH),
+        **NETWORK,
+        skip=VARIANT,
+    ),
+    "antisymmetric network, searched": Entry(
+        _network("antisymmetric", TwoStepRidgeCV, alphas=ALPHAS, setting="A", **SEARCH, **RBF),
+        forms=("full",),
+        formulas=EXACT,
+        skip=VARIANT,
     ),
     "KroneckerRidgeCV": Entry(
         lambda: KroneckerRidgeCV(ALPHAS, **SEARCH), forms=PLAIN, formulas=EXACT

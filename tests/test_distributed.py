@@ -34,7 +34,7 @@ TASK_ALPHAS = [0.1, 5.0]
 def client():
     with (
         cluster.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as workers,
         cluster.Client(workers) as client,
     ):

@@ -143,27 +143,6 @@ def test_a_given_number_of_steps_replaces_alpha():
         )
 
 
-def test_iterated_tikhonov_fits_its_own_residuals():
-    values = np.array([0.0, 0.3, 2.0])
-    labels = np.array([1.0, -2.0, 0.5])
-    alpha = 0.7
-    fitted = np.zeros(3)
-    for n_iter in range(1, 6):
-        fitted = fitted + values / (values + alpha) * (labels - fitted)
-        assert_allclose(
-            IteratedTikhonov(n_iter).shrinkage(values, alpha) * labels, fitted, rtol=1e-14
-        )
-
-
-def test_landweber_descends_the_squared_error():
-    values = np.array([0.0, 0.3, 2.0])
-    labels = np.array([1.0, -2.0, 0.5])
-    coefficients = np.zeros(3)
-    for n_iter in range(1, 6):
-        coefficients = coefficients + (labels - values * coefficients) / values.max()
-        assert_allclose(Landweber(n_iter).phi(values, 1.0) * labels, coefficients, rtol=1e-14)
-
-
 @over(every(filter=[Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(3)]))
 def test_vanishing_residual_is_the_limit_up_to_scale(filter):
     values = np.array([0.5, 1.0, 6.0])

@@ -248,32 +248,50 @@ def test_without_regularisation_a_model_is_the_limit(name: str) -> None:
 # --- searches -----------------------------------------------------------------------------------
 
 
+SEARCHES = [
+    pytest.param(name, form, id=f"{name}-{form}")
+    for name, entry in ENTRIES.items()
+    if hasattr(entry.make(), "alphas")
+    for form in (entry.forms if "network" in name else ("full", "missing", "weights"))
+]
+
+
 def points(search: Any) -> list[dict[str, Any]]:
     """Return the parameters of the models that a search compares, in the order of its landscape."""
-    grids = {"alpha": search.alphas}
-    if hasattr(search, "task_alphas"):
-        grids = {"alpha": search.alphas, "task_alpha": search.task_alphas}
-    if hasattr(search, "shares"):
-        grids = {"shares": search.shares, **grids}
-    found = [dict(zip(grids, point, strict=True)) for point in itertools.product(*grids.values())]
-    for params in found:
-        names = ("product", "per_task", "per_instance")
-        params.update(zip(names, params.pop("shares", ()), strict=False))
+    names = ("shares", "alphas", "task_alphas")
+    given = {name: getattr(search, name, None) for name in names}
+    grids = {name: values for name, values in given.items() if values is not None}
+    found = []
+    for values in itertools.product(*grids.values()):
+        point = dict(zip(grids, values, strict=True))
+        params = {"alpha": point["alphas"]}
+        if hasattr(search, "task_alphas"):
+            params["task_alpha"] = point.get("task_alphas", point["alphas"])
+        kinds = ("product", "per_task", "per_instance")
+        params.update(zip(kinds, point.get("shares", ()), strict=False))
+        found.append(params)
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name.endswith("CV")])
-@pytest.mark.parametrize("form", ["full", "missing", "weights"])
+def models_of(search: Any) -> list[Any]:
+    """Return the models that a search compares, not fitted."""
+    Model = getattr(dyadlearn, type(search).__name__.removesuffix("CV"))
+    known = Model().get_params()
+    given = search.get_params().items()
+    shared = {name: value for name, value in given if name in known and value is not None}
+    return [Model(**shared | point) for point in points(search)]
+
+
+@pytest.mark.parametrize(("name", "form"), SEARCHES)
 def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
     """Its landscape has their scores, and it is the model with the best one."""
-    Model = getattr(dyadlearn, name.removesuffix("CV"))
     entry = ENTRIES[name]
     trial = Trial(entry.make(), form, entry.letters(form))
     data = trial.data
     params = {"task_alphas": ALPHAS} if name == "TwoStepRidgeCV" else {}
     for setting in trial.settings:
         search = trial.fit(setting=setting, **params)
-        models = [Model(**point).fit(**data.arguments()) for point in points(search)]
+        models = [model.fit(**data.arguments()) for model in models_of(search)]
         units = search.fitted_.validation.units
         left_out = dict(zip(("groups", "task_groups"), units.sides, strict=True))
         left_out = {side: codes for side, codes in left_out.items() if codes is not None}

@@ -220,20 +220,6 @@ def test_the_same_predictions_are_not_told_apart():
     assert "a is better than worse: neg_mean_squared_error +" in found.verdict
 
 
-def test_more_models_have_wider_intervals():
-    X, Y, T = make()
-    models = three(X, Y, T)
-    narrow = compare(
-        {name: models[name] for name in ("two-step", "stiff")}, "B", n_resamples=200, random_state=0
-    )
-    wide = next(
-        each
-        for each in compare(models, "B", n_resamples=200, random_state=0).differences
-        if {each.better, each.other} == {"two-step", "stiff"}
-    )
-    assert wide.low < narrow.differences[0].low < narrow.differences[0].high < wide.high
-
-
 def test_labels_are_matched_by_their_ids():
     pd = pytest.importorskip("pandas")
     X, Y, T = make(7, 5)

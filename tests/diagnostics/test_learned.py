@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.sweeps import lines, over
 
 from dyadlearn import (
     LearnedKernelRidge,
@@ -25,6 +24,7 @@ from dyadlearn import (
 from dyadlearn.pairing import expansion
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
+from sweeps import lines, over
 
 M = 12
 Q = 8

@@ -18,7 +18,6 @@ from dyadlearn import (
     top_pairs,
 )
 from dyadlearn.diagnostics import rankings
-from dyadlearn.diagnostics.limits import Limits, best_of_grids, best_within
 from dyadlearn.settings import Setting
 from problems import data
 from sweeps import covering, every, lines, over
@@ -51,21 +50,6 @@ def slow_choice(ranks, n, ends, most):
 
 
 # --- limits --------------------------------------------------------------------------------------
-
-
-@over(every(seed=[0, 1, 2], n=[1, 3, 50], most=[1, 2, 5], holes=[0.0, 0.5]))
-def test_limits_against_complete_lists(seed, n, most, holes):
-    rng = np.random.default_rng(seed)
-    ranks = rng.integers(0, 12, size=(7, 23)).astype(float)  # with ties
-    ranks[rng.random(ranks.shape) < holes] = np.nan
-    limits = Limits(lambda rows, places: (places, places), np.full(23, most))
-    found = best_within(best_of_grids(ranks, {"twice": 2 * ranks}), n, limits)
-    expected = slow_choice(ranks, n, lambda i, j: (j, j), [most] * 23)
-    for row, places in enumerate(expected):
-        listed = ~np.isnan(found.ranks[row])
-        assert found.places[row, listed].tolist() == places
-        assert_array_equal(found.figures["twice"][row, listed], 2 * ranks[row, places])
-        assert not listed[len(places) :].any()
 
 
 MODELS = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.metrics import roc_auc_score
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -17,9 +15,7 @@ from dyadlearn import (
     screen,
 )
 from dyadlearn._tables import Table
-from dyadlearn.diagnostics.fitted import held_out
-from dyadlearn.diagnostics.screening import contradictions, screened
-from dyadlearn.settings import Setting
+from dyadlearn.diagnostics.screening import screened
 from dyadlearn.sides import SideNames
 from problems import to_long
 from sweeps import covering, every, over
@@ -79,15 +75,6 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
     assert (found.setting, found.method) == (setting, "exact leave-one-out")
     first = screen(model, setting, n=5)
     assert first.instances == found.instances[:5]
-
-
-def test_the_mean_is_one_minus_the_auc():
-    X, T, Y = make(12, 9, "binary")
-    model = TwoStepRidge(5.0, 5.0).fit(X, Y, tasks=T)
-    found = contradictions(Y, model.holdout("D"))
-    auc = roc_auc_score(Y.ravel(), model.holdout("D").ravel())
-    assert_allclose(found[Y == 1].mean(), 1 - auc)
-    assert_allclose(found[Y == 0].mean(), 1 - auc)
 
 
 @over(every(model=[TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()]))
@@ -204,24 +191,6 @@ def test_what_cannot_be_screened():
         screen(model, n=0)
     with pytest.raises(ValueError, match="Unknown setting"):
         screen(model, "E")
-
-
-@over(
-    covering(
-        setting=["A", "B", "C", "D"],
-        model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(3.0)],
-        missing={"complete": False, "holes": True},
-    )
-)
-def test_a_prediction_does_not_depend_on_the_label_that_it_judges(setting, model, missing):
-    X, T, Y = make(5, 5, "signs")
-    if missing:
-        Y[1, 2] = Y[4, 0] = np.nan
-    predictions, _ = held_out(clone(model).fit(X, Y, tasks=T).fitted_, Setting(setting))
-    wrong = Y.copy()
-    wrong[2, 3] = 1.0 - Y[2, 3]  # -1 becomes 2 and 2 becomes -1
-    again, _ = held_out(clone(model).fit(X, wrong, tasks=T).fitted_, Setting(setting))
-    assert_allclose(again[2, 3], predictions[2, 3], atol=1e-6)
 
 
 def test_sides_have_their_names_in_the_table():

@@ -13,7 +13,6 @@ import problems
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
-    SettingKFold,
     Tasks,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -22,6 +21,7 @@ from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarni
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.evaluate import Interval, bootstrap_interval
 from dyadlearn.selection.nested import nested_score
+from fair import fitted_in_folds
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0]
@@ -37,45 +37,6 @@ def make_search(cls, grid=GRID, **options):
     return cls(grid, **grids, **options)
 
 
-def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=None):
-    """Return predictions, and what was chosen, of folds that are fitted one by one on arrays that are cut out."""
-    F = np.full(Y.shape, np.nan)
-    chosen = []
-    blocks = []
-    m, q = Y.shape
-    for _, test in SettingKFold(letter, n_splits, random_state=seed).split_grid(
-        m, q, groups=groups, task_groups=task_groups
-    ):
-        new = [i for i in range(m) if test[i].any()]
-        asked = [j for j in range(q) if test[:, j].any()]
-        if letter in "BD":
-            seen = [i for i in range(m) if i not in new]
-        else:
-            seen = list(range(m))
-        if letter in "CD":
-            known = [j for j in range(q) if j not in asked]
-        else:
-            known = list(range(q))
-        kernel = getattr(search, "kernel", None) == "precomputed"
-        task_kernel = getattr(search, "task_kernel", None) == "precomputed"
-        inner = type(search)(**search.get_params()).fit(
-            X[np.ix_(seen, seen)] if kernel else X[seen],
-            Y[np.ix_(seen, known)],
-            tasks=None if T is None else T[np.ix_(known, known)] if task_kernel else T[known],
-            groups=None if groups is None else np.asarray(groups)[seen],
-            task_groups=None if task_groups is None else np.asarray(task_groups)[known],
-        )
-        tasks = None
-        if letter in "CD":
-            tasks = T[np.ix_(asked, known)] if task_kernel else T[asked]
-        assert np.isnan(F[np.ix_(new, asked)]).all()
-        F[np.ix_(new, asked)] = inner.predict(X[np.ix_(new, seen)] if kernel else X[new], tasks)
-        chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
-        blocks.append(np.ix_(new, asked))
-    assert not np.isnan(F).any()
-    return F, chosen, blocks
-
-
 @quiet
 @over(
     covering(
@@ -88,7 +49,8 @@ def test_nested_equals_a_loop(cls, letter, scoring):
     X, Y, T = make_data()
     search = make_search(cls, setting=letter, scoring=scoring)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
-    F, chosen, blocks = by_hand(search, X, Y, T, letter, 2, 7)
+    F, fits = fitted_in_folds(search, (X, Y, T), letter, 7)
+    blocks = [test for _, test in fits]
     assert found.setting == letter
     assert_allclose(found.predictions, F)
     if letter == "D" and scoring == "concordance_index":
@@ -96,14 +58,14 @@ def test_nested_equals_a_loop(cls, letter, scoring):
     else:
         expected = scorer(scoring)(Y, F, setting=letter)
     assert_allclose(found.score, expected)
-    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
+    assert_array_equal(found.alphas, [inner.alpha_ for inner, _ in fits])
     if cls is TwoStepRidgeCV:
-        assert_array_equal(found.task_alphas, [alpha for _, alpha in chosen])
+        assert_array_equal(found.task_alphas, [inner.task_alpha_ for inner, _ in fits])
     else:
         assert found.task_alphas is None
     assert_allclose(
         found.fold_scores,
-        [scorer(scoring)(Y[block], F[block], setting=letter) for block in blocks],
+        [scorer(scoring)(np.where(block, Y, np.nan), F, setting=letter) for block in blocks],
         rtol=1e-9,
     )
     assert len(found.fold_scores) == (4 if letter == "D" else 2)
@@ -129,14 +91,9 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
     Y = with_holes(Y) if holes else Y
     search = make_search(cls, setting="A", scoring=scoring)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
-    F = np.full(Y.shape, np.nan)
-    scores = []
-    chosen = []
-    for _, test in SettingKFold("A", 2, random_state=7).split_grid(*Y.shape):
-        inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
-        F[test] = inner.predict(X)[test]
-        scores.append(scorer(scoring)(np.where(test, Y, np.nan), F, setting="A"))
-        chosen.append(inner.alpha_)
+    F, fits = fitted_in_folds(search, (X, Y, T), "A", 7)
+    judge = scorer(scoring)
+    scores = [judge(np.where(test, Y, np.nan), F, setting="A") for _, test in fits]
     assert found.setting == "A"
     assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
     if scoring == "concordance_index":
@@ -145,7 +102,7 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
         expected = scorer(scoring)(Y, F, setting="A")
     assert_allclose(found.score, expected, rtol=1e-6)
     assert_allclose(found.fold_scores, scores, rtol=1e-6)
-    assert_array_equal(found.alphas, chosen)
+    assert_array_equal(found.alphas, [inner.alpha_ for inner, _ in fits])
     assert (found.task_alphas is not None) == (cls is TwoStepRidgeCV)
 
 
@@ -156,8 +113,8 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
     Y = with_holes(Y)
     search = make_search(cls, setting=letter, cv=2)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
-    F, chosen, _ = by_hand(search, X, Y, T, letter, 2, 7)
-    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
+    F, fits = fitted_in_folds(search, (X, Y, T), letter, 7)
+    assert_array_equal(found.alphas, [inner.alpha_ for inner, _ in fits])
     assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
     assert_allclose(found.score, scorer(search.scoring)(Y, F, setting=letter), rtol=1e-6)
 
@@ -171,22 +128,7 @@ def test_nested_respects_groups(letter):
     given = {"groups": groups, "task_groups": task_groups}
     search = make_search(KroneckerRidgeCV, setting=letter)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7, **given)
-    assert_allclose(found.predictions, by_hand(search, X, Y, T, letter, 2, 7, **given)[0])
-
-
-@quiet
-@over(every(letter="ABCD"))
-def test_held_out_labels_have_no_say(letter):
-    """Whatever the labels of a fold are, what is predicted for it and chosen without it stays."""
-    X, Y, T = make_data()
-    search = make_search(TwoStepRidgeCV, setting=letter)
-    before = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
-    splits = SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape)
-    train, test = next(iter(splits))
-    after = nested_score(search, X, np.where(train, Y, -100 * Y), tasks=T, cv=2, random_state=7)
-    assert_allclose(np.asarray(after.predictions)[test], before.predictions[test])
-    assert (after.alphas[0], after.task_alphas[0]) == (before.alphas[0], before.task_alphas[0])
-    assert np.abs(after.predictions - before.predictions)[~test].max() > 1
+    assert_allclose(found.predictions, fitted_in_folds(search, (X, Y, T), letter, 7, **given)[0])
 
 
 @quiet
@@ -195,7 +137,7 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
     grid = [{"gamma": 0.01}, {"gamma": 1.0}]
     search = make_search(TwoStepRidgeCV, kernel="rbf", kernel_grid=grid)
     found = nested_score(search, X, Y, tasks=Tasks(T), cv=2, random_state=1)
-    assert_allclose(found.predictions, by_hand(search, X, Y, T, "B", 2, 1)[0])
+    assert_allclose(found.predictions, fitted_in_folds(search, (X, Y, T), "B", 1)[0])
     search = make_search(TwoStepRidgeCV, setting="D")
     dense = nested_score(search, X, Y, tasks=T, cv=2, random_state=1)
     cut = nested_score(

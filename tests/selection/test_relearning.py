@@ -5,8 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
-from sklearn.base import clone
-from tests.sweeps import lines, over
 
 from dyadlearn import (
     LearnedKernelRidge,
@@ -21,6 +19,8 @@ from dyadlearn.kernels import Descriptions
 from dyadlearn.learning.error import ExactError, FoldError
 from dyadlearn.selection import learning_kernels
 from dyadlearn.settings import Setting
+from fair import fitted_in_folds
+from sweeps import lines, over
 
 M = 8
 Q = 6
@@ -61,30 +61,6 @@ def _sides(name):
     )
 
 
-def _learned_again(model, X, Y, T, setting, groups, weights):
-    """Return nested predictions as anybody would make them: fitting again on the rows that a fold leaves."""
-    found = np.full(Y.shape, np.nan)
-    cut = None if groups is None or 0 not in setting.new else groups
-    for train, test in SettingKFold(setting, 2, random_state=1).split_grid(*Y.shape, groups=cut):
-        inner = clone(model)
-        if setting is Setting.A:
-            inner.fit(X, np.where(train, Y, np.nan), tasks=T, groups=groups, sample_weight=weights)
-            found[test] = inner.completed_[test]
-            continue
-        rows = np.flatnonzero(train.any(axis=1))
-        columns = np.flatnonzero(train.any(axis=0))
-        new = np.flatnonzero(test.any(axis=1))
-        asked = np.flatnonzero(test.any(axis=0))
-        some = {"groups": None if groups is None else groups[rows]}
-        some["sample_weight"] = None if weights is None else weights[np.ix_(rows, columns)]
-        inner.fit(
-            X[rows], Y[np.ix_(rows, columns)], tasks=None if T is None else T[columns], **some
-        )
-        given = (X[new] if 0 in setting.new else None, T[asked] if 1 in setting.new else None)
-        found[np.ix_(new, asked)] = inner.predict(*given)
-    return found
-
-
 @over(
     lines(
         "form own stages asked labels",
@@ -111,7 +87,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     model = _model(setting=own, stages=stages, cv=2, **kernels)
     model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
     found, method, units, *_ = model.fitted_.relearned_holdout(Setting(asked), cv=2)
-    wanted = _learned_again(model, X, Y, T, Setting(asked), groups, weights)
+    wanted = fitted_in_folds(model, (X, Y, T), asked, 1, weights, groups=groups)[0]
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs,
     # that may show.
     is_exact = labels == "complete" and stages == 1
@@ -121,18 +97,6 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     assert not np.isnan(found).any()
     if groups is not None:
         assert_array_equal(units.sides[0][::2], units.sides[0][1::2])
-
-
-def test_no_label_has_a_part_in_its_own_nested_prediction():
-    X, _, T, Y = _data()
-    fold = next(iter(SettingKFold("A", 2, random_state=1).split_grid(M, Q)))[1]
-    models = [
-        _model(stages=2, cv=2).fit(X, labels, tasks=T)
-        for labels in (Y, np.where(fold, Y + 100.0, Y))
-    ]
-    one, other = (model.fitted_.relearned_holdout(Setting.A, cv=2)[0] for model in models)
-    assert_allclose(one[fold], other[fold], atol=2e-4)
-    assert np.abs(one[~fold] - other[~fold]).max() > 1
 
 
 def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
@@ -172,7 +136,7 @@ def test_folds_and_groups_that_are_given_are_learned_without():
         assert found.method == "2 folds, kernels learned again"
     groups = np.arange(M) // 2
     found = evaluate(model, "B", cv=2, groups=groups).results[0]
-    wanted = _learned_again(model, X, Y, T, Setting.B, groups, None)
+    wanted = fitted_in_folds(model, (X, Y, T), "B", 1, groups=groups)[0]
     assert_allclose(found.predictions, wanted, rtol=1e-6, atol=1e-8)
     assert np.abs(found.predictions - usual.predictions).max() > 1e-3
     assert (
@@ -239,7 +203,7 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
     Y = _holes(_data()[3])
     model = _model(setting=setting, stages=stages, cv=2, **kernels)
     found = nested_score(model, X, Y, tasks=T, cv=2, random_state=1)
-    wanted = _learned_again(model, X, Y, T, Setting(setting), None, None)
+    wanted = fitted_in_folds(model, (X, Y, T), setting, 1)[0]
     assert_allclose(found.predictions, wanted, atol=2e-4)
     squares = (found.predictions - Y) ** 2  # in B averaged over instances
     assert_allclose(

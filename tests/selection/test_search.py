@@ -10,7 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
 
+import dyadlearn
 import problems
 from conventions import conventions
 from dyadlearn import (
@@ -20,12 +22,14 @@ from dyadlearn import (
     KroneckerRidgeCV,
     TwoStepRidge,
     TwoStepRidgeCV,
+    nested_score,
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import Landweber
 from sweeps import every, lines, over
 
 GRID = [0.03, 1.0, 30.0]
+quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 MODELS = {
     "two_step": (TwoStepRidgeCV, TwoStepRidge),
     "kronecker": (KroneckerRidgeCV, KroneckerRidge),
@@ -45,7 +49,7 @@ def search_for(name, **options):
     return MODELS[name][0](**(grids | options))
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@quiet
 @over(every(name=list(MODELS)))
 def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     X, Y, T = make_data()
@@ -64,7 +68,7 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     assert sorted(calls) == [(11, 11)] * 2 + [(14, 14)] * 3
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@quiet
 @over(
     lines(
         "letter name", ("B", "kronecker"), ("C", "two_step"), ("D", "kronecker"), ("D", "two_step")
@@ -172,7 +176,7 @@ def test_new_tasks_need_tasks(cls, letter):
         cls(setting=letter).fit(X, Y)
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@quiet
 @over(every(cls=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV]))
 def test_a_failed_fit_leaves_what_was_fitted(cls):
     X, Y, T = make_data()
@@ -192,7 +196,7 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
 
 # The data of these checks often want no regularisation or all of it, which is rightly said; one of
 # them centres a precomputed kernel entry by entry, which makes it indefinite.
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@quiet
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
 @conventions(
     TwoStepRidgeCV([0.1, 1.0, 10.0]),
@@ -290,7 +294,7 @@ def test_constant_labels_warn():
     assert [warning.filename for warning in seen] == [__file__]
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@quiet
 def test_without_tasks_all_are_the_same():
     X, Y, _ = make_data()
     independent = IndependentTaskRidgeCV(GRID).fit(X, Y)
@@ -306,3 +310,71 @@ def test_without_tasks_all_are_the_same():
     assert vector.predict(X).shape == (14,)
     model = IndependentTaskRidge(vector.alpha_).fit(X, Y[:, 0])
     assert_allclose(vector.holdout_, model.holdout("B"))
+
+
+# --- networks, parameters and folds -------------------------------------------------------------
+
+
+@quiet
+def test_what_a_network_has_not():
+    X, Y, _ = make_data(9, 9)
+    Y = Y + Y.T
+    holes = np.where(np.eye(9) > 0, np.nan, Y)
+    message = "Setting B of a network with missing labels is not supported"
+    with pytest.raises(ValueError, match=message):
+        TwoStepRidgeCV(GRID, symmetry="symmetric").fit(X, holes)
+    for options, given, message in (
+        ({"task_alphas": [1.0]}, {}, "one regularisation for both sides: leave task_alphas out"),
+        (
+            {"task_kernel_grid": [{}]},
+            {},
+            "one regularisation for both sides: leave task_kernel_grid out",
+        ),
+        ({"symmetry": "square"}, {}, "symmetry must be"),
+        ({}, {"tasks": X}, "leave tasks out"),
+        ({}, {"sample_weight": np.full(9, 2.0)}, "leave sample_weight out"),
+        ({}, {"groups": np.arange(9) // 2}, "one edge or vertex at a time"),
+        ({"cv": 3}, {}, "one edge or vertex at a time"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TwoStepRidgeCV(GRID, **{"symmetry": "symmetric"} | options).fit(X, Y, **given)
+    with pytest.raises(ValueError, match="nested_score is for grids"):
+        nested_score(TwoStepRidgeCV(GRID, symmetry="symmetric"), X, Y)
+
+
+@quiet
+@over(every(Search=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV]))
+def test_a_search_has_the_parameters_of_its_model(Search):
+    model = getattr(dyadlearn, Search.__name__.removesuffix("CV"))
+    own = set(model().get_params()) - {"alpha", "task_alpha"}
+    assert own <= set(Search().get_params())
+    X, Y, T = make_data(9, 7)
+    search = Search(GRID).fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match=f"^{Search.__name__} has chosen its regularisation"):
+        search.set_alpha(1.0)
+
+
+@quiet
+@over(every(Search=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV]))
+def test_folds_as_scikit_learn_cuts_them(Search):
+    X, Y, T = make_data(9, 7)
+    splits = list(KFold(4, shuffle=True, random_state=0).split(X))
+    groups = np.zeros(9, int)
+    for number, (_, test) in enumerate(splits):
+        groups[test] = number
+    found = Search(GRID, cv=splits).fit(X, Y, tasks=T)
+    wanted = Search(GRID).fit(X, Y, tasks=T, groups=groups)
+    assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
+    assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
+    for cv, error, message in (
+        ([1, 2], TypeError, "cv must be a number of folds, a SettingKFold or a list of "),
+        ([], ValueError, "cv must test each of the 9 instances in one fold"),
+        (splits[1:], ValueError, "cv must test each of the 9 instances in one fold"),
+        ([(train[1:], test) for train, test in splits], ValueError, "train on it in all others"),
+    ):
+        with pytest.raises(error, match=message):
+            Search(GRID, cv=cv).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="only supported in setting B, found setting A"):
+        Search(GRID, setting="A", cv=splits).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="groups cannot be combined with a list of folds"):
+        Search(GRID, cv=splits).fit(X, Y, tasks=T, groups=groups)

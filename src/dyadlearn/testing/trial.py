@@ -248,7 +248,7 @@ class Trial:
         chosen = {
             name: [getattr(model, attribute)]
             for attribute, name in candidates.items()
-            if name in known and hasattr(model, attribute)
+            if name in known and getattr(model, attribute, None) is not None
         }
         return same.set_params(**chosen)
 
