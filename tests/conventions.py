@@ -8,7 +8,21 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-__all__ = ["conventions"]
+__all__ = ["WITHOUT_DATA", "conventions"]
+
+#: Checks of estimators that take no grid of features.
+WITHOUT_DATA = [
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+]
 
 
 def conventions(*estimators: Any) -> pytest.MarkDecorator:

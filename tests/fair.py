@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -109,25 +110,30 @@ def score_in_folds(
 
 
 def pairs_in_order(
-    model: Any, Y: np.ndarray, average: str = "pooled", weights: np.ndarray | None = None
-) -> float:
-    """Return the share of pairs of labels in the right order, each pair hidden and the model fitted again."""
-    params = model.get_params()
+    model: Any, Y: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """Return the share of pairs of labels in the right order, each pair hidden and the model fitted again.
+
+    The shares are means over all pairs, and over instances and over tasks of the pairs of each.
+    """
     tasks = model.fitted_.sides[1].features if len(model.fitted_.sides) > 1 else None
-    won: dict[int, list[float]] = {}
+    won: dict[str, dict[int, list[float]]] = {"pooled": {}, "instance": {}, "task": {}}
     cells = [tuple(cell) for cell in np.argwhere(~np.isnan(Y))]
-    for place, first in enumerate(cells):
-        for other in cells[:place]:
-            axis = {"instance": 0, "task": 1}.get(average)
-            if Y[first] == Y[other] or (axis is not None and first[axis] != other[axis]):
-                continue
-            hidden = Y.copy()
-            hidden[first] = hidden[other] = np.nan
-            again = type(model)(**params)
-            again.fit(model.fitted_.sides[0].features, hidden, tasks, weights)
-            F = again.fitted_.completed
-            gap = (F[first] - F[other]) * np.sign(Y[first] - Y[other])
-            is_tie = abs(gap) <= 1e-9 * max(abs(F[first]), abs(F[other]))
-            row = 0 if axis is None else int(first[axis])
-            won.setdefault(row, []).append(0.5 if is_tie else float(gap > 0))
-    return float(np.mean([np.mean(wins) for wins in won.values()]))
+    for first, other in combinations(cells, 2):
+        if Y[first] == Y[other]:
+            continue
+        hidden = Y.copy()
+        hidden[first] = hidden[other] = np.nan
+        again = clone(model).fit(model.fitted_.sides[0].features, hidden, tasks, weights)
+        F = again.fitted_.completed
+        gap = (F[first] - F[other]) * np.sign(Y[first] - Y[other])
+        is_tie = abs(gap) <= 1e-9 * max(abs(F[first]), abs(F[other]))
+        win = 0.5 if is_tie else float(gap > 0)
+        won["pooled"].setdefault(0, []).append(win)
+        for axis, average in enumerate(("instance", "task")):
+            if first[axis] == other[axis]:
+                won[average].setdefault(int(first[axis]), []).append(win)
+    return {
+        average: float(np.mean([np.mean(wins) for wins in rows.values()]))
+        for average, rows in won.items()
+    }

@@ -351,6 +351,20 @@ def test_answers_are_the_same_in_processes(data):
         assert_same(one, other)
 
 
+def test_a_killed_process_leaves_the_model_as_it_was(data):
+    X, T, Y, _ = data
+    work = killing(os.getpid())
+
+    def score(labels, predictions):
+        work(0)
+        return -float(np.mean((labels - predictions) ** 2))
+
+    search = TwoStepRidgeCV(setting="B", scoring=score, **KERNELS)
+    with in_processes(), pytest.raises(RuntimeError, match="A worker process ended before"):
+        search.fit(X, Y, tasks=T)
+    assert not hasattr(search, "fitted_")
+
+
 def test_an_interrupt_ends_the_processes(tmp_path):
     def press():
         while not list(tmp_path.iterdir()):
@@ -368,26 +382,12 @@ def test_an_interrupt_ends_the_processes(tmp_path):
     assert not any(map(is_alive, numbers))
 
 
-def test_a_killed_process_leaves_the_model_as_it_was(data):
-    X, T, Y, _ = data
-    work = killing(os.getpid())
-
-    def score(labels, predictions):
-        work(0)
-        return -float(np.mean((labels - predictions) ** 2))
-
-    search = TwoStepRidgeCV(setting="B", scoring=score, **KERNELS)
-    with in_processes(), pytest.raises(RuntimeError, match="A worker process ended before"):
-        search.fit(X, Y, tasks=T)
-    assert not hasattr(search, "fitted_")
-
-
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as workers,
         distributed.Client(workers),
     ):

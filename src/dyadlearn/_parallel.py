@@ -161,8 +161,9 @@ def _next_of(finished: Iterator[_Finished]) -> _Finished | None:
         if not isinstance(error, _lost_workers()):
             raise
         raise RuntimeError(
-            "A worker process ended before its work was done, perhaps for lack of memory: use "
-            "fewer workers, or workers with more memory. Nothing was changed."
+            "A worker process ended before its work was done, for lack of memory or because it could "
+            "not read what it was sent, as the error above says: use fewer workers, workers with "
+            "more memory, or functions that can be pickled. Nothing was changed."
         ) from error
 
 

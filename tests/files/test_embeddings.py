@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +16,12 @@ from dyadlearn._files.embeddings import open_features
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
 from sweeps import lines, over
+
+
+@pytest.fixture(autouse=True)
+def _no_children(monkeypatch):
+    """Read texts of HDF5 files in this process; children are tested in test_hdf5_texts.py."""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
 
 
 def check(path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
-from dyadlearn._array import double
 from dyadlearn._svd import gram_eigen
 from dyadlearn.growing.inverse import Eigen, Inverse
 from sweeps import every, over
@@ -17,18 +16,6 @@ def of(rows: np.ndarray, alpha: float = 0.5) -> Inverse:
 
 def wanted(rows: np.ndarray, alpha: float, B: np.ndarray) -> np.ndarray:
     return np.linalg.solve(rows.T @ rows + alpha * np.eye(rows.shape[1]), B)
-
-
-def test_other_libraries(library):
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(30, 20))
-    B = rng.normal(size=(20, 2))
-    target = double(library.asarray(B))
-    found = Inverse.of(double(library.asarray(rows.T @ rows)), 30, 0.5).solve(target)
-    assert type(found) is type(target)
-    assert_allclose(
-        library.to_numpy(found), wanted(rows, 0.5, B), rtol=100 * library.rtol, atol=library.rtol
-    )
 
 
 @over(every(n_columns=[1, 3]))

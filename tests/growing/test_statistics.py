@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -133,17 +132,6 @@ def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkey
         assert_allclose(found.task_sums.gram, T.T @ T, atol=1e-12)
 
 
-@over(every(**forms))
-def test_rows_come_and_go(data, with_tasks, constant):
-    X, Y, _ = data
-    whole = collected(data, with_tasks, constant)
-    part = collected(data, with_tasks, constant, slice(7))
-    before = deepcopy(part)
-    assert_same(add_rows(part, X[7:], Y[7:]), whole)
-    assert_same(remove_rows(whole, X[7:], Y[7:]), part)
-    assert_same(part, before, 0)
-
-
 @over(every(constant=[False, True]))
 def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     X, Y, T = data
@@ -172,21 +160,6 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
         remove_rows(seen, 5 * X[:2], Y[:2])
     with pytest.raises(ValueError, match="not learned as they are given here"):
         remove_rows(seen, X / 2, Y)
-
-
-@over(every(**forms))
-def test_tasks_come_and_go(data, with_tasks, constant):
-    X, Y, T = data
-    whole, part = (collected((X, Y[:, :q], T[:q]), with_tasks, constant) for q in (Q, 4))
-
-    def said_of(columns):
-        return collected((X, Y[:, columns], T[columns]), with_tasks, constant)
-
-    assert_same(part.with_tasks(said_of([4, 5])), whole)
-    gone = np.array([4, 1])
-    less = whole.without_tasks(gone)
-    kept = [0, 2, 3, 5]
-    assert_same(less, collected((X, Y[:, kept], T[kept]), with_tasks, constant))
 
 
 def test_grams_of_the_same_rows(data):

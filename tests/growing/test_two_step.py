@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn.exceptions import PrecisionWarning
@@ -148,44 +148,6 @@ def test_only_tasks_with_new_labels_are_solved_again():
     assert unsolved(twice) == [2, 3]
     again = np.vstack([Y, one, one, np.roll(one, 1)])
     check(twice, np.vstack([X, X[:3]]), again, None, alpha=0.3, task_alpha=0.0, constant=True)
-
-
-@over(every(**constants, same=[True, False]))
-def test_labels_are_exchanged(constant, same):
-    X, Y, T = labels_with_holes()
-    model = OnlineRidge(collect(X, Y, T, constant=constant), 0.3, 0.7)
-    if same:
-        model.coefficients  # noqa: B018, what was solved is taken over
-    old, new = (np.full((2, Y.shape[1]), np.nan) for _ in range(2))
-    wanted = Y.copy()
-    for row, i in enumerate((4, 7)):
-        seen = np.flatnonzero(~np.isnan(Y[i]))[0]
-        hole = np.flatnonzero(np.isnan(Y[i]))[0]
-        old[row, seen], new[row, seen], new[row, hole] = Y[i, seen], 3.0, -1.0
-        wanted[i, [seen, hole]] = 3.0, -1.0
-    model = model.with_rows(X[[4, 7]], old, -1, instances=False).with_rows(
-        X[[4, 7]], new, instances=False
-    )
-    assert model.statistics.n_rows == len(X)
-    check(model, X, wanted, T, alpha=0.3, task_alpha=0.7, constant=constant)
-
-
-@over(every(**constants))
-def test_tasks_with_holes_join(constant):
-    X, Y, T = labels_with_holes()
-    seen = [
-        collect(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))
-    ]
-    model = OnlineRidge(seen[0], 0.3, 0.7)
-    model.coefficients  # noqa: B018
-    model = model.of(model.statistics.with_tasks(seen[1]))
-    check(model, X, Y, T, alpha=0.3, task_alpha=0.7, constant=constant)
-    assert_allclose(
-        OnlineRidge(seen[0].with_tasks(seen[1]), 0.3, 0.7).coefficients,
-        model.coefficients,
-        rtol=1e-9,
-        atol=1e-12,
-    )
 
 
 def test_what_was_not_learnt_cannot_be_forgotten():

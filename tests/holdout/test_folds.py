@@ -290,15 +290,6 @@ def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
 # --- folds ------------------------------------------------------------------------------------------------
 
 
-def test_labels_of_groups_may_be_anything():
-    problem, _ = made("kronecker", listed=True)
-    numbers = UNITS["groups"]
-    expected = holdout(problem, Setting.B, groups=numbers)
-    words = [f"g{number}" for number in numbers]
-    for groups in (numbers * 100 - 7, words, numbers.astype(float), list(numbers)):
-        assert_array_equal(holdout(problem, Setting.B, groups=groups), expected)
-
-
 def cut(problem, setting, cv=None):
     """Return folds that a splitter makes."""
     return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
@@ -371,16 +362,6 @@ def test_folds_that_stop_short_are_told(monkeypatch):
     intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
         intervals.reach(Setting.B, 0.9)
-
-
-def test_reaches_are_quantiles_of_held_out_residuals():
-    problem, _ = made("kronecker", kinds=("thin", "primal"), constant=True, listed=True)
-    intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
-    for setting in Setting:
-        errors = np.abs(problem.labels.values - holdout(problem, setting))
-        rank = int(np.ceil((errors.size + 1) * 0.8))
-        assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
-    assert intervals.reach(Setting.A, 0.9999) == np.inf
 
 
 @over(lines("setting method", ("D", "two_step"), ("A", "kronecker")))

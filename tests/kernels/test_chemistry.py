@@ -217,26 +217,27 @@ def test_whatever_holds_them():
     assert fingerprints(TEXTS, NAMES)[1] == NAMES
 
 
-def test_bad_containers_are_refused():
+def test_bad_containers_are_refused(each):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match="molecules must be several: put a single text into a list"):
-        fingerprints("CCO")
-    with pytest.raises(TypeError, match="molecules must be a sequence of text, found int"):
-        fingerprints(3)
-    with pytest.raises(ValueError, match="There are no molecules: found an empty list"):
-        fingerprints([])
-    with pytest.raises(ValueError, match=r"one column of text, found shape \(1, 2\)"):
-        fingerprints([["C", "CC"]])
-    with pytest.raises(ValueError, match=r"one column of text, found shape \(1, 2\)"):
-        fingerprints(pandas.DataFrame({"a": ["C"], "b": ["C"]}))
-    with pytest.raises(ValueError, match="ids were given twice"):
-        fingerprints(SMILES, ids=NAMES)
-    with pytest.raises(ValueError, match="ids must name each of the 2 molecules, found 1"):
-        fingerprints(["C", "CC"], ids=["a"])
-    with pytest.raises(IdError, match="ids has repeated ids: 'a'"):
-        fingerprints(["C", "CC"], ids=["a", "a"])
-    with pytest.raises(IdError, match="The index of the molecules has repeated ids: 'a'"):
-        fingerprints(pandas.Series(["C", "CC"], index=["a", "a"]))
+    one_column = r"one column of text, found shape \(1, 2\)"
+    cases = [
+        (("CCO",), TypeError, "molecules must be several: put a single text into a list"),
+        ((3,), TypeError, "molecules must be a sequence of text, found int"),
+        (([],), ValueError, "There are no molecules: found an empty list"),
+        (([["C", "CC"]],), ValueError, one_column),
+        ((pandas.DataFrame({"a": ["C"], "b": ["C"]}),), ValueError, one_column),
+        ((SMILES, NAMES), ValueError, "ids were given twice"),
+        ((["C", "CC"], ["a"]), ValueError, "ids must name each of the 2 molecules, found 1"),
+        ((["C", "CC"], ["a", "a"]), IdError, "ids has repeated ids: 'a'"),
+        (
+            (pandas.Series(["C", "CC"], index=["a", "a"]),),
+            IdError,
+            "The index of the molecules has repeated ids: 'a'",
+        ),
+    ]
+    for given, error, message in each(cases):
+        with pytest.raises(error, match=message):
+            fingerprints(*given)
 
 
 @over(

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 
 from dyadlearn import Descriptions
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids, Table, write_table
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.store.container import Reader, Writer
@@ -62,19 +60,19 @@ def test_what_it_is():
         ([], []),
     )
 )
-def test_rows_are_taken_of_all_tables_and_columns_stay(rows, expected):
-    taken = holder()[rows]
+def test_rows_are_taken_of_all_tables_and_columns_stay(rows, expected, library):
+    given = Descriptions({"f": library.asarray(F), "k": library.asarray(K)})
+    taken = given[rows]
     assert_array_equal(taken.places, expected)
     assert taken.n_first == 5
     assert len(taken) == len(expected)
-    assert_array_equal(values(taken)["f"], F[np.array(expected, dtype=int)])
-    assert_array_equal(values(taken)["k"], K[np.array(expected, dtype=int)])
-
-
-def test_rows_of_any_library(library):
-    taken = Descriptions({"f": library.asarray(F), "k": library.asarray(K)})[np.array([4, 1])]
-    assert_array_equal(library.to_numpy(taken.tables["k"].values), K[[4, 1]])
-    assert type(taken.tables["f"].values) is type(library.asarray(F))
+    places = np.array(expected, dtype=int)
+    for name, table in (("f", F), ("k", K)):
+        found = taken.tables[name].values
+        assert type(found) is type(library.asarray(F))
+        assert_array_equal(library.to_numpy(found), table[places])
+    # Rows of rows know their places among the first.
+    assert_array_equal(taken[::-1].places, expected[::-1])
 
 
 def test_rows_of_sparse_tables_stay_sparse():
@@ -151,21 +149,13 @@ def test_what_is_one_table_and_what_are_several():
 
 def frames(kind: str, order: list[int]) -> tuple[object, object]:
     """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
-    ids = list("abcde")
-    turned = [ids[place] for place in order]
-    features = F
+    pytest.importorskip(kind)
+    names = "abcde"
+    turned = tuple(names[place] for place in order)
     kernel = K[np.ix_(order, order[::-1])]
-    module = pytest.importorskip(kind)
-    if kind == "pandas":
-        return (
-            module.DataFrame(features, index=ids, columns=["x", "y", "z"]),
-            module.DataFrame(kernel, index=turned, columns=turned[::-1]),
-        )
     return (
-        module.DataFrame({"id": ids} | {name: features[:, j] for j, name in enumerate("xyz")}),
-        module.DataFrame(
-            {"id": turned} | {name: kernel[:, j] for j, name in enumerate(turned[::-1])}
-        ),
+        write_table(F, Ids(tuple(names)), Ids(tuple("xyz")), kind),
+        write_table(kernel, Ids(turned), Ids(turned[::-1]), kind),
     )
 
 
@@ -204,35 +194,6 @@ def test_ids_that_differ():
         )
         == 5
     )
-
-
-class Nearest(RegressorMixin, BaseEstimator):
-    """Predict the label of the entity of training that the kernel says is most alike."""
-
-    def fit(self, X, y):
-        self.places_, self.y_ = X.places, np.asarray(y)
-        assert len(X) == len(self.y_)
-        return self
-
-    def predict(self, X):
-        return self.y_[np.asarray(X.tables["k"].values)[:, self.places_].argmax(axis=1)]
-
-
-def test_cross_validation_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(12, 2))
-    y = rng.normal(size=12)
-    K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
-    given = Descriptions({"f": points, "k": K})
-    cv = KFold(4, shuffle=True, random_state=0)
-    expected = np.empty(12)
-    for train, test in cv.split(points):
-        expected[test] = y[train][K[np.ix_(test, train)].argmax(axis=1)]
-    assert_array_equal(cross_val_predict(Nearest(), given, y, cv=cv), expected)
-    train, _, y_train, _ = train_test_split(given, y, test_size=0.25, random_state=1)
-    assert_array_equal(y_train, y[train.places])
-    # Rows of rows know their places among the first.
-    assert_array_equal(train[[2, 1]].places, train.places[[2, 1]])
 
 
 @over(lines("rows", [3, 0, 2], None))

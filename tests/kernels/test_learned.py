@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids, Table, write_table
 from dyadlearn.exceptions import (
     IdError,
     KernelError,
@@ -461,16 +461,14 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_with_ids_in_another_order(kind):
-    module = pytest.importorskip(kind)
+    pytest.importorskip(kind)
     names = [f"e{place}" for place in range(N + N_NEW)]
     features = ["one", "two", "three"]
 
     def frame(array, rows, columns):
-        ids = [names[place] for place in rows]
         columns = [each if isinstance(each, str) else names[each] for each in columns]
-        if kind == "pandas":
-            return module.DataFrame(array, index=ids, columns=columns)
-        return module.DataFrame({"id": ids} | {name: array[:, j] for j, name in enumerate(columns)})
+        ids = Ids(tuple(names[place] for place in rows)), Ids(tuple(columns))
+        return write_table(array, *ids, kind)
 
     def similar(rows, columns):
         return frame(SIMILAR[np.ix_(rows, columns)], rows, columns)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn._tables import read_table
+from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels import gram, pairs_of
 from sweeps import lines, over
@@ -57,13 +57,10 @@ def test_kernels_are_those_of_the_formulas(symmetric, library):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_have_the_ids_of_their_pairs(kind):
-    frames = pytest.importorskip(kind)
+    pytest.importorskip(kind)
     order = RNG.permutation(7)
-    shuffled = pd.DataFrame(K[:, order], NAMES, [NAMES[place] for place in order])
-    if kind == "pandas":
-        table = shuffled
-    else:
-        table = frames.from_pandas(shuffled.reset_index(names="line"))
+    turned = tuple(NAMES[place] for place in order)
+    table = write_table(K[:, order], Ids(tuple(NAMES)), Ids(turned), kind)
     first, second = ([NAMES[place] for place in side] for side in (FIRST, SECOND))
     new = tuple([NAMES[place] for place in side] for side in NEW)
     for found, expected, rows in (
@@ -118,28 +115,27 @@ def test_features_by_the_name_of_a_kernel(kernel):
         check(found, by_formula(expected, *NEW, (FIRST, SECOND), True))
 
 
-def test_what_names_no_pair_is_refused():
+def test_what_names_no_pair_is_refused(each):
     frame = pd.DataFrame(K, NAMES, NAMES)
-    with pytest.raises(IdError, match="'z' not among the ids of K"):
-        pairs_of(frame, ["a"], ["z"])
-    with pytest.raises(IdError, match="7, -1 not among the ids of K"):
-        pairs_of(K, [0, 7], [1, -1])
-    with pytest.raises(ValueError, match="must list the members of the same pairs, found 2 and 1"):
-        pairs_of(K, [0, 1], [1])
-    for known in ([("a", "b"), ("a", "c"), ("b", "c")], [("a", "b")]):
-        with pytest.raises(ValueError, match=f"known must be .*, found {len(known)} lists"):
-            pairs_of(frame, ["a"], ["d"], known=known)
-    with pytest.raises(ValueError, match="found 0 and 0"):
-        pairs_of(K, [], [])
-    with pytest.raises(
-        IdError, match="The pair of 'a' and 'b' is listed twice: average its labels"
-    ):
-        pairs_of(frame, ["a", "c", "b"], ["b", "a", "a"])
+    twice = (["a", "c", "b"], ["b", "a", "a"])
+    three = [("a", "b"), ("a", "c"), ("b", "c")]
+    cases = [
+        ((frame, ["a"], ["z"]), {}, IdError, "'z' not among the ids of K"),
+        ((K, [0, 7], [1, -1]), {}, IdError, "7, -1 not among the ids of K"),
+        ((K, [0, 1], [1]), {}, ValueError, "the members of the same pairs, found 2 and 1"),
+        ((frame, ["a"], ["d"]), {"known": three}, ValueError, "known must be .*, found 3 lists"),
+        ((frame, ["a"], ["d"]), {"known": three[:1]}, ValueError, "known must be .*, found 1 lis"),
+        ((K, [], []), {}, ValueError, "found 0 and 0"),
+        (
+            (frame, *twice),
+            {},
+            IdError,
+            "The pair of 'a' and 'b' is listed twice: average its labels",
+        ),
+        ((K[:, :3], [0], [1]), {}, KernelError, "K must be square"),
+        ((X, [0], [1]), {"kernel": "rfb"}, KernelError, "Unknown kernel"),
+    ]
+    for given, options, error, message in each(cases):
+        with pytest.raises(error, match=message):
+            pairs_of(*given, **options)
     assert pairs_of(frame, ["a", "b"], ["b", "a"], symmetric=False)["sum"].shape == (2, 2)
-    with pytest.raises(KernelError, match="K must be square"):
-        pairs_of(K[:, :3], [0], [1])
-    with pytest.raises(KernelError, match="Unknown kernel"):
-        pairs_of(X, [0], [1], kernel="rfb")
-
-
-# --- rows of models ----------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def _blocks(request, monkeypatch):
 
 @over(every(kernel=list(KERNELS), threshold=[0.3, 0.7, 0.95, 1.0]))
 def test_groups_are_connected_components(kernel, threshold):
-    X = rows(KERNELS[kernel])
+    X = rows(KERNELS[kernel], 18)
     S = normalised(gram(X, kernel=kernel))
     expected = slow_groups(S, threshold - 1e-9)
     assert_array_equal(similar_groups(X, threshold, kernel=kernel), expected)

@@ -121,12 +121,12 @@ def test_variances_and_their_errors_are_those_of_a_simulation():
 def test_a_variance_of_zero_has_no_standard_error():
     found = []
     for seed in range(6):
-        model = fitted(*simulated(seed, 300))
+        model = fitted(*simulated(seed, 180))
         found.append(model.variances_["trial"])
         is_zero = model.variances_["trial"] == 0
         assert np.isnan(model.standard_errors_["trial"]) == is_zero
         if is_zero:
-            small = fitted(*simulated(seed, 300), "mother + father + mother:father")
+            small = fitted(*simulated(seed, 180), "mother + father + mother:father")
             assert_allclose(model.log_likelihood_, small.log_likelihood_, atol=1e-6)
             assert_allclose(model.likelihood_ratio(small), (0.0, 1.0), atol=1e-5)
             assert model.fitted_.variance_problem.at(model.fitted_.variances).slopes[2] <= 0

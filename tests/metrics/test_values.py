@@ -155,6 +155,17 @@ def make_predictions(kind, shape, seed):
     return F
 
 
+def problem(name, seed, missing=0.3):
+    """Return a metric, and labels and predictions for it."""
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), seed, missing)
+    return (
+        partial(getattr(metrics, name), **options),
+        Y,
+        make_predictions("distinct", Y.shape, seed),
+    )
+
+
 @over(
     covering(
         strength=3,
@@ -162,18 +173,24 @@ def make_predictions(kind, shape, seed):
         missing=[0.0, 0.3],
         predictions=["distinct", "tied", "constant"],
         average=AVERAGES,
-        shape=[(4, 3), (7, 6), (5, 17), (19, 6)],
+        shape=[(4, 3), (7, 6), (5, 17)],
     )
 )
-def test_metric_equals_its_twin(name, missing, predictions, average, shape):
+def test_metric_equals_its_twin(name, missing, predictions, average, shape, library):
     kind, _, options = METRICS[name]
-    Y = make_labels(kind, shape, shape[0], missing)
-    F = make_predictions(predictions, shape, shape[0])
-    expected, undefined = averaged(name, Y, F, average)
-    found = getattr(metrics, name)(Y, F, **options, average=average, return_undefined=True)
+    labels = library.asarray(make_labels(kind, shape, shape[0], missing))
+    grid = library.asarray(make_predictions(predictions, shape, shape[0]))
+    given = (library.to_numpy(values).astype(np.float64) for values in (labels, grid))
+    expected, undefined = averaged(name, *given, average)
+    metric = partial(getattr(metrics, name), **options, average=average)
+    found = metric(labels, grid, return_undefined=True)
     assert isinstance(found[0], float)
-    assert_allclose(found[0], expected, rtol=1e-13, atol=1e-14)
+    rtol = 1e-13 if library.name == "numpy" else max(library.rtol, 1e-12)
+    assert_allclose(found[0], expected, rtol=rtol, atol=rtol / 10)
     assert found[1] == undefined
+    scores = metric(labels, grid[None, ...])
+    assert type(scores) is type(grid)
+    assert library.to_numpy(scores).tolist() == [found[0]]
 
 
 @over(
@@ -186,12 +203,10 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape):
     )
 )
 def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
-    kind, _, options = METRICS[name]
-    Y = make_labels(kind, (7, 6), 9, missing)
-    F = make_predictions("distinct", Y.shape, 9)
+    metric, Y, F = problem(name, 9, missing)
     expected, undefined = averaged(name, Y, F, average)
     sign = -1 if name in LOSSES else 1
-    score = scorer(f"neg_{name}" if name in LOSSES else name, average=average, **options)
+    score = scorer(f"neg_{name}" if name in LOSSES else name, average=average, **metric.keywords)
     prepared = score.prepare(Y, setting=setting)
     assert_allclose(prepared(F), sign * expected, rtol=1e-13, atol=1e-14)
     assert prepared.n_undefined == undefined
@@ -204,54 +219,25 @@ def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
         )
 
 
-def test_other_libraries(each, library):
-    for name, average in each(product(METRICS, ("pooled", "task"))):
-        kind, _, options = METRICS[name]
-        for missing in (0.0, 0.3) if name == "roc_auc" else (0.3,):
-            Y = make_labels(kind, (7, 6), 1, missing)
-            stack = np.stack(
-                [make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")]
-            )
-            stack = stack.astype(library.dtype).astype(np.float64)
-            labels = library.asarray(Y)
-            predictions = library.asarray(stack)
-            expected = [
-                averaged(name, library.to_numpy(labels).astype(np.float64), F, average)[0]
-                for F in stack
-            ]
-            metric = getattr(metrics, name)
-            scores = metric(labels, predictions, **options, average=average)
-            assert type(scores) is type(predictions)
-            assert_allclose(library.to_numpy(scores), expected, rtol=max(library.rtol, 1e-12))
-            score = metric(labels, predictions[1, ...], **options, average=average)
-            assert isinstance(score, float)
-            assert_allclose(score, expected[1], rtol=max(library.rtol, 1e-12))
-
-
 def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
     for name, average in each(product(METRICS, AVERAGES)):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 3)
-        metric = getattr(metrics, name)
+        metric, Y, _ = problem(name, 3, 0.0)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
-        expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
+        expected = [[metric(Y, F, average=average) for F in row] for row in stack]
         for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
             monkeypatch.setattr(cells, "BLOCK_BYTES", limit)
-            scores = metric(Y, stack, **options, average=average)
+            scores = metric(Y, stack, average=average)
             assert scores.shape == (2, 3)
             assert_array_equal(scores, expected)
-        assert metric(Y, stack[:, :0], **options, average=average).shape == (2, 0)
+        assert metric(Y, stack[:, :0], average=average).shape == (2, 0)
 
 
 def test_what_lies_where_nothing_was_observed_does_not_count(each):
     for name, average in each(product(METRICS, AVERAGES)):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 5, missing=0.3)
-        F = make_predictions("distinct", Y.shape, 5)
-        metric = getattr(metrics, name)
-        expected = metric(Y, F, **options, average=average)
+        metric, Y, F = problem(name, 5)
+        expected = metric(Y, F, average=average)
         for junk in (np.nan, np.inf, -np.inf, 0.0):
-            assert metric(Y, np.where(np.isnan(Y), junk, F), **options, average=average) == expected
+            assert metric(Y, np.where(np.isnan(Y), junk, F), average=average) == expected
 
 
 # Errors of held-out predictions that are rounding
@@ -484,12 +470,9 @@ def test_a_setting_chooses_the_average(each):
     for name, (setting, average) in each(
         product(METRICS, [("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")])
     ):
-        kind, _, options = METRICS[name]
-        Y = make_labels(kind, (7, 6), 11, missing=0.3)
-        F = make_predictions("distinct", Y.shape, 11)
-        metric = getattr(metrics, name)
-        expected = metric(Y, F, **options, average=average)
-        assert metric(Y, F, **options, setting=setting) == expected
-        assert metric(Y, F, **options, setting=Setting(setting)) == expected
+        metric, Y, F = problem(name, 11)
+        expected = metric(Y, F, average=average)
+        assert metric(Y, F, setting=setting) == expected
+        assert metric(Y, F, setting=Setting(setting)) == expected
         if average == "pooled":
-            assert metric(Y, F, **options) == expected
+            assert metric(Y, F) == expected

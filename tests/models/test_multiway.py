@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks, get_tags
 
+from conventions import WITHOUT_DATA
 from dyadlearn import (
     KroneckerRidge,
     MultiwayRidge,
@@ -771,22 +772,7 @@ def test_too_many_labels_are_refused_before_the_matrix_is_formed(monkeypatch):
         MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
 
 
-@over(
-    every(
-        check=[
-            "check_do_not_raise_errors_in_init_or_set_params",
-            "check_estimator_cloneable",
-            "check_estimator_repr",
-            "check_estimator_tags_renamed",
-            "check_get_params_invariance",
-            "check_mixin_order",
-            "check_no_attributes_set_in_init",
-            "check_parameters_default_constructible",
-            "check_set_params",
-            "check_valid_tag_types",
-        ]
-    )
-)
+@over(every(check=WITHOUT_DATA))
 def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("MultiwayRidge", MultiwayRidge())
 

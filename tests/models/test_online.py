@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import dyadlearn
 from conventions import conventions
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from sweeps import every, lines, over
 from telling import taken, told
@@ -83,32 +83,13 @@ class TestTasks:
             )
         assert model._learnt is before
 
-    def test_instances_that_are_kept_need_not_be_given(self, data):
-        X, Y, T = data
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:10], Y[:10, :4], tasks=T[:4])
-        model.partial_fit(sparse.csr_array(X[10:]), Y[10:, :4]).forget(X[8:12], Y[8:12, :4])
-        rows = np.delete(np.arange(M), range(8, 12))
-        with pytest.raises(
-            ValueError, match="Y has 24 rows, expected one for each of 20 instances"
-        ):
-            model.partial_fit_tasks(T[4:], Y[:, 4:])
-        model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0])
-        wanted = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[rows, 1:], tasks=T[1:])
-        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
-        with pytest.raises(
-            ValueError, match=r"1 instance\(s\) that were not learned, among them row 0"
-        ):
-            model.forget(X[[9, 13]], Y[[9, 13], 1:])
-
     def test_instances_that_are_not_kept_must_be_given(self, data, model):
         with pytest.raises(ValueError, match="X is missing"):
             model.partial_fit_tasks(data[2][5:], data[1][:20, 5:])
 
     def test_tasks_without_features(self, data):
         X, Y, T = data
-        model = OnlineTwoStepRidge(0.3).fit(X, Y[:, :4])
-        model.partial_fit_tasks(None, chunks=[(X[:10], Y[:10, 4:]), (X[10:], Y[10:, 4:])])
-        assert_allclose(model.coef_, IndependentTaskRidge(0.3).fit(X, Y).coef_, rtol=1e-9)
+        model = OnlineTwoStepRidge(0.3).fit(X, Y)
         with pytest.raises(ValueError, match="fitted without task features: leave tasks out"):
             model.partial_fit_tasks(T[:1], Y[:, :1], X=X)
         with pytest.raises(ValueError, match="knows nothing of tasks"):

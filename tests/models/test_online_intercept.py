@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
 from dyadlearn.exceptions import LeverageError
-from sweeps import covering, lines, over
+from sweeps import lines, over
 
 M = 24
 P = 5
@@ -79,32 +79,6 @@ def test_sparse_features_are_not_made_dense():
     rows = sparse.vstack([X, X[2000:]]).toarray()
     labels = np.vstack([Y, Y[2000:]])
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
-
-
-@over(covering(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
-def test_features_that_never_change_say_nothing(data, wrap, alone, alpha):
-    X, Y, T = data
-    same = np.full((M, 1), 0.7)
-    same_tasks = np.full((Q, 1), -1 / 3)
-    if not alone:
-        same = np.hstack([X, same])
-        same_tasks = np.hstack([T, same_tasks])
-    model = OnlineTwoStepRidge(alpha, alpha).fit(wrap(same[:9]), Y[:9, :4], tasks=same_tasks[:4])
-    model.partial_fit(wrap(same[9:]), Y[9:, :4]).partial_fit_tasks(
-        same_tasks[4:], Y[:, 4:], X=wrap(same)
-    )
-    if alone:
-        wanted = np.full((M, Q), Y.mean())
-    else:
-        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).predict(X)
-    assert_allclose(model.predict(wrap(same)), wanted, rtol=1e-9, atol=1e-11)
-    held_out = model.holdout(wrap(same), Y, "B")
-    rows = (Y.sum() - Y.sum(axis=1, keepdims=True)) / (Y.size - Q) * np.ones(Q)
-    if alone:
-        wanted = rows
-    else:
-        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout("B")
-    assert_allclose(held_out, wanted, rtol=1e-9, atol=1e-11)
 
 
 def test_few_rows_and_few_tasks(data):

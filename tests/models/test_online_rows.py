@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 
-from dyadlearn import OnlineTwoStepRidge, load, recommend, save
+from dyadlearn import OnlineTwoStepRidge, load, save
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 from two_ridges import labels_with_holes, two_ridges
@@ -276,29 +276,3 @@ def test_two_step_ridge_has_no_terms_and_says_so():
         UserWarning, match="Terms of rows are left out, so this result is that of TwoStepRidge"
     ):
         assert_allclose(model.to_two_step().predict(X), model.predict(X), rtol=1e-8)
-
-
-def test_users_with_equal_features_get_lists_of_their_own():
-    rng = np.random.default_rng(0)
-    T = rng.normal(size=(40, 2))
-    taste = np.array([[2.0, 0.0], [-2.0, 0.0]])
-    X = rng.normal(size=(30, 2))
-    Y = rng.normal(size=(30, 40))
-    X[1] = X[0]
-    Y[:2] = taste @ T.T
-    Y[:, 20:] = np.nan
-    Y[5:, 20:] = rng.normal(size=(25, 20))
-    X_, Y_, T_ = framed(X, Y, T)
-    lists = recommend(online(row_alpha=None).fit(X_, Y_, tasks=T_), instance=["u0", "u1"], n=5).ids
-    assert lists[0] == lists[1]
-    model = online().fit(X_, Y_, tasks=T_)
-    found = recommend(model, instance=["u0", "u1"], n=5)
-    assert not set(found.ids[0]) & set(found.ids[1])
-    F = model.predict(X_)
-    for user, ids, scores in zip(("u0", "u1"), found.ids, found.scores, strict=True):
-        own = F.loc[user].iloc[20:].sort_values(ascending=False)[:5]
-        assert ids == tuple(own.index)
-        assert_allclose(scores, own, rtol=1e-9)
-    # By position, where instances have no ids.
-    by_place = recommend(online().fit(X, Y, tasks=T), instance=1, n=5)
-    assert [f"i{j}" for j in by_place.ids] == list(found.ids[1])

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks, get_tags
 
+from conventions import WITHOUT_DATA
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -298,22 +299,7 @@ def test_what_it_says_of_itself():
     assert tags.target_tags.required
 
 
-@over(
-    every(
-        check=[
-            "check_do_not_raise_errors_in_init_or_set_params",
-            "check_estimator_cloneable",
-            "check_estimator_repr",
-            "check_estimator_tags_renamed",
-            "check_get_params_invariance",
-            "check_mixin_order",
-            "check_no_attributes_set_in_init",
-            "check_parameters_default_constructible",
-            "check_set_params",
-            "check_valid_tag_types",
-        ]
-    )
-)
+@over(every(check=WITHOUT_DATA))
 def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
 

@@ -330,36 +330,6 @@ def test_without_a_task_side_there_are_no_new_tasks(Model, method):
     refused(lambda: getattr(model, method)(*given), ValueError, sentence)
 
 
-def test_repeated_ids_are_named_with_their_table():
-    twice = ["a", *ROWS[:5]]
-    labels = pd.DataFrame(Y, ROWS, TASKS)
-    with pytest.raises(
-        IdError,
-        match=r"^The index of X has repeated ids: 'a' \(1 of \d+ ids\): aggregate or rename "
-        r"them\.$",
-    ):
-        TwoStepRidge().fit(pd.DataFrame(X, twice), labels)
-    with pytest.raises(IdError, match=r"^The index of Y has repeated ids: 'a' \("):
-        TwoStepRidge().fit(X, pd.DataFrame(Y, twice, TASKS))
-    with pytest.raises(
-        IdError, match=r"^The index of tasks has repeated ids: 't[01]', 't[01]' \(2 of 2 ids\)"
-    ):
-        TwoStepRidge().fit(X, labels, tasks=pd.DataFrame(T, ["t0", "t1", "t1", "t0"]))
-    with pytest.raises(IdError, match=r"^Column 'who' of X has repeated ids: 'a' \("):
-        TwoStepRidge().fit(pl.DataFrame({"who": twice, "f": X[:, 0]}), Y)
-    model = TwoStepRidge().fit(X, Y)
-    with pytest.raises(IdError, match=r"^The index of X has repeated ids: 'a' \("):
-        model.predict(pd.DataFrame(X, twice))
-
-
-@over(every(side=["X", "Y", "tasks"]))
-def test_repeated_columns_are_named_with_their_table(side):
-    tables = {"X": pd.DataFrame(X), "Y": pd.DataFrame(Y), "tasks": pd.DataFrame(T)}
-    tables[side].columns = ["u"] * tables[side].shape[1]
-    with pytest.raises(IdError, match=rf"[Cc]olumns of {side} .*repeated ids: 'u'"):
-        TwoStepRidge().fit(tables["X"], tables["Y"], tasks=tables["tasks"])
-
-
 def test_only_a_few_of_many_ids_are_listed():
     names = [f"i{i}" for i in range(30)]
     rows = np.random.default_rng(0).normal(size=(30, 2))
@@ -372,63 +342,115 @@ def test_only_a_few_of_many_ids_are_listed():
     assert "i5" not in message
 
 
-@over(every(**every_model))
-def test_sparse_labels_that_are_all_the_same_are_refused(Model):
-    with pytest.raises(
-        ValueError, match=r"^All 2 labels that Y stores are 1, and cells that a sparse matrix"
-    ):
-        Model().fit(X, sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float))
+# --- frames, ids and text ----------------------------------------------------------------------
 
-
-def test_a_sparse_precomputed_kernel_is_refused():
-    with pytest.raises(TypeError, match=r"[Ss]parse.* X, but dense data is required"):
-        precomputed().fit(sparse.csr_array(K), Y)
-    with pytest.raises(TypeError, match=r"[Ss]parse.* tasks, but dense data is required"):
-        precomputed().fit(K, Y, tasks=sparse.csr_array(G))
-
-
-@over(every(text=[TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT)]))
-def test_text_where_numbers_belong_is_refused_by_name(text):
-    with pytest.raises(ValueError, match=r"\bX\b"):
-        TwoStepRidge().fit(text, Y)
-    with pytest.raises(ValueError, match=r"\bY\b"):
-        TwoStepRidge().fit(X, text)
-    with pytest.raises(ValueError, match=r"\btasks\b"):
-        TwoStepRidge().fit(X, Y, tasks=text[:4])
-
-
-@over(every(**every_model))
-def test_labels_on_their_side_are_told_by_their_ids(Model):
-    features = pd.DataFrame(X, index=ROWS)
-    labels = pd.DataFrame(Y, index=ROWS, columns=TASKS)
-    tasks = pd.DataFrame(T, index=TASKS)
-    with pytest.raises(
-        IdError, match=r"^Y looks transposed: its columns have the ids of X.* pass Y\.T\.$"
-    ):
-        Model().fit(features, labels.T)
-    with pytest.raises(
-        IdError, match=r"^Y looks transposed.* pass Y\.T, or exchange X and tasks\.$"
-    ):
-        Model().fit(features, labels.T, tasks=tasks)
-    with pytest.raises(IdError, match="exchange X and tasks"):
-        Model().fit(tasks, labels, tasks=features)
-    # As many instances as tasks: sizes would tell nothing.
-    with pytest.raises(IdError, match=r"^Y looks transposed"):
-        Model().fit(features.iloc[:4], labels.iloc[:4].T, tasks=tasks)
-    with pytest.raises(IdError, match=r"^Y looks transposed"):
-        OnlineTwoStepRidge().fit(features, labels.T)
-
-
-def test_arrays_that_fit_the_other_way_round_are_told_by_their_sizes():
-    with pytest.raises(
+TWICE = ["a", *ROWS[:5]]
+FEATURES = pd.DataFrame(X, ROWS)
+TASK_FEATURES = pd.DataFrame(T, TASKS)
+MISSING_FEATURE = pd.DataFrame(spoilt(X, np.nan, 3, 1), ROWS, list("uvw"))
+EXTREMES = sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float)
+COMMAS = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))
+REPEATED = "has repeated ids: 'a' "
+TRANSPOSED = "^Y looks transposed"
+NAN = "^Input {} contains NaN in {}"
+EMPTY = "has no id at position"
+#: The arguments of `fit`, the type of the error and a part of its sentence.
+FRAMES = [
+    (
+        (pd.DataFrame(X, TWICE), LABELS),
+        IdError,
+        rf"^The index of X {REPEATED}\(1 of \d+ ids\): aggregate or rename them\.$",
+    ),
+    ((X, pd.DataFrame(Y, TWICE, TASKS)), IdError, rf"^The index of Y {REPEATED}\("),
+    (
+        (X, LABELS, pd.DataFrame(T, ["t0", "t1", "t1", "t0"])),
+        IdError,
+        r"^The index of tasks has repeated ids: 't[01]', 't[01]' \(2 of 2 ids\)",
+    ),
+    ((pl.DataFrame({"who": TWICE, "f": X[:, 0]}), Y), IdError, f"^Column 'who' of X {REPEATED}"),
+    (
+        (X, EXTREMES),
         ValueError,
-        match=r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$",
-    ):
-        TwoStepRidge().fit(X, Y.T)
-    with pytest.raises(
-        ValueError, match=r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"
-    ):
-        TwoStepRidge().fit(T, Y, tasks=X)
+        "^All 2 labels that Y stores are 1, and cells that a sparse matrix",
+    ),
+    (
+        (FEATURES, LABELS.T),
+        IdError,
+        rf"{TRANSPOSED}: its columns have the ids of X.* pass Y\.T\.$",
+    ),
+    (
+        (FEATURES, LABELS.T, TASK_FEATURES),
+        IdError,
+        rf"{TRANSPOSED}.* pass Y\.T, or exchange X and tasks\.$",
+    ),
+    ((TASK_FEATURES, LABELS, FEATURES), IdError, "exchange X and tasks"),
+    # As many instances as tasks: sizes would tell nothing.
+    ((FEATURES.iloc[:4], LABELS.iloc[:4].T, TASK_FEATURES), IdError, TRANSPOSED),
+    (
+        (X, Y.T),
+        ValueError,
+        r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$",
+    ),
+    ((T, Y, X), ValueError, r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"),
+    (
+        (pd.DataFrame(X, range(6)), pd.DataFrame(Y, list("012345"))),
+        IdError,
+        r"'0' and 0 differ in type or blanks only: read both alike\.$",
+    ),
+    (
+        (MISSING_FEATURE, Y),
+        ValueError,
+        NAN.format("X", "row 'd', column 'v': only labels may be missing"),
+    ),
+    ((MISSING_FEATURE.to_numpy(), Y), ValueError, NAN.format("X", "row 3, column 1, counted")),
+    ((X, Y, spoilt(T, np.nan, 2, 0)), ValueError, NAN.format("tasks", "row 2, column 0")),
+    (
+        (pd.DataFrame({"smiles": ["CCO"] * M}, ROWS), Y),
+        ValueError,
+        r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.Fingerprints",
+    ),
+    ((X, COMMAS), ValueError, r"^Y holds text .* Write decimals with a point\.$"),
+    ((pl.LazyFrame({"a": X[:, 0]}), Y), TypeError, "X is a lazy frame: collect it first"),
+    *(
+        case
+        for label in ("", "  ", None, float("nan"), pd.NA)
+        for case in (
+            (
+                (pd.DataFrame(X, pd.Index([*ROWS[:-1], label], dtype=object)), Y),
+                IdError,
+                f"^The index of X {EMPTY} 5",
+            ),
+            (
+                (X, pd.DataFrame(Y, columns=pd.Index([*TASKS[:-1], label], dtype=object))),
+                IdError,
+                f"^The columns of Y {EMPTY} 3",
+            ),
+        )
+    ),
+    *(
+        case
+        for text in (TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT))
+        for case in (
+            ((text, Y), ValueError, r"\bX\b"),
+            ((X, text), ValueError, r"\bY\b"),
+            ((X, Y, text[:4]), ValueError, r"\btasks\b"),
+        )
+    ),
+]
+
+
+@over(lines("given error sentence", *FRAMES))
+def test_frames_of_fit(given, error, sentence):
+    refused(lambda: TwoStepRidge().fit(*given), error, sentence)
+
+
+def test_frames_of_other_questions():
+    repeated = pd.DataFrame(X, TWICE)
+    refused(lambda: TwoStepRidge().fit(X, Y).predict(repeated), IdError, f"index of X {REPEATED}")
+    refused(lambda: OnlineTwoStepRidge().fit(FEATURES, LABELS.T), IdError, TRANSPOSED)
+    dense = r"[Ss]parse.* {}, but dense data is required"
+    for given, name in (((sparse.csr_array(K), Y), "X"), ((K, Y, sparse.csr_array(G)), "tasks")):
+        refused(lambda given=given: precomputed().fit(*given), TypeError, dense.format(name))
 
 
 def test_a_block_of_a_kernel_on_its_side_is_told():
@@ -466,50 +488,6 @@ def test_features_in_another_order_are_refused_with_a_remedy():
             ValueError, match=r"names of tasks .*; pass the features of the training data\.$"
         ):
             model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
-
-
-@over(every(label=["", "  ", None, float("nan"), pd.NA]))
-def test_an_id_that_is_missing_or_empty_is_refused(label):
-    ids = [*ROWS[:-1], label]
-    with pytest.raises(IdError, match=r"^The index of X has no id at position 5"):
-        TwoStepRidge().fit(pd.DataFrame(X, index=pd.Index(ids, dtype=object)), Y)
-    with pytest.raises(IdError, match=r"^The columns of Y has no id at position 3"):
-        TwoStepRidge().fit(X, pd.DataFrame(Y, columns=pd.Index([*TASKS[:-1], label], dtype=object)))
-
-
-def test_ids_that_differ_in_type_only_are_told():
-    features = pd.DataFrame(X, index=range(6))
-    labels = pd.DataFrame(Y, index=list("012345"))
-    with pytest.raises(
-        IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"
-    ):
-        TwoStepRidge().fit(features, labels)
-
-
-def test_a_missing_feature_is_named():
-    frame = pd.DataFrame(spoilt(X, np.nan, 3, 1), index=ROWS, columns=list("uvw"))
-    for features, place in (
-        (frame, "row 'd', column 'v'"),
-        (frame.to_numpy(), "row 3, column 1, counted from 0"),
-    ):
-        with pytest.raises(
-            ValueError, match=f"^Input X contains NaN in {place}: only labels may be missing"
-        ):
-            TwoStepRidge().fit(features, Y)
-    with pytest.raises(ValueError, match="^Input tasks contains NaN in row 2, column 0"):
-        TwoStepRidge().fit(X, Y, tasks=spoilt(T, np.nan, 2, 0))
-
-
-def test_text_is_told_apart():
-    drugs = pd.DataFrame({"smiles": ["CCO"] * M}, index=ROWS)
-    with pytest.raises(
-        ValueError,
-        match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.Fingerprints",
-    ):
-        TwoStepRidge().fit(drugs, Y)
-    commas = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))
-    with pytest.raises(ValueError, match=r"^Y holds text .* Write decimals with a point\.$"):
-        TwoStepRidge().fit(X, commas)
 
 
 def test_independent_tasks_know_no_new_tasks():
@@ -642,8 +620,3 @@ def test_a_failed_refit_forgets_no_width(Model, kernel):
     assert model.n_features_in_ == 3
     assert model.feature_names_in_.tolist() == ["f", "g", "h"]
     assert_array_equal(model.predict(pd.DataFrame(X, columns=list("fgh"))), predicted)
-
-
-def test_a_lazy_frame_is_refused_by_name():
-    with pytest.raises(TypeError, match="X is a lazy frame: collect it first"):
-        TwoStepRidge().fit(pl.LazyFrame({"a": [1.0, 2.0]}), np.ones((2, 1)))

@@ -28,19 +28,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from dyadlearn import (
-    PairRegressor,
     SettingKFold,
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
-    evaluate,
-    explain,
-    permutation_test,
-    save,
 )
-from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
-from dyadlearn.report import write_report
-from sweeps import covering, lines, over
+from dyadlearn.exceptions import IdError, NoLabelWarning
+from sweeps import covering, every, lines, over
 
 
 @pytest.fixture(autouse=True)
@@ -358,27 +352,18 @@ def test_arrays_of_other_libraries_are_refused():
         model.predict(X, xp.asarray(T))
 
 
-def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(
-        TypeError, match="TwoStepRegressor has no closed form, which this needs: .*explain"
-    ):
-        explain(model, 0, 0)
-    with pytest.raises(
-        TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"
-    ):
-        write_report(model, tmp_path / "page.html")
-    with pytest.raises(ModelFileError, match="not an object of class TwoStepRegressor"):
-        save(model, tmp_path / "model.dyad")
-    with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
-        PairRegressor(model, instances=X, tasks=T).fit([(0, 0), (1, 1)], [1.0, 2.0])
-
-
-def test_permutations_are_fitted_again():
+@over(every(setting=["A", "D"]))
+def test_intervals_have_the_width_of_held_out_residuals(setting):
     model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    found = permutation_test(model, "B", n_permutations=4, random_state=0)
-    assert found.p_value == 0.2
-    assert_allclose(found.score, evaluate(model, "B").results[0].score)
+    rows = X_NEW if setting in "BD" else None
+    columns = T_NEW if setting in "CD" else None
+    lower, upper = model.predict_interval(rows, columns, coverage=0.8)
+    errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
+    width = errors[int(np.ceil((errors.size + 1) * 0.8)) - 1]
+    # The held-out prediction of an observed pair has not used its label.
+    centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
+    assert_allclose(lower, centre - width)
+    assert_allclose(upper, centre + width)
 
 
 def test_pairs_outside_the_rows_are_refused():

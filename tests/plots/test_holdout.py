@@ -182,25 +182,19 @@ def test_panels_can_be_given(real):
         HoldoutDisplay.from_estimator(model, ax=panels[0, 0])
 
 
-def test_bad_input_is_said_in_a_sentence(ax):
+def test_bad_input_is_said_in_a_sentence(ax, each):
     Y = np.array([[1.0, 0.0], [1.0, np.nan]])
     F = np.ones((2, 2))
-    with pytest.raises(
-        ValueError,
-        match="kind must be one of 'auto', 'roc', 'precision_recall', 'scatter', found 'pr'",
-    ):
-        HoldoutDisplay.from_predictions(Y, F, kind="pr", ax=ax)
-    with pytest.raises(ValueError, match=r"F must hold a prediction for each of the 2 × 2 labels"):
-        HoldoutDisplay.from_predictions(Y, np.ones((2, 3)), ax=ax)
-    with pytest.raises(ValueError, match=r"F \(second\) has NaN where Y is observed"):
-        HoldoutDisplay.from_predictions(Y, {"first": F, "second": F * np.nan}, ax=ax)
-    with pytest.raises(
-        ValueError, match="one grid of predictions, or a dict of them, found a stack"
-    ):
-        HoldoutDisplay.from_predictions(Y, np.stack([F, F]), ax=ax)
-    with pytest.raises(ValueError, match="empty dict"):
-        HoldoutDisplay.from_predictions(Y, {}, ax=ax)
-    with pytest.raises(ValueError, match="no observed label"):
-        HoldoutDisplay.from_predictions(Y * np.nan, F, ax=ax)
-    with pytest.raises(ValueError, match="needs labels of exactly two values"):
-        HoldoutDisplay.from_predictions([[1, 2], [3, 4]], F, kind="roc", ax=ax)
+    words = "kind must be one of 'auto', 'roc', 'precision_recall', 'scatter', found 'pr'"
+    cases = [
+        (Y, F, {"kind": "pr"}, words),
+        (Y, np.ones((2, 3)), {}, "F must hold a prediction for each of the 2 × 2 labels"),
+        (Y, {"first": F, "second": F * np.nan}, {}, r"F \(second\) has NaN where Y is observed"),
+        (Y, np.stack([F, F]), {}, "one grid of predictions, or a dict of them, found a stack"),
+        (Y, {}, {}, "empty dict"),
+        (Y * np.nan, F, {}, "no observed label"),
+        ([[1, 2], [3, 4]], F, {"kind": "roc"}, "needs labels of exactly two values"),
+    ]
+    for labels, predictions, options, message in each(cases):
+        with pytest.raises(ValueError, match=message):
+            HoldoutDisplay.from_predictions(labels, predictions, **options, ax=ax)

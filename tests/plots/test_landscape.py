@@ -103,20 +103,17 @@ def test_the_default_values_are_those_of_landscape(real, ax):
     assert "C: new task, best r2" in ax.get_title()
 
 
-def test_bad_input_is_said_in_a_sentence(ax):
-    with pytest.raises(
-        TypeError, match="array of one setting, found a dict: take one of its entries, A, D"
-    ):
-        LandscapeDisplay.from_landscape({"A": [1], "D": [2]}, ax=ax)
-    with pytest.raises(
-        ValueError, match=r"shape \(2, 3\) for these alphas and task_alphas, found shape \(3, 2\)"
-    ):
-        LandscapeDisplay.from_landscape(np.ones((3, 2)), [1, 2], [1, 2, 3], ax=ax)
-    with pytest.raises(ValueError, match="all NaN"):
-        LandscapeDisplay.from_landscape([np.nan, np.nan], [1, 2], ax=ax)
-    with pytest.raises(ValueError, match="at least two regularisations above 0"):
-        LandscapeDisplay.from_landscape([[1.0]], [1], [1], ax=ax)
-    with pytest.raises(ValueError, match="at least two regularisations above 0"):
-        LandscapeDisplay.from_landscape([1.0, 2.0], [0, 1], ax=ax)
-    with pytest.raises(ValueError, match="Unknown setting"):
-        LandscapeDisplay.from_landscape([1.0, 2.0], [1, 2], setting="E", ax=ax)
+def test_bad_input_is_said_in_a_sentence(ax, each):
+    shapes = r"shape \(2, 3\) for these alphas and task_alphas, found shape \(3, 2\)"
+    cases = [
+        (({"A": [1], "D": [2]},), TypeError, "one setting, found a dict: take one of its .*, A, D"),
+        ((np.ones((3, 2)), [1, 2], [1, 2, 3]), ValueError, shapes),
+        (([np.nan, np.nan], [1, 2]), ValueError, "all NaN"),
+        (([[1.0]], [1], [1]), ValueError, "at least two regularisations above 0"),
+        (([1.0, 2.0], [0, 1]), ValueError, "at least two regularisations above 0"),
+        (([1.0, 2.0], [1, 2], None, "E"), ValueError, "Unknown setting"),
+    ]
+    for given, error, message in each(cases):
+        names = ("scores", "alphas", "task_alphas", "setting")
+        with pytest.raises(error, match=message):
+            LandscapeDisplay.from_landscape(**dict(zip(names, given, strict=False)), ax=ax)

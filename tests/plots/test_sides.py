@@ -14,18 +14,6 @@ from matplotlib.figure import Figure
 SIDES = ("host", "parasite")
 
 
-def make(model, binary=True, **given):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(14, 3))
-    T = rng.normal(size=(11, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(14, 11))
-    return model.fit(
-        X,
-        (Y > 0).astype(float) if binary else Y,
-        **({"tasks": T} if given.get("tasks", True) else {}),
-    )
-
-
 def text_of(display):
     """Return every word of a picture."""
     display.figure_.canvas.draw()
@@ -37,42 +25,43 @@ def text_of(display):
     return "\n".join(found)
 
 
-def draw(what, **given):
-    ax = Figure().subplots()
-    plain = make(TwoStepRidge())
-    many = {"ax": ax, **given}
-    if what == "holdout":
-        return HoldoutDisplay.from_estimator(plain, **many)
-    if what == "points":
-        return HoldoutDisplay.from_estimator(make(TwoStepRidge(), binary=False), "C", **many)
-    if what == "predictions":
-        return HoldoutDisplay.from_predictions(np.eye(3), np.eye(3) + 0.5, setting="B", **many)
-    if what == "search":
-        return LandscapeDisplay.from_estimator(
-            make(TwoStepRidgeCV([0.1, 1, 10, 100, 1000])), **many
-        )
-    return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
+PICTURES = {
+    "holdout": lambda two, real, more: HoldoutDisplay.from_estimator(
+        fit(TwoStepRidge(), two), **more
+    ),
+    "points": lambda two, real, more: HoldoutDisplay.from_estimator(
+        fit(TwoStepRidge(), real), "C", **more
+    ),
+    "predictions": lambda two, real, more: HoldoutDisplay.from_predictions(
+        np.eye(3), np.eye(3) + 0.5, setting="B", **more
+    ),
+    "search": lambda two, real, more: LandscapeDisplay.from_estimator(
+        fit(TwoStepRidgeCV([0.1, 1, 10, 100, 1000]), two), **more
+    ),
+    "scores": lambda two, real, more: LandscapeDisplay.from_landscape(
+        [0.5, 0.6, 0.4], [1, 10, 100], setting="C", **more
+    ),
+}
 
 
-PICTURES = [
-    "holdout",
-    "points",
-    "predictions",
-    "search",
-    "scores",
-]
+def fit(model, data):
+    X, Y, T = data
+    return model.fit(X, Y, tasks=T)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @pytest.mark.parametrize("what", PICTURES)
-def test_sides_are_called_what_they_are(what):
-    words = text_of(draw(what, sides=SIDES))
+def test_sides_are_called_what_they_are(what, binary, real):
+    def words_of(**more):
+        return text_of(PICTURES[what](binary, real, {"ax": Figure().subplots(), **more}))
+
+    words = words_of(sides=SIDES)
     assert "host" in words or "parasite" in words
     # The names of parameters stay.
     assert not {"instance", "instances", "task", "tasks"} & set(
         words.replace(":", " ").replace(",", " ").split()
     )
-    plain = text_of(draw(what))
+    plain = words_of()
     assert words != plain
     assert words.replace("host", "instance").replace("parasite", "task") == plain
 

@@ -132,6 +132,7 @@ def test_models_of_pairs_have_no_new_sides(tmp_path):
         write_report(pairs, tmp_path / "report.html", new=["mother"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_into_a_window(model, tmp_path, visit, width):
     path = write_report(model, tmp_path / "report.html", new=NEW)

@@ -61,11 +61,11 @@ def mean_excess(model, X, T, setting, scoring, average):
     """Return the mean difference from chance over all orders of the labels that have a score."""
     level = 0.5 if scoring == "roc_auc" else 0.0
     found = []
-    for Y in all_orders((len(X), len(T)), 3):
+    for Y in all_orders((len(X), len(T)), 2):
         model.fit(X, Y, tasks=T)
         given = {"scoring": [scoring], "average": average, "error_score": np.nan}
         found += evaluate(model, setting, **given)["score"]
-    assert np.isfinite(found).sum() > 50
+    assert np.isfinite(found).sum() > 20
     return np.nanmean(found) - level
 
 
@@ -99,7 +99,6 @@ def small(seed=0, missing=0.0, binary=True):
     return X, np.where(np.isnan(Y), np.nan, Y > 0) if binary else Y, T
 
 
-@pytest.mark.parametrize("average", ["pooled", "instance", "task"])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize(
     "model",
@@ -111,11 +110,12 @@ def small(seed=0, missing=0.0, binary=True):
         PairKernelRidge(0.1, **RBF),
     ],
 )
-def test_pairs_are_those_of_models_fitted_again(model, missing, average):
+def test_pairs_are_those_of_models_fitted_again(model, missing):
     X, Y, T = small(missing=missing)
     model.set_params(tol=1e-13).fit(X, Y, tasks=T)
-    plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc", average=average))
-    assert_allclose(plan.score().score, pairs_in_order(model, Y, average), rtol=1e-12)
+    for average, expected in pairs_in_order(model, Y).items():
+        plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc", average=average))
+        assert_allclose(plan.score().score, expected, rtol=1e-12)
 
 
 def test_pairs_of_real_labels():
@@ -124,7 +124,7 @@ def test_pairs_of_real_labels():
     model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
     found = evaluate(model, "A", scoring="concordance_index")
     assert found["method"] == ["exact leave-pair-out"]
-    assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)], rtol=1e-12)
+    assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)["pooled"]], rtol=1e-12)
 
 
 def stored(Y):
@@ -145,7 +145,7 @@ def test_weighted_labels_and_lists_leave_pairs_out():
     weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
     weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, tasks=T, sample_weight=weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
-    expected = pairs_in_order(weighted, Y, weights=weights)
+    expected = pairs_in_order(weighted, Y, weights)["pooled"]
     assert_allclose(plan.score().score, expected, rtol=1e-12)
 
 
@@ -161,7 +161,7 @@ def test_equal_rows_determine_each_other():
     X = X[[0, 0, 1, 2, 3]]
     model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, tasks=T)
     plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
-    assert_allclose(plan.score().score, pairs_in_order(model, Y), atol=0.02)
+    assert_allclose(plan.score().score, pairs_in_order(model, Y)["pooled"], atol=0.02)
 
 
 def test_labels_that_are_fitted_exactly():
@@ -313,8 +313,8 @@ def test_a_row_with_one_label_has_no_average_precision():
 def test_wrong_averages():
     X, Y, T = problems.data(8, 6, seed=3)
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'micro'"):
-        evaluate(model, average="micro")
+    with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'macro'"):
+        evaluate(model, average="macro")
 
     def judge(Y, F):
         return 0.0

@@ -135,9 +135,9 @@ def test_memory_is_checked_before_bits_become_numbers(monkeypatch):
 
 
 def learned(form="full", setting="B", stages=1, frames=False):
-    X, Y, T = data(60, 40)
+    X, Y, T = data(30, 18)
     rng = np.random.default_rng(1)
-    bits = (rng.random((60, 200)) < 0.2).astype(float)
+    bits = (rng.random((30, 80)) < 0.2).astype(float)
     K = np.exp(-((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
     Y = np.where(rng.random(Y.shape) < 0.3, np.nan, Y) if form == "holes" else Y
     sides = {"bits": bits, "shape": X, "similarity": K}
@@ -197,7 +197,7 @@ def test_rows_of_other_places_are_stored_whole():
     kernel = model.fitted_.sides[0].spec.kernel
     rows = model.fitted_.sides[0].features
     parts = kernel.training_parts(rows)
-    assert [part.shape[1] for part in parts] == [200, 4, 60]
+    assert [part.shape[1] for part in parts] == [80, 4, 30]
     assert_array_equal(kernel.training_table(parts), rows)
     assert kernel.training_parts(rows[::-1]) is None
 
@@ -210,7 +210,7 @@ def test_other_eigenvalues_than_those_of_the_kernel_are_refused(tmp_path):
     name = "fitted_.sides.0.spectrum.values"
     write_container(path, header, {**arrays, name: 2 * arrays[name]})
     forged = load(path)
-    assert_array_equal(forged.predict(new).shape, (4, 40))
+    assert_array_equal(forged.predict(new).shape, (4, 18))
     with pytest.raises(KernelError, match="not those in the file: fit the model again"):
         forged.holdout("B")
 

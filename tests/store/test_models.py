@@ -18,6 +18,7 @@ from dyadlearn import (
     load,
     save,
 )
+from dyadlearn._tables import Ids, write_table
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import Product, Sum, gram
 from dyadlearn.metrics import scorer
@@ -173,19 +174,13 @@ def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
 @pytest.fixture(params=["pandas", "polars"])
 def frames(request):
     """Give features, labels and tasks as frames of a library."""
-    library = pytest.importorskip(request.param)
-    ids = [f"row {i}\n'\"é" for i in range(M)]
-    task_ids = [f"task {j}" for j in range(Q)]
-    if request.param == "pandas":
-        return (
-            library.DataFrame(X, index=library.Index(ids, name="protein"), columns=list("abcd")),
-            library.DataFrame(Y, index=ids, columns=library.Index(task_ids, name="drug")),
-            library.DataFrame(T, index=task_ids, columns=[0, 1, 2]),
-        )
+    pytest.importorskip(request.param)
+    rows = tuple(f"row {i}\n'\"é" for i in range(M))
+    columns = tuple(f"task {j}" for j in range(Q))
     return (
-        library.DataFrame({"protein": ids, **{name: X[:, j] for j, name in enumerate("abcd")}}),
-        library.DataFrame({"id": ids, **{name: Y[:, j] for j, name in enumerate(task_ids)}}),
-        library.DataFrame({"drug": task_ids, **{str(j): T[:, j] for j in range(R)}}),
+        write_table(X, Ids(rows, "protein"), Ids(tuple("abcd")), request.param),
+        write_table(Y, Ids(rows), Ids(columns, "drug"), request.param),
+        write_table(T, Ids(columns), None, request.param),
     )
 
 

@@ -259,19 +259,19 @@ def test_a_filter_without_regularisation_has_no_landscape(real):
     assert "does not depend" in said[0]
 
 
-def test_settings_that_a_model_does_not_know_are_refused(real):
+def test_settings_and_scores_that_a_model_does_not_know_are_refused(real, each):
     X, Y, _ = real
-    with pytest.raises(
-        ValueError,
-        match="setting must include a setting that this model predicts, A and B: found none",
-    ):
-        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(setting="CD"))
-    with pytest.raises(ValueError, match="Unknown setting"):
-        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(setting=["E"]))
-    with pytest.raises(ValueError, match="Unknown scoring"):
-        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(scoring="correctness"))
-    with pytest.raises(ValueError, match="'accuracy' of scikit-learn judges the classes"):
-        summary_of(TwoStepRidge().fit(X, Y), SummaryOptions(scoring="accuracy"))
+    model = TwoStepRidge().fit(X, Y)
+    words = "setting must include a setting that this model predicts, A and B: found none"
+    cases = [
+        ({"setting": "CD"}, words),
+        ({"setting": ["E"]}, "Unknown setting"),
+        ({"scoring": "correctness"}, "Unknown scoring"),
+        ({"scoring": "accuracy"}, "'accuracy' of scikit-learn judges the classes"),
+    ]
+    for options, message in each(cases):
+        with pytest.raises(ValueError, match=message):
+            summary_of(model, SummaryOptions(**options))
 
 
 def test_progress_is_for_those_who_ask(real, capfd):

@@ -108,14 +108,14 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
     X, Y, T = binary
     with pytest.warns(UserWarning, match="edge"):
         model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, tasks=T)
-    found = [text for text in summary_of(model).warnings if "edge" in text]
+    found = [text for text in few(model).warnings if "edge" in text]
     assert found[0].startswith("The best alpha, 10000, is on the edge of the grid (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 10, is on the edge")
     with pytest.warns(UserWarning, match="edge"):
         model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
-    assert any("edge" in text for text in summary_of(model).warnings)
+    assert any("edge" in text for text in few(model).warnings)
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
-    assert not any("edge" in text for text in summary_of(model).warnings)
+    assert not any("edge" in text for text in few(model).warnings)
 
 
 def test_zero_eigenvalues_are_warned_of(real):
@@ -285,7 +285,7 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
         (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
     ]
     for model, shown, n_lacking in each(cases):
-        report = summary_of(model)
+        report = few(model)
         assert "".join(result.setting.value for result in report.results) == shown
         assert sum("No label remains" in text for text in report.warnings) == n_lacking
         labels = report.likeliest.labels

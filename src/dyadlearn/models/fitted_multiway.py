@@ -44,6 +44,9 @@ from dyadlearn.settings import NewSides
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 
+# Likelihood ratio below which two maxima are the same: both searches end a little below theirs.
+_SMALLEST_RATIO = 1e-7
+
 # Properties that are computed once and are in no file and in no pickle.
 _CACHED = ("like", "cell_terms", "variance_problem")
 
@@ -578,7 +581,9 @@ class FittedMultiway(Stored):
         more = set(self.term_names) - set(other.term_names)
         if not more or set(other.term_names) - set(self.term_names):
             raise ValueError("The other model must have some of the terms of this one, not others.")
-        statistic = max(0.0, 2.0 * (self.log_likelihood - other.log_likelihood))
+        statistic = 2.0 * (self.log_likelihood - other.log_likelihood)
+        if statistic < _SMALLEST_RATIO:
+            statistic = 0.0
         # At the border of zero variances, each of them is zero in half of all samples.
         tails = [float(statistic == 0)]
         tails.extend(chi2.sf(statistic, k) for k in range(1, len(more) + 1))
