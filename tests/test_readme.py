@@ -34,7 +34,7 @@ def with_examples() -> list[Path]:
 
 
 def write_tables(folder: Path) -> None:
-    """Write the tables that the README and the first page read: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
+    """Write the tables of two pages: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
     data = make_dyads(40, 25, noise=0.3, random_state=0)
     drugs = [f"d{i}" for i in range(40)]
     proteins = [f"p{j}" for j in range(25)]
