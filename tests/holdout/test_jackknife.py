@@ -32,9 +32,9 @@ from dyadlearn.settings import Setting
 from problems import distance
 from sweeps import covering, every, over
 
-M = 12
-Q = 9
-NEW = 3
+M = 9
+Q = 7
+NEW = 2
 MODELS = {
     "two-step": lambda **given: TwoStepRidge(task_alpha=0.5, **given),
     "Kronecker": KroneckerRidge,
@@ -143,7 +143,7 @@ def case(
     X, T, Y = (each.astype(dtype) for each in data(n_features=n_features))
     Y = Y[:M, :Q].copy() if empty else with_holes(Y[:M, :Q], MISSING[missing]).astype(dtype)
     if empty:
-        Y[4], Y[:, [2, 7]] = np.nan, np.nan
+        Y[4], Y[:, [2, 5]] = np.nan, np.nan
     drawn = np.random.default_rng(2).uniform(0.3, 3.0, size=Y.shape)
     sample_weight = {"none": None, "equal": np.full(Y.shape, 2.0), "different": drawn}[weights]
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept, "tol": 1e-13}
@@ -404,5 +404,5 @@ def test_models_that_cost_too_much_are_refitted_in_folds(limit, monkeypatch):
     predictions = models.predictions(found.new_rows)
     for unit, rows in enumerate(models.members):
         assert_allclose(predictions[..., unit], found.refitted(rows)[M:], rtol=1e-7, atol=1e-7)
-    groups = np.arange(M) // 4
-    assert_array_equal(jackknife_of(problem, groups).members, np.arange(M).reshape(3, 4))
+    groups = np.arange(M) // 3
+    assert_array_equal(jackknife_of(problem, groups).members, np.arange(M).reshape(3, 3))

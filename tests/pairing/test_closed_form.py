@@ -175,12 +175,13 @@ FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landw
     covering(
         shape=SHAPES,
         rank=["full", "singular"],
-        filters=[(f, g) for f in FILTERS for g in FILTERS],
+        filter=FILTERS,
+        task_filter=FILTERS,
         method=METHODS[:2],
     )
 )
-def test_any_mixture_of_filters(method, shape, rank, filters):
-    check(method, shape, rank, (0.9, 0.6), filters)
+def test_any_mixture_of_filters(method, shape, rank, filter, task_filter):
+    check(method, shape, rank, (0.9, 0.6), (filter, task_filter))
 
 
 # --- estimators -------------------------------------------------------------------------------------------

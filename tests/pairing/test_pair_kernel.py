@@ -141,7 +141,6 @@ def held_out(P, Y, letter, alpha, free_mean, units) -> np.ndarray:
         where=lambda kinds, shares, free, constant, **_: (
             fits(kinds, shares) and has_place(kinds, free, constant)
         ),
-        strength=3,
     )
 )
 def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, missing):
