@@ -1,12 +1,12 @@
 """What joblib's backends save: independent work in one process beside the same work on several workers.
 
-    python benchmarks/spreading.py [--workers 2] [--repeats 3] [--only nested] [--markdown]
+    python benchmarks/spreading.py [--backend dask] [--workers 2] [--repeats 3] [--only nested] [--markdown]
 
-Each case runs in turns in one process, on processes of joblib (loky) and on a local cluster of dask.
-Every process has one thread. Figures are the time of one process over the other times, in this run, and the processor
-time of all processes over that of one process, which other work on the machine hardly changes.
-Each case runs once on the workers before it is timed, so that they have started and have imported
-what they need. The results of all ways are compared.
+Each case runs in turns in one process and on processes of joblib (loky), or on a local cluster of
+dask. Every process has one thread. Figures are the time in one process over the other one, in this
+run, and the processor time of all processes over that of one. Each case runs once on the workers
+before it is timed, so that they have started and have imported what they need. All results are
+compared.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import statistics
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-import dask
-import distributed
 import joblib
 import numpy as np
 import psutil
-from measuring import seconds, versions
+from measuring import versions
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
@@ -45,8 +44,6 @@ from dyadlearn import (
 )
 
 Case = Callable[[], np.ndarray]
-#: Ways beside one process.
-OTHERS = ("loky", "dask")
 
 
 class Problem:
@@ -128,17 +125,18 @@ CASES: dict[str, tuple[str, Case]] = {
 
 
 @contextmanager
-def ways(n_workers: int) -> Iterator[dict[str, Callable[[], Any]]]:
-    """Give the context of each way to compute."""
+def workers(backend: str, n_workers: int) -> Iterator[Callable[[], Any]]:
+    """Give the context in which work is spread. Without it, nothing of a backend runs beside the case."""
+    if backend == "loky":
+        yield partial(joblib.parallel_config, backend="loky", n_jobs=n_workers)
+        return
+    import distributed
+
     cluster = distributed.LocalCluster(
         n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
     )
     with cluster, distributed.Client(cluster):
-        spread = {
-            "loky": partial(joblib.parallel_config, backend="loky", n_jobs=n_workers),
-            "dask": partial(joblib.parallel_config, backend="dask"),
-        }
-        yield {"one process": nullcontext, **spread}
+        yield partial(joblib.parallel_config, backend="dask")
 
 
 def processor_seconds() -> float:
@@ -153,38 +151,31 @@ def processor_seconds() -> float:
 
 
 class Measured(NamedTuple):
-    """Median time and processor time of each way, and the largest difference of the results."""
+    """Median times and processor times, in one process and spread, and the largest difference of results."""
 
-    times: dict[str, float]
-    processor: dict[str, float]
+    times: list[float]
+    processor: list[float]
     difference: float
 
 
-def measured(case: Case, contexts: dict[str, Callable[[], Any]], repeats: int) -> Measured:
-    """Measure each way to compute a case."""
-    times: dict[str, list[float]] = {name: [] for name in contexts}
-    processor: dict[str, list[float]] = {name: [] for name in contexts}
-    results: dict[str, np.ndarray] = {}
-
-    def compute(name: str) -> None:
-        results[name] = np.asarray(case())
-
-    for name in OTHERS:
-        with threadpool_limits(1), contexts[name]():
-            case()
+def measured(case: Case, spread: Callable[[], Any], repeats: int) -> Measured:
+    """Measure a case in turns in one process and on workers."""
+    with spread():
+        expected = np.asarray(case())
+    times: list[list[float]] = [[], []]
+    processor: list[list[float]] = [[], []]
+    differences = []
     for _ in range(repeats):
-        for name, context in contexts.items():
-            with threadpool_limits(1), context():
+        for place, context in enumerate((nullcontext, spread)):
+            with context():
                 before = processor_seconds()
-                times[name].append(seconds(partial(compute, name)))
-                processor[name].append(processor_seconds() - before)
-    expected = results["one process"]
-    differences = [np.nanmax(abs(found - expected)) for found in results.values()]
-    return Measured(_medians(times), _medians(processor), float(max(differences)))
-
-
-def _medians(values: dict[str, list[float]]) -> dict[str, float]:
-    return {name: statistics.median(some) for name, some in values.items()}
+                start = time.perf_counter()
+                found = np.asarray(case())
+                times[place].append(time.perf_counter() - start)
+                processor[place].append(processor_seconds() - before)
+            differences.append(np.nanmax(abs(found - expected)))
+    medians = [[statistics.median(some) for some in values] for values in (times, processor)]
+    return Measured(*medians, float(max(differences)))
 
 
 def main() -> None:
@@ -192,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--backend", choices=["loky", "dask"], default="loky")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
@@ -199,26 +191,19 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     lines = []
-    with ways(options.workers) as contexts:
+    with threadpool_limits(1), workers(options.backend, options.workers) as spread:
         for name in options.only:
             title, case = CASES[name]
-            found = measured(case, contexts, options.repeats)
-            ratios = [found.times["one process"] / found.times[way] for way in OTHERS]
-            work = [found.processor[way] / found.processor["one process"] for way in OTHERS]
-            figures = [
-                f"{ratio:.2f} ({used:.2f})" for ratio, used in zip(ratios, work, strict=True)
-            ]
-            alone = found.processor["one process"]
-            print(
-                f"  {title:<62} {alone:5.1f} s; loky, dask: {', '.join(figures)}; "
-                f"difference {found.difference:.0e}",
-                flush=True,
-            )
-            lines.append(f"| {title} | {alone:.1f} s | {' | '.join(figures)} |")
+            found = measured(case, spread, options.repeats)
+            ratio = found.times[0] / found.times[1]
+            work = found.processor[1] / found.processor[0]
+            figures = f"{found.times[0]:.1f} s | {ratio:.2f} | {work:.2f}"
+            print(f"  {title:<62} {figures}; difference {found.difference:.0e}", flush=True)
+            lines.append(f"| {title} | {figures} |")
     print(versions())
-    print(f"  joblib {joblib.__version__}, dask {dask.__version__}, {options.workers} workers")
+    print(f"  joblib {joblib.__version__}, {options.backend}, {options.workers} workers")
     if options.markdown:
-        print("\n| what | one process | loky | dask |\n|---|--:|--:|--:|")
+        print("\n| what | one process | times faster | processor time |\n|---|--:|--:|--:|")
         print("\n".join(lines))
 
 

@@ -175,6 +175,24 @@ def binary(real):
 
 
 @pytest.fixture(scope="session")
+def ridge(real):
+    """A model of real labels that nobody may change."""
+    from dyadlearn import TwoStepRidge
+
+    X, Y, T = real
+    return TwoStepRidge().fit(X, Y, tasks=T)
+
+
+@pytest.fixture(scope="session")
+def binary_ridge(binary):
+    """A model of two-valued labels that nobody may change."""
+    from dyadlearn import TwoStepRidge
+
+    X, Y, T = binary
+    return TwoStepRidge().fit(X, Y, tasks=T)
+
+
+@pytest.fixture(scope="session")
 def holes(real):
     """The same with a third of the labels missing."""
     X, Y, T = real

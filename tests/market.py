@@ -316,6 +316,15 @@ ENTRIES: dict[str, Entry] = {
         formulas=EXACT,
         twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), forms=("full", "missing", "list")),
     ),
+    "PairKernelRidge with other constants": Entry(
+        lambda: PairKernelRidge(
+            0.5 + 0.4 * 0.2, per_task=0.2, per_instance=0.4, constants=(0.3, 4.0)
+        ),
+        forms=("missing",),
+        formulas=EXACT,
+        twin=Twin("kronecker", 0.5, identity=(0.4, 0.2), levels=(0.3, 4.0)),
+        skip=VARIANT,
+    ),
     "PairKernelRidge without product": Entry(
         lambda: PairKernelRidge(0.5, product=0.0, per_task=1.0, per_instance=0.5),
         forms=PLAIN,

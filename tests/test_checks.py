@@ -20,6 +20,10 @@ from dyadlearn._checks import (
     check_same_library,
     check_whole,
 )
+from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.kernels import chemistry
+from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.settings import Setting
 from sweeps import every, over
 
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -190,3 +194,54 @@ def test_different_libraries_are_named():
         TypeError, match="one library, found X of numpy, Y of array_api_strict: convert"
     ):
         check_same_library({"X": MATRIX, "Y": strict.asarray(MATRIX), "tasks": None})
+
+
+# --- names of release 0.1.0 --------------------------------------------------------------------
+
+
+class OldFilter(SpectralFilter):
+    """A filter as it was written for release 0.1.0."""
+
+    @property
+    def qualification(self):
+        return 1
+
+    def _phi(self, values, alpha):
+        return 1.0 / (values + alpha)
+
+    def _shrinkage(self, values, alpha):
+        return values / (values + alpha)
+
+    def _remainder(self, values, alpha):
+        return alpha / (values + alpha)
+
+    def vanishing_remainder(self, values):
+        return 1.0 / values
+
+
+OLD_NAMES = {
+    "fingerprints": (
+        lambda: chemistry.MorganFingerprints(radius=3).get_params(),
+        chemistry.Fingerprints("morgan", radius=3).get_params(),
+        "Fingerprints, whose first parameter is kind",
+    ),
+    "new_instance": (lambda: [s.new_instance for s in Setting], [False, True] * 2, "0 in"),
+    "new_task": (lambda: [s.new_task for s in Setting], [False] * 2 + [True] * 2, "1 in"),
+    "filter": (lambda: Tikhonov().vanishing_remainder(np.array([2.0]))[0], 0.5, "remainder_limit"),
+    "own filter": (lambda: OldFilter().remainder_limit(np.array([2.0]))[0], 0.5, "the name"),
+    "average": (
+        lambda: roc_auc(MATRIX > 2, MATRIX, average="micro"),
+        roc_auc(MATRIX > 2, MATRIX, average="pooled"),
+        "average='pooled'",
+    ),
+    "scorer": (lambda: scorer("r2", average="micro").options["average"], "pooled", "pooled"),
+}
+
+
+def test_old_names_work_and_warn(each):
+    for call, expected, instead in each(OLD_NAMES.values()):
+        with pytest.warns(
+            FutureWarning, match=f"will be removed in 0.4.0: use .*{instead}"
+        ) as told:
+            assert call() == expected
+        assert told[0].filename == __file__

@@ -34,7 +34,7 @@ def with_examples() -> list[Path]:
 
 
 def write_tables(folder: Path) -> None:
-    """Write the tables that the README reads: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
+    """Write the tables of two pages: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
     data = make_dyads(40, 25, noise=0.3, random_state=0)
     drugs = [f"d{i}" for i in range(40)]
     proteins = [f"p{j}" for j in range(25)]
@@ -50,7 +50,7 @@ def write_tables(folder: Path) -> None:
 @pytest.mark.parametrize("page", with_examples(), ids=lambda page: page.name)
 def test_python_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page.name == "README.md":
+    if page.name in ("README.md", "start.md"):
         write_tables(tmp_path)
     session = examples(page)
     assert session.examples

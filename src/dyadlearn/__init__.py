@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # mypy does not find names that a star import takes from anot
     from dyadlearn.selection import *
     from dyadlearn.store import load, save
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Descriptions",

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -30,6 +31,20 @@ FLOATS = [np.float64, np.float32]
 # Files whose frames are between functions of the package: the dispatch of functions and of context
 # managers.
 _BETWEEN = (functools.__file__, contextlib.__file__)
+
+
+def warn_renamed(old: str, new: str, removed: str = "0.4.0") -> None:
+    """Warn that a stable name is deprecated.
+
+    Parameters
+    ----------
+    old, new : str
+        The name, and what to write instead.
+    removed : str
+        The release that removes the old name: the second minor release after the new one.
+    """
+    message = f"{old} is deprecated and will be removed in {removed}: use {new}."
+    warnings.warn(message, FutureWarning, stacklevel=caller_level())
 
 
 def caller_level() -> int:

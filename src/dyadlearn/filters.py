@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
-from dyadlearn._checks import check_whole
+from dyadlearn._checks import check_whole, warn_renamed
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 
@@ -97,7 +97,17 @@ class SpectralFilter(Stored, ABC, stored=False):
         them for
         :math:`\lambda = 0`. Return None if the limit depends on more than the spectrum.
         """
-        return None
+        old = getattr(type(self), "vanishing_remainder", None)
+        if old is None or old is SpectralFilter.vanishing_remainder:
+            return None
+        warn_renamed("The method vanishing_remainder of a filter", "the name remainder_limit")
+        limit: Array | None = old(self, values)
+        return limit
+
+    def vanishing_remainder(self, values: Array) -> Array | None:
+        """Return `remainder_limit`, of which this is the deprecated name."""
+        warn_renamed("SpectralFilter.vanishing_remainder", "remainder_limit")
+        return self.remainder_limit(values)
 
     def uses_alpha(self) -> bool:
         """Return whether `alpha` changes the filter."""

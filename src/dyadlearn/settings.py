@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
+from dyadlearn._checks import warn_renamed
 from dyadlearn._state import Stored
 
 __all__ = ["NewSides", "Setting", "as_setting", "as_settings"]
@@ -49,6 +50,18 @@ class Setting(Stored, StrEnum):
         setting._value_ = letter
         setting.new = new
         return setting
+
+    @property
+    def new_instance(self) -> bool:
+        """Deprecated: whether the instance is new."""
+        warn_renamed("Setting.new_instance", "0 in setting.new")
+        return 0 in self.new
+
+    @property
+    def new_task(self) -> bool:
+        """Deprecated: whether the task is new."""
+        warn_renamed("Setting.new_task", "1 in setting.new")
+        return 1 in self.new
 
     @classmethod
     def of(cls, new: Iterable[int]) -> Setting:

@@ -212,6 +212,12 @@ def test_kinds_of_fingerprints(tuned, tmp_path, run, kind, kernel):
     assert out[0]["setting"] == "B"
 
 
+def test_options_of_fingerprints_alone_are_deprecated(tuned):
+    _, ran = tuned(rows(), "--fingerprint", "radius=1,n_bits=64")
+    assert "use --fingerprint morgan:radius=1,n_bits=64" in " ".join(ran.err.split())
+    assert "SMILES, morgan fingerprints" in ran.out
+
+
 def test_ids_without_structures(tmp_path, run):
     table = [(drug, f"assay{PROTEINS.index(protein)}", y) for drug, protein, y in rows()]
     path = write(tmp_path / "assays.csv", table, ["smiles", "assay", "y"])
@@ -305,10 +311,6 @@ def test_groups_of_similar_structures(tuned, tmp_path, run):
         (
             "--smiles drug_smiles --sequence target_seq --label y --fingerprint ecfp",
             "--fingerprint is one of morgan, feature_morgan",
-        ),
-        (
-            "--smiles drug_smiles --sequence target_seq --label y --fingerprint radius=3",
-            "such as morgan:radius=3",
         ),
         (
             "--smiles drug_smiles --sequence target_seq --label y --fingerprint maccs "

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
-
-@pytest.fixture(scope="module")
-def experiment():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXPERIMENTS))
-        spec = importlib.util.spec_from_file_location("breeding", EXPERIMENTS / "breeding.py")
-        module = importlib.util.module_from_spec(spec)
-        patch.setitem(sys.modules, "breeding", module)
-        spec.loader.exec_module(module)
-        yield module
-
-
-def simulated(experiment, folder):
+def simulated(script, folder):
     """Write and load lines of families with additive effects that are similar in all environments."""
     rng = np.random.default_rng(0)
     families = rng.random((6, 100))
@@ -36,40 +19,40 @@ def simulated(experiment, folder):
     A = np.kron(np.eye(6), np.full((8, 8), 0.5)) + 0.5 * np.eye(48)
     folds = rng.permutation(np.arange(48) % 3)
     np.savez(folder / "wheat.npz", Y=Y, markers=markers, A=A, folds=folds)
-    return experiment.load_wheat(folder)
+    return script.load_wheat(folder)
 
 
 @pytest.fixture(scope="module")
-def wheat(experiment, tmp_path_factory):
-    return simulated(experiment, tmp_path_factory.mktemp("wheat"))
+def wheat(script, tmp_path_factory):
+    return simulated(script, tmp_path_factory.mktemp("wheat"))
 
 
-def test_each_label_is_hidden_once(experiment, wheat):
+def test_each_label_is_hidden_once(script, wheat):
     for part in ("cv1", "cv2"):
-        hidden = experiment.hidden_sets(wheat, part)
+        hidden = script.hidden_sets(wheat, part)
         assert_array_equal(np.sum(hidden, axis=0), np.ones((48, 3)))
         whole_lines = [(fold.any(axis=1) == fold.all(axis=1)).all() for fold in hidden]
         assert all(whole_lines) == (part == "cv1")
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")  # as in main
-def test_each_model_predicts_hidden_labels(experiment, wheat, each):
-    cases = [("cv1", name) for name in experiment.USUAL["cv1"]]
+def test_each_model_predicts_hidden_labels(script, wheat, each):
+    cases = [("cv1", name) for name in script.USUAL["cv1"]]
     for part, name in each([*cases, ("cv2", "across"), ("cv2", "staged")]):
-        hidden = experiment.hidden_sets(wheat, part)[0]
-        predictions = experiment.MODELS[name](wheat.without(hidden))
+        hidden = script.hidden_sets(wheat, part)[0]
+        predictions = script.MODELS[name](wheat.without(hidden))
         assert predictions.shape == (48, 3)
         assert np.corrcoef(predictions[hidden], wheat.yields[hidden])[0, 1] > 0.5
 
 
-def test_scores_are_those_of_the_hidden_labels(experiment, wheat):
+def test_scores_are_those_of_the_hidden_labels(script, wheat):
     def oracle(known):
         return np.where(np.isnan(known.yields), wheat.yields, np.nan)
 
-    assert_allclose(experiment.correlations(wheat, oracle, "cv2"), np.ones(3))
+    assert_allclose(script.correlations(wheat, oracle, "cv2"), np.ones(3))
 
 
-def test_the_list_of_crosses_has_tested_and_untested_ones(experiment, tmp_path):
+def test_the_list_of_crosses_has_tested_and_untested_ones(script, tmp_path):
     rng = np.random.default_rng(1)
     table = pd.DataFrame(
         [(a, b, place) for a in "abc" for b in "xyz" for place in "1234"],
@@ -86,10 +69,10 @@ def test_the_list_of_crosses_has_tested_and_untested_ones(experiment, tmp_path):
         parents=np.array(parents),
         relationship=np.eye(6),
     )
-    read, relationship = experiment.load_corn(tmp_path)
+    read, relationship = script.load_corn(tmp_path)
     assert sorted(read["location"].unique()) == ["1", "3", "4"]
-    model = experiment.corn_model(read, relationship)
-    listed = experiment.selection_list(model, read)
+    model = script.corn_model(read, relationship)
+    listed = script.selection_list(model, read)
     assert len(listed) == 9
     assert listed["gca1"][0] == "b"
     assert listed.loc[~listed["grown"], ["gca1", "gca2"]].to_numpy().tolist() == [["a", "x"]]

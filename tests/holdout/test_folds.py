@@ -364,16 +364,6 @@ def test_folds_that_stop_short_are_told(monkeypatch):
         intervals.reach(Setting.B, 0.9)
 
 
-def test_reaches_are_quantiles_of_held_out_residuals():
-    problem, _ = made("kronecker", kinds=("thin", "primal"), constant=True, listed=True)
-    intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
-    for setting in Setting:
-        errors = np.abs(problem.labels.values - holdout(problem, setting))
-        rank = int(np.ceil((errors.size + 1) * 0.8))
-        assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
-    assert intervals.reach(Setting.A, 0.9999) == np.inf
-
-
 @over(lines("setting method", ("D", "two_step"), ("A", "kronecker")))
 def test_lists_in_every_library(library, setting, method):
     rng = np.random.default_rng(0)

@@ -94,14 +94,6 @@ def test_an_interpolating_cut_off_is_refused():
     assert np.isfinite(found).all()
 
 
-def test_rows_of_leverage_nearly_one_are_computed(lonely):
-    """A tiny alpha is not zero: rows that no other row is like are predicted to be zero."""
-    problem = posed("independent", np.ones((6, 2)), lonely, 1e-9)
-    found = holdout(problem, "B")
-    assert_allclose(found, refit(problem, "B"), atol=1e-6)
-    assert_allclose(found[[1, 3]], 0.0, atol=1e-6)
-
-
 def rows_with_their_own_features(rng):
     """Return features (n, d) of which one or two rows share nothing with the others, which are dependent."""
     n = int(rng.integers(5, 9))

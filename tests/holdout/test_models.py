@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
-from dyadlearn.exceptions import IdError, LeverageError
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn.exceptions import IdError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import refit
 from dyadlearn.models.fitted import FittedRidge
@@ -119,32 +119,3 @@ def test_verification_compares_as_many_pairs_as_asked_for_or_all(data, monkeypat
     assert_array_equal(masks[0], masks[1])
     verify_holdout(model, "D", n=7, random_state=1)
     assert (masks[-1] != masks[0]).any()
-
-
-def test_what_stands_alone_cannot_be_left_out():
-    X = np.array([[1.0, 2.0]])
-    T = np.array([[1.0], [2.0], [3.0]])
-    row = np.array([[1.0, 2.0, 3.0]])
-    column = np.array([[1.0], [2.0], [3.0]])
-    network = TwoStepRidge(symmetry="symmetric").fit(np.eye(2), np.ones((2, 2)))
-    weights = row
-    refused = [
-        (KroneckerRidge().fit(X, row, tasks=T), "B"),
-        (TwoStepRidge().fit(T, column, tasks=X), "C"),
-        (IndependentTaskRidge().fit(X, row), "B"),
-        (IndependentTaskRidge().fit(X, row, sample_weight=weights), "B"),
-        (IndependentTaskRidge(fit_intercept=False).fit(X, row, sample_weight=weights), "B"),
-        (network, "D"),
-    ]
-    for model, setting in refused:
-        with pytest.raises(ValueError, match="^No label remains to learn from"):
-            model.holdout(setting)
-    # Other pairs are left, or were never there, and tell nothing of this one where tasks are
-    # independent.
-    independent = IndependentTaskRidge(fit_intercept=False)
-    assert_allclose(independent.fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
-    assert_allclose(independent.fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
-    with pytest.raises(LeverageError, match="^No label remains to learn from"):
-        IndependentTaskRidge().fit(X, row).holdout("A")  # a constant needs a label
-    with pytest.raises(ValueError, match="there is only 1 sample with labels"):
-        landscape(TwoStepRidge().fit(X, row, tasks=T), alphas=[1.0], task_alphas=[1.0], setting="D")

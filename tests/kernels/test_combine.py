@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kernel
+from sklearn.metrics.pairwise import cosine_similarity, rbf_kernel
 
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import Product, Sum, gram, normalize
@@ -66,32 +66,22 @@ def test_whole_exponents_take_negative_entries():
         Product(members, weights=[0.5, 0.5])(X)
 
 
-def test_sum_of_kernels(library):
+def test_sums_and_products_of_kernels(library):
     rng = np.random.default_rng(0)
     A, B = rng.random((5, 3)), rng.random((4, 3))
-    kernel = Sum(("linear", ("rbf", {"gamma": 0.2}), lambda A, B: A @ B.T + 1), weights=(1, 0.3, 2))
-    expected = (
-        linear_kernel(A, B) + 0.3 * rbf_kernel(A, B, gamma=0.2) + 2 * (linear_kernel(A, B) + 1)
-    )
+    rbf = ("rbf", {"gamma": 0.2})
+    linear = A @ B.T
+    total = linear + 0.3 * rbf_kernel(A, B, gamma=0.2) + 2 * (linear + 1)
+    cases = [
+        (Sum(("linear", rbf, lambda A, B: A @ B.T + 1), weights=(1, 0.3, 2)), total),
+        (Product(["linear", rbf], weights=[2, 0.5]), linear**2 * rbf_kernel(A, B, gamma=0.1)),
+    ]
+    given = library.asarray(A), library.asarray(B)
     rtol = 1e-5 if library.dtype == "float32" else 1e-13
-    for found in (
-        kernel(library.asarray(A), library.asarray(B)),
-        gram(library.asarray(A), library.asarray(B), kernel=kernel),
-    ):
-        assert found.dtype == library.asarray(A).dtype
-        assert_allclose(library.to_numpy(found), expected, rtol=rtol)
-
-
-def test_product_of_kernels(library):
-    rng = np.random.default_rng(0)
-    A = rng.random((5, 3))
-    B = rng.random((4, 3))
-    kernel = Product(["linear", ("rbf", {"gamma": 0.2})], weights=[2, 0.5])
-    expected = linear_kernel(A, B) ** 2 * rbf_kernel(A, B, gamma=0.1)
-    rtol = 1e-5 if library.dtype == "float32" else 1e-13
-    assert_allclose(
-        library.to_numpy(kernel(library.asarray(A), library.asarray(B))), expected, rtol=rtol
-    )
+    for kernel, expected in cases:
+        for found in (kernel(*given), gram(*given, kernel=kernel)):
+            assert found.dtype == given[0].dtype
+            assert_allclose(library.to_numpy(found), expected, rtol=rtol)
 
 
 @over(every(combination=[Sum, Product]))

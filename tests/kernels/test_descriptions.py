@@ -60,21 +60,19 @@ def test_what_it_is():
         ([], []),
     )
 )
-def test_rows_are_taken_of_all_tables_and_columns_stay(rows, expected):
-    taken = holder()[rows]
+def test_rows_are_taken_of_all_tables_and_columns_stay(rows, expected, library):
+    given = Descriptions({"f": library.asarray(F), "k": library.asarray(K)})
+    taken = given[rows]
     assert_array_equal(taken.places, expected)
     assert taken.n_first == 5
     assert len(taken) == len(expected)
-    assert_array_equal(values(taken)["f"], F[np.array(expected, dtype=int)])
-    assert_array_equal(values(taken)["k"], K[np.array(expected, dtype=int)])
+    places = np.array(expected, dtype=int)
+    for name, table in (("f", F), ("k", K)):
+        found = taken.tables[name].values
+        assert type(found) is type(library.asarray(F))
+        assert_array_equal(library.to_numpy(found), table[places])
     # Rows of rows know their places among the first.
     assert_array_equal(taken[::-1].places, expected[::-1])
-
-
-def test_rows_of_any_library(library):
-    taken = Descriptions({"f": library.asarray(F), "k": library.asarray(K)})[np.array([4, 1])]
-    assert_array_equal(library.to_numpy(taken.tables["k"].values), K[[4, 1]])
-    assert type(taken.tables["f"].values) is type(library.asarray(F))
 
 
 def test_rows_of_sparse_tables_stay_sparse():

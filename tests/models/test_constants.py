@@ -21,7 +21,6 @@ from dyadlearn.models import decomposing
 from dyadlearn.models.side import fit_side
 from dyadlearn.selection import default_alphas
 from dyadlearn.settings import as_setting
-from problems import bordered
 from sweeps import covering, every, lines, over
 
 # Where constants are looked at, the best regularisation may stand anywhere.
@@ -95,51 +94,6 @@ def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
     assert_allclose(other.holdout(letter), one.holdout(letter), rtol=1e-9)
     for name, values in default_alphas(one).items():
         assert_allclose(default_alphas(other)[name], np.multiply(values, factor), rtol=1e-9)
-
-
-@over(every(pair=PAIRS))
-def test_pair_kernels_have_the_constants_in_all_terms(pair):
-    """A free mean of a model without a shared function included."""
-    a, b = pair
-    K = X @ X.T + a
-    G = T @ T.T + b
-    for product, per_task, per_instance in (
-        (0.6, 0.3, 0.2),
-        (0.0, 1.0, 0.5),
-        (0.0, 1.0, 0.0),
-        (0.5, 0.0, 1.0),
-    ):
-        shares = {"product": product, "per_task": per_task, "per_instance": per_instance}
-        model = PairKernelRidge(0.5, constants=pair, **shares).fit(X[:M], Y, tasks=T[:Q])
-        own = K[:M, :M]
-        other = G[:Q, :Q]
-        P = product * np.kron(own, other)
-        P += per_task * np.kron(own, np.eye(Q)) + per_instance * np.kron(np.eye(M), other)
-        dual, mean = bordered(P + 0.5 * np.eye(M * Q), Y.ravel())
-        dual = dual.reshape(M, Q)
-        expected = product * K[:, :M] @ dual @ G[:, :Q].T + mean
-        assert_allclose(model.predict(X, tasks=T), expected, rtol=1e-8)
-        assert_allclose(model.predict(X), (expected[:, :Q] + per_task * K[:, :M] @ dual), rtol=1e-8)
-
-
-@over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
-def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
-    """A constant that is added to the kernel of pairs leaves both as they are, because the mean is free."""
-    model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
-    kernels = rows @ rows.T + pair[0], T @ T.T + pair[1]
-    system = np.kron(kernels[0][:M, :M], kernels[1][:Q, :Q]) + 0.5 * np.eye(M * Q)
-    ones = np.ones(M * Q)
-    inverse = np.linalg.inv(system)
-    dual, _ = bordered(system, Y.ravel())
-    scale = (Y.ravel() @ dual / (M * Q - 1)) ** 0.5
-    assert_allclose(model.scale_, scale, rtol=1e-8)
-    new = (M, Q)
-    p = np.kron(kernels[0][new[0], :M], kernels[1][new[1], :Q])
-    own = kernels[0][new[0], new[0]] * kernels[1][new[1], new[1]]
-    rest = 1.0 - ones @ inverse @ p
-    variance = own - p @ inverse @ p + rest**2 / (ones @ inverse @ ones)
-    deviation = model.predict(rows[M : M + 1], tasks=T[Q : Q + 1], return_std=True)[1]
-    assert_allclose(deviation, scale * variance**0.5, rtol=1e-7)
 
 
 # --- the search ----------------------------------------------------------------------------------------------------

@@ -328,15 +328,6 @@ def test_what_is_refused(model, given, message):
         model.predict(**given)
 
 
-def test_networks_are_refused():
-    network = TwoStepRidge(symmetry="symmetric").fit(X[:M], X[:M] @ X[:M].T)
-    for side in ("X", "tasks"):
-        with pytest.raises(ValueError, match="A network takes no labels of new nodes"):
-            network.predict(
-                **{side: X[M:]}, labels=X[M:] @ X[:M].T if side == "X" else X[:M] @ X[M:].T
-            )
-
-
 def test_long_tables():
     rows = [f"u{i}" for i in range(M + A)]
     items = [f"f{j}" for j in range(Q + A)]

@@ -188,12 +188,6 @@ def test_lone_labels_of_independent_tasks_are_not_scored():
         model.landscape(X[[7]], np.where(np.arange(Q) == 4, Y[[7]], np.nan), [0.3])
 
 
-def test_intervals_are_refused_as_ever():
-    X, Y, T = make()
-    with pytest.raises(ValueError, match="keeps statistics only"):
-        OnlineTwoStepRidge().fit(X, Y, tasks=T).predict_interval(X)
-
-
 def test_another_model_is_announced():
     X, Y, T = make()
     message = "Labels are missing, so this result is that of TwoStepRidge"

@@ -57,11 +57,13 @@ SIDES = {
 }
 
 
-def dense(K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None):
+def dense(
+    K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None, constants=(1.0, 1.0)
+):
     """Return the process of all pairs; new rows are known to differ from each other and from those before."""
     sides = []
-    for kernel in (K, G):
-        values, vectors = np.linalg.eigh(kernel + free_mean)
+    for kernel, constant in zip((K, G), constants, strict=True):
+        values, vectors = np.linalg.eigh(kernel + free_mean * constant)
         kept = values > 1e-12 * values.max()
         sides.append(vectors[:, kept] * np.sqrt(values[kept]))
     labels = Labels.of_grid(Y, weights).listed()
@@ -100,6 +102,7 @@ def posed(side, task_side, model=None, dtype="float64", **params):
 
 FAMILY = {
     "Kronecker": (None, False),
+    "constants": (None, True, (0.4, 3.0)),
     "product": ((1.0, 0.0, 0.0), True),
     "per task": ((0.6, 0.4, 0.0), True),
     "per instance": ((0.7, 0.0, 0.2), False),
@@ -108,10 +111,12 @@ FAMILY = {
 }
 
 
-def of_family(shares, fit_intercept):
+def of_family(shares, fit_intercept, constants=(1.0, 1.0)):
     """Return an estimator, and what the dense process takes."""
     if shares is None:
-        return KroneckerRidge(alpha=0.3, fit_intercept=fit_intercept), {"free_mean": fit_intercept}
+        params = {"free_mean": fit_intercept, "constants": constants}
+        model = KroneckerRidge(alpha=0.3, fit_intercept=fit_intercept, constants=constants)
+        return model, params
     names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
     model = PairKernelRidge(alpha=0.3, fit_intercept=fit_intercept, **names)
     return model, {"shares": shares, "free_mean": fit_intercept}
@@ -236,17 +241,17 @@ def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, giv
 
 @over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
 def test_gradients_are_those_of_the_dense_process(member, given, method, scale):
-    shares, fit_intercept = member
     labels, weights = given
-    start = np.array([0.3, *(shares or (1.0, 0.0, 0.0)), scale or 1.0])
+    model, params = of_family(*member)
+    start = np.array([0.3, *params.pop("shares", (1.0, 0.0, 0.0)), scale or 1.0])
     kernels = described("rbf", X, M)[2], described("linear", T, Q)[2]
 
     def value(logarithms):
         alpha, *there, given_scale = start * np.exp(logarithms)
-        process = dense(*kernels, alpha, tuple(there), fit_intercept, labels, weights)
+        process = dense(*kernels, alpha, tuple(there), Y=labels, weights=weights, **params)
         return process.likelihood(method == "restricted", None if scale is None else given_scale)[0]
 
-    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights)
+    model = fitted(model.set_params(kernel="rbf"), labels, weights)
     asked = {"method": method, "scale": scale}
     found, gradient = model.log_marginal_likelihood(**asked, eval_gradient=True)
     assert model.log_marginal_likelihood(**asked) == found

@@ -28,18 +28,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from dyadlearn import (
-    PairRegressor,
     SettingKFold,
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
-    evaluate,
-    explain,
-    permutation_test,
-    save,
 )
-from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
-from dyadlearn.report import write_report
+from dyadlearn.exceptions import IdError, NoLabelWarning
 from sweeps import covering, every, lines, over
 
 
@@ -370,29 +364,6 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
     centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
     assert_allclose(lower, centre - width)
     assert_allclose(upper, centre + width)
-
-
-def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(
-        TypeError, match="TwoStepRegressor has no closed form, which this needs: .*explain"
-    ):
-        explain(model, 0, 0)
-    with pytest.raises(
-        TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"
-    ):
-        write_report(model, tmp_path / "page.html")
-    with pytest.raises(ModelFileError, match="not an object of class TwoStepRegressor"):
-        save(model, tmp_path / "model.dyad")
-    with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
-        PairRegressor(model, instances=X, tasks=T).fit([(0, 0), (1, 1)], [1.0, 2.0])
-
-
-def test_permutations_are_fitted_again():
-    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    found = permutation_test(model, "B", n_permutations=4, random_state=0)
-    assert found.p_value == 0.2
-    assert_allclose(found.score, evaluate(model, "B").results[0].score)
 
 
 def test_pairs_outside_the_rows_are_refused():

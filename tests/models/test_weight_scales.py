@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_allclose
 
 import fifty_digits
 from dyadlearn import (
@@ -15,14 +14,9 @@ from dyadlearn import (
     KroneckerRidge,
     PairKernelRidge,
     TwoStepRidge,
-    evaluate,
-    explain,
-    landscape,
-    permutation_test,
 )
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.pairing.remembering import last_inverse
 from sweeps import covering, lines, over
 
 # More features than rows, and fewer: the kernel of the cells is regular, and singular.
@@ -128,37 +122,6 @@ def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, 
         assert_allclose(found[i, j], expected, rtol=1e-7, atol=1e-8 * np.nanmax(np.abs(found)))
 
 
-TAKES_UP = ["independent", "kronecker", "pair kernel"]
-
-
-@over(covering(model=TAKES_UP, factor=[1e-12, 3.0, 1e12], missing=[False, True]))
-def test_a_common_factor_of_the_weights_divides_alpha(model, factor, missing):
-    """Predictions, hold-out, explanations, coefficients, folds of labels and landscapes are those of alpha / factor."""
-    data = draw(SHAPES["tall"], 1.0, 0, missing)
-    weights = np.full(data.Y.shape, factor)
-    weighted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=weights)
-    plain = clone(weighted).set_params(alpha=1.0 / factor).fit(data.X, data.Y, tasks=data.T)
-    assert_array_equal(weighted.predict(data.new), plain.predict(data.new))
-    assert_array_equal(weighted.predict(), plain.predict())
-    assert_array_equal(
-        weighted.coef_ if model == "kronecker" else 0, plain.coef_ if model == "kronecker" else 0
-    )
-    for setting in "AB" if model == "independent" else "ABCD":
-        assert_array_equal(weighted.holdout(setting), plain.holdout(setting))
-    last_inverse.forget()  # both are explained by the same system, and not the second by the inverse of its hold-out
-    assert_array_equal(explain(weighted, 1, 2).weights, explain(plain, 1, 2).weights)
-    scores = landscape(weighted, "B", alphas=[0.5, 2.0])["B"]
-    assert_allclose(
-        scores, landscape(plain, "B", alphas=[0.5 / factor, 2.0 / factor])["B"], rtol=1e-9
-    )
-    assert (
-        evaluate(weighted, "B", scoring="r2")["method"]
-        == evaluate(plain, "B", scoring="r2")["method"]
-    )
-    changed = weighted.set_alpha(7.0).predict(data.new)
-    assert_array_equal(changed, plain.set_alpha(7.0 / factor).predict(data.new))
-
-
 @over(lines("model", "kronecker", "independent"))
 def test_the_regularisation_in_reports_is_that_of_the_user(model):
     data = draw(SHAPES["tall"], 1e6, 1, False)
@@ -185,12 +148,3 @@ def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_di
         PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"
     ):
         MODELS["pair kernel"]().fit(X, Y, tasks=data.T, sample_weight=W)
-
-
-def test_permutations_of_weighted_labels_use_their_weights():
-    data = draw((9, 5, 3, 2), 100.0, 1, False)
-    model = KroneckerRidge(500.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
-    plain = KroneckerRidge(5.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W / 100.0)
-    options = {"n_permutations": 9, "random_state": 0, "progress": False}
-    expected = permutation_test(plain, "B", **options).null
-    assert_allclose(permutation_test(model, "B", **options).null, expected, rtol=1e-6)

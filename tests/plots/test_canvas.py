@@ -7,6 +7,7 @@ import sys
 
 import matplotlib.pyplot as plt
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.plots import HoldoutDisplay, LandscapeDisplay
@@ -26,29 +27,19 @@ DRAW = {
 
 
 @pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
-def test_they_draw_on_given_axes_and_open_no_figure(draw, ax):
+def test_they_draw_on_given_axes_or_open_one_figure_and_can_be_drawn_again(draw, ax):
     display = draw(ax=ax)
     assert display.ax_ is ax
     assert display.figure_ is ax.figure
     assert plt.get_fignums() == []
     ax.figure.canvas.draw()
-
-
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
-def test_they_open_one_figure_of_their_own(draw):
     display = draw()
     assert len(plt.get_fignums()) == 1
     assert display.figure_ is plt.gcf()
     display.figure_.canvas.draw()
-
-
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
-def test_they_can_be_drawn_again_elsewhere(draw, ax):
-    display = draw()
-    first = display.ax_
+    assert display.ax_ is not ax
     assert display.plot(ax) is display
     assert display.ax_ is ax
-    assert first is not ax
 
 
 @over(lines("draw", *DRAW.values()))
@@ -78,29 +69,18 @@ def test_the_numbers_of_a_view_are_those_of_its_display(ax):
             one.nonesuch  # noqa: B018
 
 
-LOOK = {
-    "holdout": (HoldoutDisplay.from_estimator, "from_predictions"),
-    "landscape": (LandscapeDisplay.from_estimator, "from_landscape"),
-}
-
-
-@pytest.mark.parametrize(("draw", "instead"), LOOK.values(), ids=LOOK)
-def test_models_that_cannot_be_looked_at_are_refused(draw, instead):
-    with pytest.raises(TypeError, match=rf"model must be a .* found str.*{instead}"):
-        draw("a model")
-    assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize(("draw", "instead"), list(LOOK.values())[:1], ids=list(LOOK)[:1])
-def test_online_models_keep_no_labels(draw, instead, real):
+def test_what_cannot_be_looked_at_is_refused(real, each):
     X, Y, T = real
-    with pytest.raises(
-        ValueError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"
-    ):
-        draw(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-
-
-@pytest.mark.parametrize(("draw", "_"), LOOK.values(), ids=LOOK)
-def test_unfitted_models_are_refused(draw, _):
-    with pytest.raises(Exception, match="not fitted"):
-        draw(TwoStepRidgeCV() if draw.__self__ is LandscapeDisplay else TwoStepRidge())
+    online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    words = "OnlineTwoStepRidge keeps statistics only, not the labels: .*from_predictions"
+    cases = [
+        (HoldoutDisplay, "a model", TypeError, "model must be a .* found str.*from_predictions"),
+        (LandscapeDisplay, "a model", TypeError, "model must be a .* found str.*from_landscape"),
+        (HoldoutDisplay, online, ValueError, words),
+        (HoldoutDisplay, TwoStepRidge(), NotFittedError, "not fitted"),
+        (LandscapeDisplay, TwoStepRidgeCV(), NotFittedError, "not fitted"),
+    ]
+    for Display, model, error, message in each(cases):
+        with pytest.raises(error, match=message):
+            Display.from_estimator(model)
+        assert plt.get_fignums() == []

@@ -78,14 +78,13 @@ def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     assert ends == [["mean", "per", "instance"], ["mean", "per", "task"]]
 
 
-def test_real_labels_are_points_around_the_identity(real):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    display = HoldoutDisplay.from_estimator(model)
+def test_real_labels_are_points_around_the_identity(real, ridge):
+    Y = real[1]
+    display = HoldoutDisplay.from_estimator(ridge)
     assert display.kind == "scatter"
     assert display.ax_.shape == (4,)
     for letter, panel, cloud in zip("ABCD", display.ax_, display.scatters_, strict=True):
-        F = model.holdout(letter)
+        F = ridge.holdout(letter)
         assert_allclose(cloud.get_offsets(), np.column_stack([Y.ravel(), F.ravel()]))
         assert_allclose(display.scores[NAMES[letter]], r2(Y, F))
         assert panel.get_title() == f"{NAMES[letter]}, R² {r2(Y, F):.3f}"
@@ -95,10 +94,8 @@ def test_real_labels_are_points_around_the_identity(real):
         assert_array_equal(panel.lines[0].get_xydata(), [[low, low], [high, high]])
 
 
-def test_of_many_points_some_are_drawn_and_it_is_said(real, ax):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    display = HoldoutDisplay.from_estimator(model, "B", max_points=100, ax=ax)
+def test_of_many_points_some_are_drawn_and_it_is_said(ridge, ax):
+    display = HoldoutDisplay.from_estimator(ridge, "B", max_points=100, ax=ax)
     drawn = display.scatters_[0].get_offsets()
     everything = np.column_stack(display.points["B: new instance"])
     assert drawn.shape == (100, 2)
@@ -161,25 +158,21 @@ def test_several_predictions_are_compared_and_aligned_by_id(ax):
     assert len({line.get_color() for line in display.lines_}) == 2
 
 
-def test_a_setting_keeps_its_colour(binary, ax):
-    X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    every = HoldoutDisplay.from_estimator(model, ax=ax).lines_
-    (alone,) = HoldoutDisplay.from_estimator(model, "D", ax=ax).lines_
+def test_a_setting_keeps_its_colour(binary_ridge, ax):
+    every = HoldoutDisplay.from_estimator(binary_ridge, ax=ax).lines_
+    (alone,) = HoldoutDisplay.from_estimator(binary_ridge, "D", ax=ax).lines_
     assert alone.get_color() == every[3].get_color()
     assert len({line.get_color() for line in every}) == 4
 
 
-def test_panels_can_be_given(real):
+def test_panels_can_be_given(ridge):
     from matplotlib.figure import Figure
 
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
     panels = Figure().subplots(2, 2)
-    display = HoldoutDisplay.from_estimator(model, ax=panels)
+    display = HoldoutDisplay.from_estimator(ridge, ax=panels)
     assert list(display.ax_) == list(panels.ravel())
     with pytest.raises(ValueError, match="ax must be 4 axes, one for each panel, found 1"):
-        HoldoutDisplay.from_estimator(model, ax=panels[0, 0])
+        HoldoutDisplay.from_estimator(ridge, ax=panels[0, 0])
 
 
 def test_bad_input_is_said_in_a_sentence(ax, each):

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
-    TwoStepRidge,
     TwoStepRidgeCV,
     landscape,
 )
@@ -78,10 +77,9 @@ def test_one_regularisation_is_a_line(real, ax, model):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("alpha", "neg_mean_squared_error")
 
 
-def test_zero_is_left_out_and_said(real, ax):
-    X, Y, T = real
+def test_zero_is_left_out_and_said(ridge, ax):
     scores = landscape(
-        TwoStepRidge().fit(X, Y, tasks=T),
+        ridge,
         alphas=[0, 1, 10],
         task_alphas=[0.1, 1],
         setting="D",
@@ -93,11 +91,8 @@ def test_zero_is_left_out_and_said(real, ax):
     assert_array_equal(display.scores, scores)
 
 
-def test_the_default_values_are_those_of_landscape(real, ax):
-    X, Y, T = real
-    scores = landscape(
-        TwoStepRidge().fit(X, Y, tasks=T), setting="C", scoring="r2", progress=False
-    )["C"]
+def test_the_default_values_are_those_of_landscape(ridge, ax):
+    scores = landscape(ridge, setting="C", scoring="r2", progress=False)["C"]
     display = LandscapeDisplay.from_landscape(scores, setting="leave_x2_out", scoring="r2", ax=ax)
     assert_allclose(display.alphas, DEFAULT_ALPHAS)
     assert "C: new task, best r2" in ax.get_title()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn import LearnedKernelRidge
 from dyadlearn._text import number
 from dyadlearn.report.page import learned_kernels, render
 from dyadlearn.views.summary import SummaryOptions, summary_of
@@ -43,10 +43,9 @@ def test_a_section_with_words_bars_and_stages(learned):
     assert '<a href="#kernels">Learned kernels</a>' in page
 
 
-def test_no_section_where_nothing_was_learned(real):
-    X, Y, T = real
+def test_no_section_where_nothing_was_learned(ridge):
     summary = summary_of(
-        TwoStepRidge().fit(X, Y, tasks=T),
+        ridge,
         SummaryOptions(setting="B", alphas=[1.0], task_alphas=[1.0]),
     )
     assert learned_kernels(summary) == ""

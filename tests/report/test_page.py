@@ -249,11 +249,10 @@ def test_real_labels_show_points(real):
     assert "≤" not in found.all("section", id="landscape")[0][1]  # lines have no steps
 
 
-def test_one_point_is_no_landscape(real):
-    X, Y, T = real
-    _, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[1.0], task_alphas=[1.0])
+def test_one_point_is_no_landscape(ridge):
+    _, found = read(ridge, alphas=[1.0], task_alphas=[1.0])
     assert found.all("section", id="landscape") == []
-    _, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[1.0], task_alphas=[0.0, 1.0, 2.0])
+    _, found = read(ridge, alphas=[1.0], task_alphas=[0.0, 1.0, 2.0])
     (first, *_) = [json.loads(text) for _, text in found.all("script", type="application/json")]
     assert first["names"] == ["neg_mean_squared_error", "λ_t"]
     assert [point[3] for point in first["points"]] == ["1", "2"]
@@ -330,12 +329,10 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
 
 
-def test_sides_that_are_no_two_words_are_refused(real):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+def test_sides_that_are_no_two_words_are_refused(ridge):
     for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
         with pytest.raises(ValueError, match="sides must be two"):
-            summary_of(model, SummaryOptions(sides=sides))
+            summary_of(ridge, SummaryOptions(sides=sides))
 
 
 HOSTILE = [

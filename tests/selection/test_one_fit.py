@@ -312,8 +312,8 @@ def test_a_row_with_one_label_has_no_average_precision():
 def test_wrong_averages():
     X, Y, T = problems.data(8, 6, seed=3)
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'micro'"):
-        evaluate(model, average="micro")
+    with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'macro'"):
+        evaluate(model, average="macro")
 
     def judge(Y, F):
         return 0.0

@@ -172,7 +172,7 @@ def test_an_average_needs_a_score_and_a_known_name():
     with pytest.raises(ValueError, match="average='task' is that of a score"):
         LearnedKernelRidge(average="task").fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="average must be one of"):
-        LearnedKernelRidge(scoring="r2", average="micro").fit(X, Y, tasks=T)
+        LearnedKernelRidge(scoring="r2", average="macro").fit(X, Y, tasks=T)
 
 
 def test_searches_with_other_averages_are_not_compared():

@@ -238,28 +238,29 @@ WITH_IDS = [
 ]
 
 
-@over(lines("Model", *WITH_IDS))
 @over(lines("what", *ODD_IDS))
-def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(Model, what):
+def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(what):
     ids, kind = ODD_IDS[what]
     words = rf" has the id .* of type {kind}: ids must be text or whole numbers: use"
-    with pytest.raises(IdError, match=f"The index of X{words}"):
-        Model().fit(pd.DataFrame(X, ids), Y, tasks=X)
-    with pytest.raises(IdError, match=f"The columns of Y{words}"):
-        Model().fit(X, pd.DataFrame(Y, columns=ids), tasks=X)
-    with pytest.raises(IdError, match=f"The index of tasks{words}"):
-        Model().fit(X, Y, tasks=pd.DataFrame(X, ids))
-
-
-@over(lines("what", *ODD_IDS))
-def test_ids_of_pairs_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(what):
-    ids, kind = ODD_IDS[what]
-    model = PairRegressor(KroneckerRidge(), instances=X, tasks=X)
-    words = rf"has the id .* of type {kind}: ids must be text or whole numbers"
-    with pytest.raises(IdError, match=f"The first column of pairs {words}"):
-        model.fit([(each, 0) for each in ids], [1.0, 2.0, 3.0])
-    with pytest.raises(IdError, match=f"The second column of pairs {words}"):
-        model.fit([(0, each) for each in ids], [1.0, 2.0, 3.0])
+    frame = pd.DataFrame(X, ids)
+    fits = [
+        (Model().fit, given, place)
+        for Model in WITH_IDS
+        for given, place in (
+            ((frame, Y, X), "The index of X"),
+            ((X, pd.DataFrame(Y, columns=ids), X), "The columns of Y"),
+            ((X, Y, frame), "The index of tasks"),
+        )
+    ]
+    pairs = PairRegressor(KroneckerRidge(), instances=X, tasks=X).fit
+    for column, rows in (
+        ("first", [(each, 0) for each in ids]),
+        ("second", [(0, each) for each in ids]),
+    ):
+        fits.append((pairs, (rows, [1.0, 2.0, 3.0]), f"The {column} column of pairs"))
+    for fit, (rows, labels, *tasks), place in fits:
+        with pytest.raises(IdError, match=place + words):
+            fit(rows, labels, **({"tasks": tasks[0]} if tasks else {}))
 
 
 def test_text_and_whole_numbers_of_any_kind_are_ids(round_trip):

@@ -14,16 +14,18 @@ def grid_of(values, **more):
     return grid_of_labels(np.asarray(values, dtype=float), **more)
 
 
-def test_degrees_count_positive_labels_of_two_values():
-    rows, columns = grid_of([[1, 0, 1], [np.nan, 0, 1]]).degrees()
-    assert_array_equal(rows, [2, 1])
-    assert_array_equal(columns, [1, 0, 2])
-
-
-def test_degrees_count_observed_labels_of_many_values():
-    rows, columns = grid_of([[1, 0, 3], [np.nan, 0, 1]]).degrees()
-    assert_array_equal(rows, [3, 2])
-    assert_array_equal(columns, [1, 2, 2])
+@over(
+    lines(
+        "values rows columns",
+        ([[1, 0, 1], [np.nan, 0, 1]], [2, 1], [1, 0, 2]),
+        ([[1, 0, 3], [np.nan, 0, 1]], [3, 2], [1, 2, 2]),
+    )
+)
+def test_degrees_count_positive_labels_of_two_values_and_observed_ones_of_many(
+    values, rows, columns
+):
+    for found, expected in zip(grid_of(values).degrees(), (rows, columns), strict=True):
+        assert_array_equal(found, expected)
 
 
 def test_the_larger_of_two_values_is_positive():

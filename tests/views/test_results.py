@@ -101,12 +101,10 @@ def test_a_learned_model_has_the_nested_score_of_evaluate(real):
     assert report.landscapes == []
 
 
-def test_permuted_labels_are_scored_if_asked_for(binary):
-    X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    assert np.isnan([each.null for each in few(model).results]).all()
-    found = [each.null for each in few(model, n_permutations=3).results]
-    assert_allclose(found, evaluate(model, n_permutations=3)["null"])
+def test_permuted_labels_are_scored_if_asked_for(binary_ridge):
+    assert np.isnan([each.null for each in few(binary_ridge).results]).all()
+    found = [each.null for each in few(binary_ridge, n_permutations=3).results]
+    assert_allclose(found, evaluate(binary_ridge, n_permutations=3)["null"])
     assert not np.isnan(found).any()
 
 
@@ -160,19 +158,17 @@ def test_searched_kernels_show_the_landscape_of_the_best(real):
     assert model.kernel_params_ == grid[1]
 
 
-def test_groups_are_left_out_together(binary):
-    X, Y, T = binary
+def test_groups_are_left_out_together(binary_ridge):
     groups = np.arange(24) // 4
     task_groups = np.arange(16) // 4
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    results = few(model, groups=groups, task_groups=task_groups).results
-    assert_allclose(results[1].predictions, model.holdout("B", groups=groups))
+    results = few(binary_ridge, groups=groups, task_groups=task_groups).results
+    assert_allclose(results[1].predictions, binary_ridge.holdout("B", groups=groups))
     assert [each.method for each in results[::2]] == [
         "exact leave-pair-out",
         "exact leave-group-out",
     ]
     assert_allclose(
-        results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups)
+        results[3].predictions, binary_ridge.holdout("D", groups=groups, task_groups=task_groups)
     )
 
 
@@ -274,11 +270,9 @@ def test_settings_and_scores_that_a_model_does_not_know_are_refused(real, each):
             summary_of(model, SummaryOptions(**options))
 
 
-def test_progress_is_for_those_who_ask(real, capfd):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+def test_progress_is_for_those_who_ask(ridge, capfd):
     for progress in (False, True):
-        few(model, progress=progress)
+        few(ridge, progress=progress)
         said = capfd.readouterr().err
         assert ("Hold-out" in said) == ("Landscape" in said) == progress
 
@@ -320,13 +314,12 @@ def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
     assert few(IndependentTaskRidge().fit(X, Y[:, 0]), setting="A").intervals == {}
 
 
-def test_large_grids_have_no_interval(monkeypatch, real):
-    X, Y, T = real
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+def test_large_grids_have_no_interval(monkeypatch, real, ridge):
+    Y = real[1]
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 200)
     for most, n_draws in ((100 * Y.size, [100]), (100 * Y.size - 1, [])):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_DRAWN", most)
-        assert [each.n_resamples for each in few(model, setting="A").intervals.values()] == n_draws
+        assert [each.n_resamples for each in few(ridge, setting="A").intervals.values()] == n_draws
 
 
 def test_how_far_from_their_predictions_labels_lie(holes, binary):

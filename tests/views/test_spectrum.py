@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
@@ -22,31 +23,21 @@ def centred(K):
     return K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
 
 
-def test_both_sides_of_a_model(real):
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_both_sides_of_a_model(real, fit_intercept):
+    """A constant is a direction that is kept whole, beside those of the centred kernel."""
     X, Y, T = real
-    K = gram(X, kernel="rbf")
-    G = gram(T, kernel="rbf")
-    sides = spectra_of_model(
-        TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
-    )
+    options = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": fit_intercept}
+    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, **options).fit(X, Y, tasks=T))
     assert list(sides) == ["instances", "tasks"]
-    for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
-        assert_allclose(side.values, np.linalg.eigvalsh(kernel)[::-1], rtol=1e-8)
+    for side, features, alpha in zip(sides.values(), (X, T), (0.5, 0.02), strict=True):
+        kernel = gram(features, kernel="rbf")
+        kernel = centred(kernel) if fit_intercept else kernel
+        assert side.has_constant == fit_intercept
+        values = np.linalg.eigvalsh(kernel)[::-1]
+        assert_allclose(side.values, values[: len(values) - fit_intercept], rtol=1e-8)
         assert_allclose(side.shrinkage, side.values / (side.values + alpha))
-        assert_allclose(side.effective_dimension, np.trace(hat(kernel, alpha)))
-
-
-def test_a_constant_is_a_direction_that_is_kept_whole(real):
-    X, Y, T = real
-    K = centred(gram(X, kernel="rbf"))
-    G = centred(gram(T, kernel="rbf"))
-    sides = spectra_of_model(
-        TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
-    )
-    for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
-        assert side.has_constant
-        assert_allclose(side.values, np.linalg.eigvalsh(kernel)[:0:-1], rtol=1e-8)
-        assert_allclose(side.effective_dimension, 1 + np.trace(hat(kernel, alpha)))
+        assert_allclose(side.effective_dimension, fit_intercept + np.trace(hat(kernel, alpha)))
 
 
 def test_eigenvalues_of_zero_are_counted(real):

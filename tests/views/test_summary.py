@@ -164,20 +164,17 @@ def test_a_solver_that_stopped_short_is_warned_of():
     assert any(text.startswith("Conjugate gradients stopped") for text in report.warnings)
 
 
-def test_other_warnings_are_passed_on(real):
-    X, Y, T = real
-
+def test_other_warnings_are_passed_on(ridge):
     def scoring(Y, F):
         warnings.warn("mind the gap", UserWarning, stacklevel=1)
         return 1.0
 
     with pytest.warns(UserWarning, match="mind the gap"):
-        few(TwoStepRidge().fit(X, Y, tasks=T), scoring=scoring)
+        few(ridge, scoring=scoring)
 
 
-def test_notes_that_are_given_come_first(real):
-    X, Y, T = real
-    assert few(TwoStepRidge().fit(X, Y, tasks=T), notes=["first", "first"]).warnings == ["first"]
+def test_notes_that_are_given_come_first(ridge):
+    assert few(ridge, notes=["first", "first"]).warnings == ["first"]
 
 
 def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):

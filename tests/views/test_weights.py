@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn import LearnedKernelRidge
 from dyadlearn.sides import SideNames
 from dyadlearn.views.spectrum import spectra_of_model
 from dyadlearn.views.summary import SummaryOptions, summary_of
@@ -98,9 +98,8 @@ def test_a_model_without_tasks_has_no_shares(real):
     assert_allclose(sum(found.weights["instances"].values()), 1)
 
 
-def test_other_models_have_learned_nothing(real):
-    X, Y, T = real
-    assert weights_of_model(TwoStepRidge().fit(X, Y, tasks=T)) is None
+def test_other_models_have_learned_nothing(ridge):
+    assert weights_of_model(ridge) is None
 
 
 def test_a_summary_has_them_and_says_what_scores_are_worth(learned):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyadlearn._array import Array, double, is_sparse
+from dyadlearn._checks import warn_renamed
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number, read_text
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
@@ -460,9 +461,11 @@ def parse_fingerprint(text: str | None) -> dict[str, Any]:
 
     kind, options = parse_kernel(text)
     kind = kind or KINDS[0]
+    if "=" in kind:  # options alone, as in release 0.1.0
+        warn_renamed(f"--fingerprint {text}", f"--fingerprint {KINDS[0]}:{text}")
+        kind, options = parse_kernel(f"{KINDS[0]}:{text}")
     if kind not in KINDS:
-        such = f", such as {KINDS[0]}:{kind}" if "=" in kind else ""
-        raise ValueError(f"--fingerprint is one of {', '.join(KINDS)}{such}, found {kind!r}.")
+        raise ValueError(f"--fingerprint is one of {', '.join(KINDS)}, found {kind!r}.")
     return {"kind": kind, **options}
 
 

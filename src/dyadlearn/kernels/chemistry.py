@@ -7,16 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._checks import check_choice, check_whole, warn_renamed
 from dyadlearn._files.packed import imported
 from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
 
 __all__ = ["Fingerprints", "canonical_smiles", "fingerprints", "scaffolds", "usual_kernel"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of a deprecated name."""
+    if name != "MorganFingerprints":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_renamed(
+        "MorganFingerprints", "Fingerprints, whose first parameter is kind; name the others"
+    )
+    return partial(Fingerprints, "morgan")
+
 
 # Largest radius; the time for a molecule grows with the radius, even if the molecule is small.
 _WIDEST = 100

@@ -31,6 +31,7 @@ from dyadlearn._checks import (
     check_real,
     check_same_library,
     reading_numbers,
+    warn_renamed,
 )
 from dyadlearn._documenting import function_doc
 from dyadlearn._tables import Table, read_table
@@ -46,6 +47,8 @@ Values = Sequence[float]
 
 #: What a score is computed for: all labels together, or the mean over instances, tasks or folds.
 AVERAGES = ("pooled", "instance", "task", "fold")
+# Name of the first average in release 0.1.0.
+_OLD_POOLED = "micro"
 
 # A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
 BLOCK_BYTES = 2**24
@@ -63,6 +66,9 @@ def block_bytes(like: Array) -> int:
 
 def as_average(average: str | None, setting: str | Setting | NewSides | None) -> str:
     """Return the average, given its name or the setting that determines it."""
+    if average == _OLD_POOLED:
+        warn_renamed("average='micro'", "average='pooled'")
+        average = "pooled"
     if setting is None or isinstance(setting, NewSides):
         if average is None:
             return "pooled"

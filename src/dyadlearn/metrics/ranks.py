@@ -126,8 +126,8 @@ class Ranked(Metric):
         rows, _, lowest, highest = self._ties(F)
         if is_foreign(rows) and rows.shape[0] == rows.shape[1] == 1:
             # For one long row on an accelerator, the library's search is faster than looking for
-            # ties.
-            flat = rows[0, 0, :]
+            # ties. What fills up a row comes last, and is no number.
+            flat = rows[0, 0, : int(self._cells.counts[0])]
             below = xp.searchsorted(flat, lowest[0, :], side="left")
             not_above = xp.searchsorted(flat, highest[0, :], side="right")
             return xp.reshape(below, (1, -1)), xp.reshape(not_above, (1, -1))

@@ -226,8 +226,7 @@ class Scorer(Stored):
                     name=self.name,
                 )
             )
-        as_average(average, None)  # raises if there is no such average
-        return replace(self, options={**self.options, "average": average})
+        return replace(self, options={**self.options, "average": as_average(average, None)})
 
     def __str__(self) -> str:
         """Return the name, with the average if the score has its own."""
@@ -370,7 +369,7 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     -0.8
     """
     if options.get("average") is not None:
-        as_average(options["average"], None)  # raises if there is no such average
+        options = {**options, "average": as_average(options["average"], None)}
     if isinstance(scoring, str):
         return _named(scoring, options)
     if isinstance(scoring, Scorer) and options.keys() <= {"average"}:
