@@ -230,7 +230,7 @@ def test_chances_come_back_from_labels_with_fewer_negatives(method):
     assert_allclose(one.baseline_brier, true * (1 - true), atol=0.005)
 
 
-@over(every(method=["sigmoid", "isotonic"], setting=["A", "D"], prevalence=[0.02, 0.5, 0.9]))
+@over(covering(method=["sigmoid", "isotonic"], setting=["A", "D"], prevalence=[0.02, 0.5, 0.9]))
 def test_quality_at_another_base_rate(method, setting, prevalence):
     """Scores of scikit-learn with importance weights, and Bayes' rule for the probabilities."""
     X, T, Y, _ = made()

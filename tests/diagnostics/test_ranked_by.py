@@ -236,7 +236,7 @@ def test_long_tables_by_a_bound():
     )
 )
 def test_probabilities_are_those_of_the_setting(asked, setting):
-    X, Y, T = binary(18, 12)
+    X, Y, T = binary(12, 8)
     model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
     calibration = calibrate(model, setting, prevalence=0.1)
     for probability, expected in ((True, calibrate(model, setting)), (calibration, calibration)):

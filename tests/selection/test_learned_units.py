@@ -63,7 +63,7 @@ def _fitted(problem, **factors):
     else:
         weights = weights * used["weights"]
     model = LearnedKernelRidge(
-        setting=setting, kernel=kernel, task_kernel=kernel, n_steps=4, cv=3, **problem["more"]
+        setting=setting, kernel=kernel, task_kernel=kernel, n_steps=2, cv=2, **problem["more"]
     )
     model.fit(K, problem["labels"] * used["labels"] + used["shift"], tasks=G, sample_weight=weights)
     found = [model.predict(), model.holdout_]

@@ -26,7 +26,7 @@ from dyadlearn import (
 )
 from dyadlearn.kernels import gram, similar_groups
 from dyadlearn.kernels.similarity import Similarity
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 ALPHAS = np.logspace(-6, 6, 9)
 MODELS = {
@@ -66,7 +66,7 @@ def fitted(kind, form, kernel, intercept):
 
 
 @over(
-    every(
+    covering(
         kind=list(MODELS),
         form=["tall", "wide", "sparse", "wide sparse"],
         kernel=["linear", "rbf"],
