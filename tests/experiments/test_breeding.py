@@ -38,7 +38,8 @@ def test_each_label_is_hidden_once(script, wheat):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")  # as in main
 def test_each_model_predicts_hidden_labels(script, wheat, each):
     cases = [("cv1", name) for name in script.USUAL["cv1"]]
-    for part, name in each([*cases, ("cv2", "across"), ("cv2", "staged")]):
+    cases += [("cv2", name) for name in ("across", "correlated", "staged")]
+    for part, name in each(cases):
         hidden = script.hidden_sets(wheat, part)[0]
         predictions = script.MODELS[name](wheat.without(hidden))
         assert predictions.shape == (48, 3)
