@@ -82,15 +82,10 @@ def covering(
         The values of each column.
     """
     values = [_column(column) for column in columns.values()]
-    whole = list(itertools.product(*(range(len(column)) for column in values)))
-    if where is not None:
-        whole = [
-            places
-            for places in whole
-            if where(**_plain(dict(zip(columns, _at(values, places), strict=True))))
-        ]
-    places = np.array(whole, dtype=int).reshape(len(whole), len(values))
     sizes = [len(column) for column in values]
+    places = np.indices(sizes).reshape(len(sizes), -1).T
+    if where is not None:
+        places = places[_allowed(where, dict(zip(columns, values, strict=True)), places)]
     # For each set of columns the number of the combination of values that a row has in them.
     keys = []
     missing = []
@@ -99,7 +94,7 @@ def covering(
         keys.append(key)
         missing.append(np.isin(np.arange(np.prod([sizes[column] for column in group])), key))
     table = list(also)
-    used = np.zeros(len(whole))
+    used = np.zeros(len(places))
     while any(found.any() for found in missing):
         # Among equals the one whose values stand in the fewest rows so far.
         gain = sum(found[key] for found, key in zip(missing, keys, strict=True))
@@ -107,11 +102,30 @@ def covering(
         used += (places == places[best]).sum(axis=1)
         for found, key in zip(missing, keys, strict=True):
             found[key[best]] = False
-        table.append(dict(zip(columns, _at(values, whole[best]), strict=True)))
+        table.append(dict(zip(columns, _at(values, places[best]), strict=True)))
     return table
 
 
-def _at(values: list[list[Any]], places: tuple[int, ...]) -> list[Any]:
+def _allowed(
+    where: Callable[..., bool], columns: dict[str, list[Any]], places: np.ndarray
+) -> np.ndarray:
+    """Return whether each combination may stand in the table.
+
+    `where` is asked once for the values of the columns it reads: all of them, unless it ends in `**_`.
+    """
+    parameters = inspect.signature(where).parameters.values()
+    rest = [each.name for each in parameters if each.kind is each.VAR_KEYWORD]
+    named = list(columns)
+    if not rest or rest == ["_"]:
+        named = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    read = {name: columns[name] for name in named}
+    answers = [bool(where(**_plain(case))) for case in every(**read)]
+    table = np.array(answers).reshape([len(column) for column in read.values()])
+    order = list(columns)
+    return table[tuple(places[:, order.index(name)] for name in named)]
+
+
+def _at(values: list[list[Any]], places: np.ndarray) -> list[Any]:
     return [column[place] for column, place in zip(values, places, strict=True)]
 
 

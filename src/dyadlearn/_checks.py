@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
 from dyadlearn._messages import Message
+from dyadlearn.exceptions import RenamedWarning
 
 #: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the
 #: paper.
@@ -44,7 +45,7 @@ def warn_renamed(old: str, new: str, removed: str = "0.4.0") -> None:
         The release that removes the old name: the second minor release after the new one.
     """
     message = f"{old} is deprecated and will be removed in {removed}: use {new}."
-    warnings.warn(message, FutureWarning, stacklevel=caller_level())
+    warnings.warn(message, RenamedWarning, stacklevel=caller_level())
 
 
 def caller_level() -> int:

@@ -81,4 +81,8 @@ class PrecisionWarning(UserWarning):
     """Results may be inaccurate because of rounding: singular kernels, tiny alpha, very different weights or scales."""
 
 
+class RenamedWarning(FutureWarning):
+    """A name of an earlier release is used, which a later one will not have."""
+
+
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type))

@@ -26,7 +26,12 @@ from dyadlearn._interrupts import ignore_signals, number_of
 from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._progress import Progress, aside, cleared
 from dyadlearn._text import PLAIN, make_table, number, printable
-from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileError
+from dyadlearn.exceptions import (
+    BaselineWarning,
+    FileChangedError,
+    ModelFileError,
+    RenamedWarning,
+)
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
@@ -152,6 +157,7 @@ class Terminal:
     def __enter__(self) -> Self:
         self._warnings.__enter__()
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RenamedWarning)
         # Commands compare with baselines themselves.
         warnings.simplefilter("ignore", BaselineWarning)
         warnings.showwarning = lambda message, *rest, **more: self.note(message_of(message))
