@@ -102,6 +102,8 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "within_subsection_order": "FileNameSortKey",
     "image_srcset": [],
+    # What an example ends with is not printed where it is a part of its figure.
+    "ignore_repr_types": r"matplotlib[.]|dyadlearn[.]plots[.]",
     "remove_config_comments": True,
     "write_computation_times": False,  # a page that asks others for its scripts
 }

@@ -44,7 +44,7 @@ visited = (counts > 0).astype(float)
 rows, columns = ((-visited.sum(axis=axis)).argsort() for axis in (1, 0))
 plt.imshow(visited[rows][:, columns], cmap="Blues")
 plt.xlabel("hummingbirds, the most frequent first")
-plt.ylabel("plants")
+_ = plt.ylabel("plants")
 
 # %%
 # A kernel for each side from phylogeny, from traits, and from both. Lengths are compared on a

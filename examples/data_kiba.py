@@ -3,7 +3,7 @@ KIBA: affinities with missing labels
 ====================================
 
 KIBA scores of drugs and kinases, of which a quarter was measured. This example uses a small part,
-so that it runs in a few seconds; the page :doc:`/records` uses all. The data are read from the
+so that it runs in less than a minute; the page :doc:`/records` uses all. The data are read from the
 folder in ``DYADLEARN_DATA``. If they were missing when this page was built, there is no output.
 """
 
@@ -22,8 +22,8 @@ except FileNotFoundError as absent:
     raise SystemExit(str(absent)) from None
 
 # %%
-# 300 drugs and the 40 kinases that were measured most often.
-drugs = np.random.default_rng(0).choice(len(data.Y), 300, replace=False)
+# 200 drugs and the 40 kinases that were measured most often.
+drugs = np.random.default_rng(0).choice(len(data.Y), 200, replace=False)
 kinases = np.argsort(np.isnan(data.Y).sum(axis=0))[:40]
 Y = data.Y[np.ix_(drugs, kinases)]
 K = data.K[np.ix_(drugs, drugs)]
@@ -34,7 +34,8 @@ print(f"{measured:.0%} of {Y.size} pairs measured, between {np.nanmin(Y):.1f} an
 # %%
 # The labels are far from zero, so the model has an intercept. Hold-out estimates it without the
 # held-out labels.
-search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0], setting="B", kernel="precomputed", task_kernel="precomputed")
+given = {"kernel": "precomputed", "task_kernel": "precomputed"}
+search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0], setting="B", progress=False, **given)
 search.fit(K, Y, tasks=G)
 print(f"alpha {search.alpha_:g}, {search.holdout_method_}")
 

@@ -55,7 +55,7 @@ print(f"mean of all labels: {error(np.full((20, 25), binding[old].mean())):.3f}"
 figure, ax = plt.subplots(layout="constrained")
 for side, weights in model.weights_.items():
     ax.barh([f"{name} ({side})" for name in weights], list(weights.values()))
-ax.set(xlabel="Weight")
+_ = ax.set(xlabel="Weight")
 
 # %%
 # New pairs of known drugs and proteins
@@ -66,7 +66,8 @@ ax.set(xlabel="Weight")
 # held-out error determines the number of stages.
 hidden = rng.random(binding.shape) < 0.4
 labels = np.where(hidden, np.nan, binding)
-staged = LearnedKernelRidge(n_steps=20, random_state=0).fit(weather, labels, tasks=proteins)
+staged = LearnedKernelRidge(setting="A", n_steps=10, random_state=0, progress=False)
+staged = staged.fit(weather, labels, tasks=proteins)
 completed = np.asarray(staged.completed_)
 print(f"hidden pairs: {((completed - binding)[hidden] ** 2).mean():.3f} after {staged.n_stages_} stages")
 
@@ -80,7 +81,7 @@ left.set(
 )
 for side, weights in staged.weights_.items():
     right.barh([f"{name} ({side})" for name in weights], list(weights.values()))
-right.set(xlabel="Weight")
+_ = right.set(xlabel="Weight")
 
 # %%
 # A new drug has no profile of labels, so this model raises an error:
