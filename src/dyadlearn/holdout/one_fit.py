@@ -37,7 +37,7 @@ import math
 
 import numpy as np
 
-from dyadlearn._codes import pair_numbers
+from dyadlearn._codes import pair_numbers, unit_sizes
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
@@ -137,7 +137,7 @@ def labels_per_part(labels: Labels, judge: Scorer, setting: Setting, units: Unit
     axis = {"instance": 0, "task": 1}.get(judge.average_in(setting))
     if axis is not None:
         codes = pair_numbers(codes, labels.places[axis], labels.shape[axis])
-    return labels.size / max(np.unique(codes).size, 1)
+    return labels.size / max(unit_sizes(codes).size, 1)
 
 
 def splitter_to_compare(
@@ -159,7 +159,7 @@ def splitter_to_compare(
     axis = {"instance": 0, "task": 1}.get(judge.average_in(setting))
     n_rows = 1 if axis is None else labels.labelled(axis).size
     n_together = labels.size / max(n_rows, 1) / LEAST_LABELS
-    counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
+    counts = [unit_sizes(codes).size for _, codes in together.of_sides(labels.shape, setting)]
     if counts:
         n_units = min(counts)
     else:

@@ -412,9 +412,11 @@ class _Pairs:
         """Return the comparisons of some labels with others."""
         gap = self._gaps(at, second)
         sign = np.sign(values[at][:, None] - values[second][None, :])
-        wins = np.where(np.abs(gap) <= width, 0.5, gap * sign > 0)
+        wins = (gap * sign > 0).astype(np.float32)
+        wins[np.abs(gap) <= width] = 0.5
         differ = sign != 0
-        return _Outcomes(at, second, np.where(differ, wins, 0.0).astype(np.float32), differ)
+        wins *= differ
+        return _Outcomes(at, second, wins, differ)
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""
@@ -429,22 +431,30 @@ class _Pairs:
         left = self._settled(self.others[others][None, :] - between * self.labels[at][:, None])
         product = diagonal * other_diagonal
         determinant = product - between * between
-        # A label with itself, which is no pair.
-        is_itself = at[:, None] == others[None, :]
-        is_near = (determinant <= _LEAST * product) & ~is_itself
-        determinant = np.where(is_itself | is_near, 1.0, determinant)
-        first = (between * left - other_diagonal * right) / determinant
-        second = (between * right - diagonal * left) / determinant
-        gaps = first / self.root[at][:, None] - second / self.root[others][None, :]
-        for row, column in np.argwhere(is_near):
+        is_near = determinant <= _LEAST * product
+        near = np.argwhere(is_near)
+        determinant[is_near] = 1.0
+        gaps = between * left
+        gaps -= other_diagonal * right
+        gaps /= determinant
+        gaps /= self.root[at][:, None]
+        subtracted = between * right
+        subtracted -= diagonal * left
+        subtracted /= determinant
+        subtracted /= self.root[others][None, :]
+        gaps -= subtracted
+        for row, column in near:
             pair = np.array([at[row], others[column]])
-            alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
-            gaps[row, column] = alone[0] - alone[1]
+            # A label with itself is no pair.
+            if pair[0] != pair[1]:
+                alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
+                gaps[row, column] = alone[0] - alone[1]
         return np.asarray(gaps)
 
     def _settled(self, sums: np.ndarray) -> np.ndarray:
-        """Return sums with those that are rounding set to zero."""
-        return np.where(np.abs(sums) <= self.level, 0.0, sums)
+        """Set those of the sums that are rounding to zero, and return the sums."""
+        sums[np.abs(sums) <= self.level] = 0.0
+        return sums
 
 
 def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
