@@ -348,8 +348,9 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     """
     if not is_foreign(matrix):
         # The transpose is column-major, which LAPACK expects, so that nothing is copied.
-        factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        return partial(_solved_by_factor, factor[0], linalg.get_lapack_funcs("potrs", factor[:1]))
+        factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        potrs: Any = linalg.get_lapack_funcs("potrs", [factor])
+        return partial(_solved_by_factor, factor, potrs)
     xp = namespace(matrix)
     whole = xp.triu(matrix) + xp.triu(matrix, k=1).T
     inverse = solve(whole, xp.eye(whole.shape[0], dtype=whole.dtype, device=whole.device))

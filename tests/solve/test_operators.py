@@ -29,7 +29,7 @@ def spectrum_of(kind, constant=None):
 kinds = {"kind": ["full", "singular", "primal", "thin"], "constant": [None, "free"]}
 
 
-@over(covering(filter=FILTERS, **kinds, alpha=[0.05, 0.8, 50.0]))
+@over(covering(filter=FILTERS, **kinds, alpha=[0.05, 0.8, 50.0], strength=3))
 def test_what_stays_is_the_schur_complement(filter, kind, constant, alpha):
     side = spectrum_of(kind, constant).smoother(filter, alpha)
     R = side.residual()  # not 1 − f by a difference: little is left of some directions

@@ -728,6 +728,10 @@ def scorer_names() -> list[str]:
     return sorted(METRICS)
 
 
+# A scorer is made for each score of each model.
+_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
+
+
 def usual_scoring(Y: Any) -> str:
     """Return the default metric of labels (m, q): a rank metric for two values, squared error otherwise."""
     if is_binary(Y):
@@ -757,7 +761,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if (
         known.endswith("_at_k")
         and "k" not in options
-        and inspect.signature(metric).parameters["k"].default is not None
+        and _signature(metric).parameters["k"].default is not None
     ):
         raise ValueError(
             Message(
@@ -767,7 +771,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
             )
         )
     taken = {"average", "tie_tolerance"}
-    for parameter in inspect.signature(metric).parameters.values():
+    for parameter in _signature(metric).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "setting":
             taken.add(parameter.name)
     if unknown := options.keys() - taken:
