@@ -249,6 +249,7 @@ def asks_report(form: Form, folder: Path) -> None:
         form.fitted,
         folder / "report.html",
         setting=form.setting,
+        alphas=[0.1, 1.0],
         title="Title of it",
         progress=False,
     )
