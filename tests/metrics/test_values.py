@@ -168,7 +168,6 @@ def problem(name, seed, missing=0.3):
 
 @over(
     covering(
-        strength=3,
         name=list(METRICS),
         missing=[0.0, 0.3],
         predictions=["distinct", "tied", "constant"],
@@ -195,7 +194,6 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape, libr
 
 @over(
     covering(
-        strength=2,
         name=list(METRICS),
         average=AVERAGES,
         setting=[None, "A", "B", "C", "D"],
