@@ -23,8 +23,10 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy
@@ -36,6 +38,7 @@ import dyadlearn
 from dyadlearn import LearnedKernelRidge
 from dyadlearn._array import to_numpy
 from dyadlearn.labels import NormalScores
+from dyadlearn.learning.mixture import single
 from dyadlearn.metrics import concordance_index
 
 TARGETS = ("labels", "normal scores")
@@ -76,6 +79,21 @@ def measured(
             yield {**row, "seconds": seconds}
 
 
+#: Solver of the last fit with --quick.
+QUICK = {"tol": 1e-5, "max_iter": 300}
+
+
+def in_single_precision() -> Any:
+    """Return a context in which kernels are learned in single precision, as on sparse grids."""
+    return mock.patch(
+        "dyadlearn.selection.learning_kernels.economical",
+        lambda labels, sides: (
+            labels.converted(single),
+            [side.converted(single) for side in sides],
+        ),
+    )
+
+
 def as_target(Y: np.ndarray, target: str) -> np.ndarray:
     """Return the labels (m, q), their uniform ranks or their normal scores; NaN stays NaN."""
     if target == "labels":
@@ -109,7 +127,7 @@ def candidates(learned: Mapping[str, Predictions]) -> dict[str, Predictions]:
 
 
 def chosen(
-    name: str, seed: int, machine: Machine, cache: str | None, parameters: Mapping[str, int]
+    name: str, seed: int, machine: Machine, cache: str | None, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the held-out concordance of each candidate of a seed, and the test score of the best."""
     benchmark = BENCHMARKS[name]
@@ -180,6 +198,9 @@ def parser() -> argparse.ArgumentParser:
     )
     reader.add_argument("--steps", type=int, default=STEPS, help="of each stage, with --choose")
     reader.add_argument("--stages", type=int, default=2, help="with --choose (default: 2)")
+    reader.add_argument(
+        "--quick", action="store_true", help="with --choose: in single precision, for one core"
+    )
     return reader
 
 
@@ -188,8 +209,10 @@ def results(options: argparse.Namespace, name: str) -> Iterator[tuple[dict[str, 
     machine = Machine(options.device)
     if options.choose:
         parameters = {"n_steps": options.steps, "stages": options.stages}
+        parameters |= QUICK if options.quick else {}
         for seed in options.seeds:
-            row = chosen(name, seed, machine, options.cache, parameters)
+            with in_single_precision() if options.quick else nullcontext():
+                row = chosen(name, seed, machine, options.cache, parameters)
             yield row, "{data} seed {seed}, {chosen}: CI {CI:.4f}, {seconds} s".format(**row)
         return
     for row in measured(name, options.seeds, machine, options.cache):

@@ -51,7 +51,7 @@ def test_the_choice_is_made_by_held_out_predictions(script, made_up, monkeypatch
     model = functools.partial(script.LearnedKernelRidge, progress=False)
     monkeypatch.setattr(script, "LearnedKernelRidge", model)
     out = tmp_path / "ranks.json"
-    command = "ranks.py --choose --seeds 0 --steps 2 --stages 1 --json"
+    command = "ranks.py --choose --seeds 0 --steps 2 --stages 1 --quick --json"
     monkeypatch.setattr(sys, "argv", [*command.split(), str(out)])
     script.main()
     [row] = json.loads(out.read_text())["rows"]
