@@ -1,7 +1,7 @@
 """Mutants: small faults in the code, each of which the tests should notice.
 
 `draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs all tests
-once and records which test calls which function. `run` plants each mutant in a copy of the tree,
+once and records which test calls which function of the list. `run` plants each mutant in a copy of the tree,
 runs the tests that call its function, those of its package and the quickest first, and writes
 whether one failed. A mutant that was noticed once must stay noticed when tests are thinned: `run
 --check` compares with the list instead of writing it.
@@ -14,8 +14,8 @@ line. So it is found again after code has moved. A mutant whose statement is gon
 such.
 
     python fuzz/mutants.py draw --count 300 --seed 5 --list /tmp/mutants.jsonl
-    python fuzz/mutants.py map --jobs 2
-    python fuzz/mutants.py run --check --jobs 2
+    python fuzz/mutants.py map --list /tmp/mutants.jsonl --jobs 2
+    python fuzz/mutants.py run --list /tmp/mutants.jsonl --jobs 2
 """
 
 from __future__ import annotations
@@ -49,6 +49,27 @@ LIST = ROOT / "fuzz" / "mutants.jsonl"
 MAP = ROOT / "build" / "mutants-map.json"
 # Seconds that the tests of one mutant may take, by the times that `map` has recorded.
 LONGEST = 60.0
+# What the tests read.
+FOLDERS = (
+    "src",
+    "tests",
+    "fuzz",
+    "benchmarks",
+    "experiments",
+    "docs",
+    "examples",
+    "scripts",
+    "conda",
+)
+FILES = (
+    "pyproject.toml",
+    "README.md",
+    "Makefile",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "CITATION.cff",
+    "LICENSE",
+)
 PACKAGES = ("pairing", "solve", "holdout", "metrics", "kernels", "models")
 
 COMPARISONS = {
@@ -312,9 +333,9 @@ def record_calls(mutants: list[dict], tests: list[str], jobs: int) -> int:
 def copied(folder: Path, name: str) -> Path:
     """Copy what the tests read; beside it stands a link to the shared data, as beside the original."""
     tree = folder / name
-    for part in ("src", "tests", "fuzz", "benchmarks", "experiments", "docs", "examples"):
+    for part in FOLDERS:
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for part in ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for part in FILES:
         shutil.copy(ROOT / part, tree / part)
     if not (folder / "shared").is_symlink():
         (folder / "shared").symlink_to(ROOT.parent / "shared")

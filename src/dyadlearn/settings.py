@@ -179,7 +179,10 @@ def as_setting(name: str | Setting) -> Setting:
     'C'
     """
     if not isinstance(name, str):
-        raise TypeError(f"A setting is named by a string, found {type(name).__name__}.")
+        raise TypeError(
+            f"A setting is named by a string, such as 'B', found {type(name).__name__}; sides of a "
+            f"MultiwayRidge that are new are named by new=."
+        )
     word = name.strip().lower().replace("-", "_")
     for setting, words in _WORDS.items():
         if word in (setting.value.lower(), *words):

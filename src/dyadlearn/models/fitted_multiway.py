@@ -153,7 +153,8 @@ class FittedMultiway(Stored):
         raise TypeError(
             "MultiwayRidge has no answers about pairs, because its labels belong to cells of any "
             "number of sides: use its methods holdout, effects, contributions, label_weights and "
-            "likelihood_ratio, evaluate(model, new=[…]) and explain(model, cell)."
+            "likelihood_ratio, explain(model, cell), and evaluate, compare and permutation_test "
+            "with new=[…]."
         )
 
     @property
