@@ -137,3 +137,19 @@ def test_a_word_of_one_text_only_does_not_stop_the_default_search():
     again = IndependentTaskRidge(1e-7).fit(counts[others], labels[others]).predict(counts[[5]])[0]
     # Rounding of the largest eigenvalue, about 10², over the regularisation.
     assert_allclose(least[5], again, rtol=1e-6)
+
+
+@over(every(weighted=[False, True], setting=["A", "B"]))
+def test_many_regularisations_have_the_scores_of_few(weighted, setting):
+    """One decomposition serves many regularisations, an inverse each of a few."""
+    X, Y, T = make_data(share=0.6)
+    weights = np.random.default_rng(1).uniform(0.1, 10.0, Y.shape) if weighted else None
+    many = np.logspace(-3, 3, 13)
+    few = many[[1, 6, 10]]
+    scores = [
+        KroneckerRidgeCV(alphas, setting=setting, scoring="neg_mean_squared_error", **RBF)
+        .fit(X, Y, tasks=T, sample_weight=weights)
+        .landscape_
+        for alphas in (many, few)
+    ]
+    assert_allclose(scores[0][[1, 6, 10]], scores[1], rtol=1e-8)
