@@ -33,7 +33,10 @@ def messages() -> Iterator[tuple[str, Message]]:
         If the values of a message are not those that its template names.
     """
     for path in sorted(Path(dyadlearn.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        source = path.read_bytes()
+        if b"Message(" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Message":
                 continue
             place = f"{path.name}:{node.lineno}"

@@ -95,13 +95,15 @@ def covering(
         missing.append(np.isin(np.arange(np.prod([sizes[column] for column in group])), key))
     table = list(also)
     used = np.zeros(len(places))
-    while any(found.any() for found in missing):
+    gain = sum(found[key].astype(int) for found, key in zip(missing, keys, strict=True))
+    while gain.any():
         # Among equals the one whose values stand in the fewest rows so far.
-        gain = sum(found[key] for found, key in zip(missing, keys, strict=True))
         best = int(np.argmax(gain - used / (used.max(initial=0.0) + 1.0)))
         used += (places == places[best]).sum(axis=1)
         for found, key in zip(missing, keys, strict=True):
-            found[key[best]] = False
+            if found[key[best]]:
+                found[key[best]] = False
+                gain -= key == key[best]
         table.append(dict(zip(columns, _at(values, places[best]), strict=True)))
     return table
 

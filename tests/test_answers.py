@@ -81,6 +81,12 @@ class Form:
             )
         return np.asarray(self.fitted.predict(*([X] if self.fitted.grows else [])))
 
+    @cached_property
+    def scored(self) -> dyadlearn.selection.SettingScore:
+        """Return the score and the hold-out predictions, with the kernels of all labels."""
+        asked = dyadlearn.evaluate(self.fitted, self.setting, scoring=SCORING, nested=False)
+        return asked.results[0]
+
 
 def forms() -> dict[str, Form]:
     """Return a small problem of each form of labels."""
@@ -138,18 +144,13 @@ def fitted_forms() -> dict[str, Form]:
     return forms()
 
 
-def scored(form: Form, *, nested: bool = False) -> dyadlearn.selection.SettingScore:
-    """Return the score and the hold-out predictions; without `nested`, those with the kernels of all labels."""
-    return dyadlearn.evaluate(form.fitted, form.setting, scoring=SCORING, nested=nested).results[0]
-
-
 def dense(values: Any) -> np.ndarray:
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
 
 def holdout_of(form: Form) -> np.ndarray:
     """Return the hold-out predictions (m, q)."""
-    return form.fitted.fitted_.labels.spread(scored(form).predictions)
+    return form.fitted.fitted_.labels.spread(form.scored.predictions)
 
 
 # --- the answers ---------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def asks_test(form: Form, _: Path) -> None:
     found = dyadlearn.permutation_test(
         form.fitted, form.setting, n_permutations=2, scoring=SCORING, progress=False
     )
-    assert_allclose(found.score, scored(form).score, rtol=1e-9)
+    assert_allclose(found.score, form.scored.score, rtol=1e-9)
     assert found.p_value in {1 / 3, 2 / 3, 1.0}
 
 
@@ -217,7 +218,7 @@ def asks_nested(form: Form, _: Path) -> None:
 
 def asks_evaluate(form: Form, _: Path) -> None:
     errors = (form.labels - holdout_of(form)) ** 2
-    assert_allclose(scored(form).score, -np.nanmean(errors), rtol=1e-9)
+    assert_allclose(form.scored.score, -np.nanmean(errors), rtol=1e-9)
 
 
 def asks_interval(form: Form, _: Path) -> None:
@@ -248,6 +249,7 @@ def asks_report(form: Form, folder: Path) -> None:
         form.fitted,
         folder / "report.html",
         setting=form.setting,
+        alphas=[0.1, 1.0],
         title="Title of it",
         progress=False,
     )
@@ -274,7 +276,8 @@ def asks_command(form: Form, folder: Path) -> None:
     if stop.value.code:
         raise ValueError(said.getvalue())
     (found,) = json.loads(told.getvalue())["settings"]
-    assert_allclose(found["scores"][SCORING], scored(form, nested=True).score, rtol=1e-9)
+    expected = dyadlearn.evaluate(form.fitted, form.setting, scoring=SCORING).results[0]
+    assert_allclose(found["scores"][SCORING], expected.score, rtol=1e-9)
 
 
 # The title of each answer, and how it is asked for and checked.

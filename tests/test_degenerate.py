@@ -371,7 +371,7 @@ def asks_scaled_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
 
 
 def asks_report(model: Any, kind: Kind, case: Case, folder: Path) -> None:
-    write_report(model, folder / "report.html", setting="A", progress=False)
+    write_report(model, folder / "report.html", setting="A", alphas=ALPHAS, progress=False)
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
 
 

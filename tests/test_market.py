@@ -17,6 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dyadlearn
+from dyadlearn.holdout.planning import SolveAgain
 from dyadlearn.metrics import scorer
 from dyadlearn.models import reading
 from dyadlearn.settings import as_setting
@@ -79,9 +80,13 @@ def test_a_property(name: str, check: str, lists: None) -> None:
 
 
 @pytest.mark.parametrize(("entry", "form"), FORMULAS)
-def test_hold_out_runs_by_the_formula(entry: Entry, form: str) -> None:
+def test_hold_out_runs_by_the_formula(
+    entry: Entry, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial = Trial(entry.make(), form, entry.letters(form))
     fitted = trial.fit().fitted_
+    # The way is asked, not the numbers of folds that are solved again.
+    monkeypatch.setattr(SolveAgain, "held_out", lambda way, **_: way.problem.labels.values)
     ways = {letter: fitted.hold_out(as_setting(letter)) for letter in trial.settings}
     exact = {letter for letter, way in ways.items() if way.method.startswith("exact")}
     assert exact == set(entry.formulas[form]) & set(trial.settings)
@@ -212,6 +217,10 @@ def test_held_out_predictions_equal_those_of_the_twin(
         reference = twin_of(dense, trial, twin)
         m, q = trial.data.y.shape
         for setting in trial.settings:
+            # Folds that are solved again are asked of one problem in each setting.
+            is_solved_again = setting not in entry.formulas[form]
+            if is_solved_again and "ABCD".index(setting) % len(PROBLEMS) != first:
+                continue
             found = trial.hold_out(model, setting)
             for i in range(first, m, len(PROBLEMS)):
                 j = (2 * i + 1) % q

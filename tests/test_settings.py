@@ -103,5 +103,7 @@ def test_an_unknown_word_is_refused_in_one_line():
 
 @over(every(name=[None, 1, ["A"]]))
 def test_a_setting_is_named_by_a_string(name):
-    with pytest.raises(TypeError, match=f"named by a string, such as 'B', found {type(name).__name__}"):
+    with pytest.raises(
+        TypeError, match=f"named by a string, such as 'B', found {type(name).__name__}"
+    ):
         as_setting(name)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn._array import Array
-from dyadlearn._state import Stored, _classes, _is_of, is_shaped, stored_class, stored_estimators
+from dyadlearn._state import Stored, _classes, _test_of, is_shaped, stored_class, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, SpectralFilter, Tikhonov
 from sweeps import lines, over
@@ -95,8 +95,8 @@ TYPES: list[tuple[Any, list[Any], list[Any]]] = [
 
 @over(lines("hint right wrong", *TYPES))
 def test_types_are_what_they_are_declared_to_be(hint, right, wrong):
-    assert all(_is_of(value, hint) for value in right)
-    assert not any(_is_of(value, hint) for value in wrong)
+    assert all(_test_of(hint)(value) for value in right)
+    assert not any(_test_of(hint)(value) for value in wrong)
 
 
 def test_an_array_has_a_shape_and_holds_floats():

@@ -115,10 +115,7 @@ RESUMED = [
 ]
 
 
-def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(
-    each, batches, tasks, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(each, batches, tasks, tmp_path):
     for kind, form in each(RESUMED):
         stream = [FORMS[form](X, Y) for X, Y in batches]
         given = {} if form == "vector" else {"tasks": tasks}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, Any
@@ -348,12 +348,23 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     """
     if not is_foreign(matrix):
         # The transpose is column-major, which LAPACK expects, so that nothing is copied.
-        factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        return lambda right: linalg.cho_solve(factor, right, check_finite=False)
+        factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        potrs: Any = linalg.get_lapack_funcs("potrs", [factor])
+        return partial(_solved_by_factor, factor, potrs)
     xp = namespace(matrix)
     whole = xp.triu(matrix) + xp.triu(matrix, k=1).T
     inverse = solve(whole, xp.eye(whole.shape[0], dtype=whole.dtype, device=whole.device))
     return lambda right: inverse @ right
+
+
+def _solved_by_factor(
+    factor: np.ndarray, potrs: Callable[..., Any], right: np.ndarray
+) -> np.ndarray:
+    """Return the solution of a system by its lower Cholesky factor, as `cho_solve` does with more checks."""
+    if right.dtype != factor.dtype or right.size == 0:
+        return linalg.cho_solve((factor, True), right, check_finite=False)
+    solution: np.ndarray = potrs(factor, right, lower=True)[0]
+    return solution
 
 
 def positive_inverse(matrix: Array) -> Array:

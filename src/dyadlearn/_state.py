@@ -272,33 +272,42 @@ def _checked(
         raise ModelFileError(f"its {where or 'model'} {' and '.join(faults)}")
     hints = {**needed, **optional}
     for name, value in state.items():
-        if not _is_of(value, hints[attributes[name]]):
+        if not _test_of(hints[attributes[name]])(value):
             raise ModelFileError(f"its {where}.{name} is of type {type(value).__name__}")
     return {attributes[name]: value for name, value in state.items()}
 
 
-def _is_of(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a declared type."""
+@cache
+def _test_of(hint: Any) -> Callable[[Any], bool]:
+    """Return the function that tells whether a value is of a declared type."""
     if hint in (Any, Hashable):  # values without a hash raise an error where they are looked up
-        return True
+        return lambda value: True
     if hint == Array:
-        return isinstance(value, np.ndarray) or is_sparse(value)
+        return lambda value: isinstance(value, np.ndarray) or is_sparse(value)
     if hint in (int, float):
         kinds = (int, np.integer) if hint is int else (int, float, np.integer, np.floating)
-        return isinstance(value, kinds) and not isinstance(value, bool)
+        return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
     origin = get_origin(hint)
     parts = get_args(hint)
     if origin in (Union, UnionType):
-        return any(_is_of(value, part) for part in parts)
+        tests = [_test_of(part) for part in parts]
+        return lambda value: any(test(value) for test in tests)
     if origin in (tuple, list):
-        if not isinstance(value, origin):
-            return False
-        if origin is tuple and parts[-1] is not Ellipsis:
-            wanted = parts
-        else:
-            wanted = parts[:1] * len(value)
-        return len(value) == len(wanted) and all(map(_is_of, value, wanted))
-    return isinstance(value, origin or hint)
+        return partial(_is_sequence, origin, parts)
+    return lambda value: isinstance(value, origin or hint)
+
+
+def _is_sequence(kind: Any, parts: tuple[Any, ...], value: Any) -> bool:
+    """Return whether a value is a tuple or list with items of declared types."""
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple and parts[-1] is not Ellipsis:
+        wanted = parts
+    else:
+        wanted = parts[:1] * len(value)
+    return len(value) == len(wanted) and all(
+        _test_of(hint)(item) for item, hint in zip(value, wanted, strict=True)
+    )
 
 
 def _shapes_fit(loaded: Stored | StoredEstimator) -> bool:

@@ -29,14 +29,6 @@ def _no_draws():
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _no_waiting_for_disks():
-    """Leave files in the cache of the system; tests/store tests that they are written to the disk."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda descriptor: None)
-        yield
-
-
 @dataclass(frozen=True)
 class Ran:
     """How a command ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -73,6 +74,13 @@ def ends(ran, number, folder, before, *, kept, notes=()):
         assert note in ran.err
 
 
+def with_signals(phases):
+    """Return the phases with one signal after the other; all signals have one handler."""
+    return [
+        {**phase, "number": number} for phase, number in zip(phases, cycle(CODES), strict=False)
+    ]
+
+
 PHASES = lines(
     "owner name call kept notes",
     (tune, "read_dyads", 0, False, ()),
@@ -91,9 +99,9 @@ PHASES = lines(
 )
 
 
-@over(PHASES)
+@over(with_signals(PHASES))
 def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(
-    owner, name, call, kept, notes, holes, run
+    owner, name, call, kept, notes, number, holes, run
 ):
     before = sorted(holes.folder.iterdir())
     words = [
@@ -101,10 +109,9 @@ def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(
         *holes.sides,
         f"--cv 2 --alphas 1,10,100 -o {holes.folder / 'm.dyad'}",
     ]
-    for number in CODES:
-        with interrupting(owner, name, number, call):
-            ran = run(*words)
-        ends(ran, number, holes.folder, before, kept=kept, notes=notes)
+    with interrupting(owner, name, number, call):
+        ran = run(*words)
+    ends(ran, number, holes.folder, before, kept=kept, notes=notes)
 
 
 LEARNING = lines(
@@ -119,16 +126,15 @@ LEARNING = lines(
 )
 
 
-@over(LEARNING)
+@over(with_signals(LEARNING))
 def test_a_signal_in_any_phase_of_learning_keeps_the_best_model(
-    owner, name, call, kept, holes, run
+    owner, name, call, kept, number, holes, run
 ):
     before = sorted(holes.folder.iterdir())
     words = [f"tune --model learned {holes.labels}", *holes.sides, "--cv 2 --steps 3 --setting B"]
-    for number in CODES:
-        with interrupting(owner, name, number, call):
-            ran = run(*words, f"-o {holes.folder / 'm.dyad'}")
-        ends(ran, number, holes.folder, before, kept=kept)
+    with interrupting(owner, name, number, call):
+        ran = run(*words, f"-o {holes.folder / 'm.dyad'}")
+    ends(ran, number, holes.folder, before, kept=kept)
 
 
 COMMANDS = lines(
@@ -148,14 +154,12 @@ def test_a_signal_leaves_no_unfinished_file(words, output, tables, model, run):
     path = tables.folder / output
     path.write_text("old", encoding="utf-8")
     before = sorted(tables.folder.iterdir())
-    for number, (code, line) in CODES.items():
-        for place in ("os.replace", "os.fsync"):
-            owner, function = place.split(".")
-            with interrupting(os, function, number):
-                ran = run(f"{words.format(model=model, pairs=pairs)} -f -o {path} -q")
-            assert (ran.code, ran.err, ran.out) == (code, f"{line}\n", ""), (owner, place)
-            assert sorted(tables.folder.iterdir()) == before
-            assert path.read_text(encoding="utf-8") == "old"
+    for (number, (code, line)), function in zip(CODES.items(), ("replace", "fsync"), strict=True):
+        with interrupting(os, function, number):
+            ran = run(f"{words.format(model=model, pairs=pairs)} -f -o {path} -q")
+        assert (ran.code, ran.err, ran.out) == (code, f"{line}\n", ""), function
+        assert sorted(tables.folder.iterdir()) == before
+        assert path.read_text(encoding="utf-8") == "old"
 
 
 def test_a_second_signal_ends_the_command(holes, run, monkeypatch):

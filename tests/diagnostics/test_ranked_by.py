@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -222,6 +224,14 @@ def test_long_tables_by_a_bound():
 # --- probabilities -------------------------------------------------------------------------------
 
 
+@cache
+def calibrated(setting):
+    """Return a model with its calibrations, one of them for another base rate."""
+    X, Y, T = binary(12, 8)
+    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    return model, calibrate(model, setting), calibrate(model, setting, prevalence=0.1)
+
+
 @over(
     lines(
         "asked setting",
@@ -236,10 +246,8 @@ def test_long_tables_by_a_bound():
     )
 )
 def test_probabilities_are_those_of_the_setting(asked, setting):
-    X, Y, T = binary(12, 8)
-    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
-    calibration = calibrate(model, setting, prevalence=0.1)
-    for probability, expected in ((True, calibrate(model, setting)), (calibration, calibration)):
+    model, *calibrations = calibrated(setting)
+    for probability, expected in zip((True, calibrations[1]), calibrations, strict=True):
         if asked:
             found = recommend(model, **asked, n=3, probability=probability)
         else:

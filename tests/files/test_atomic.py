@@ -33,8 +33,7 @@ def write(path: Path, content: bytes, **options) -> None:
 
 
 @posix
-def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path):
     path = tmp_path / "count"
     children = []
     path.write_text("0")

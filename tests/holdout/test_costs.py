@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 import problems
@@ -26,12 +28,18 @@ MODELS = {
 MOST = 2.0**7
 
 
+@cache
 def fitted(name, m, q, missing):
     """Return a fitted problem in which the same share of labels is missing, whatever its size."""
     X, Y, tasks = problems.data(m, q)
     places = np.arange(m)[:, None] + np.arange(q)
     Y[places % 10 < round(10 * missing)] = np.nan
     return MODELS[name]().fit(X, Y, tasks=tasks).fitted_.problem
+
+
+@cache
+def pairs_of(problem):
+    return PairsOut.of(problem, scorer("roc_auc"))
 
 
 def units_of(labels, setting):
@@ -63,7 +71,7 @@ def costs(name, m, q, missing, setting):
             figures = models_cost(problem.pairing, problem.labels, m, route.name)
             for which, figure in zip(names, figures, strict=True):
                 found[f"{which} of the models by {route.name}"] = figure
-    pairs_out = PairsOut.of(problem, scorer("roc_auc"))
+    pairs_out = pairs_of(problem)
     if pairs_out is not None:
         found["work of pairs"] = pairs_out.cost.work
         found["memory of pairs"] = pairs_out.cost.memory

@@ -185,11 +185,12 @@ def test_rows_and_columns_without_labels_leave_the_closed_form(
 
 
 @over(
-    every(
+    covering(
         method=["two_step", "kronecker"],
         constant=[False, True],
         setting="ABCD",
         lacks_lines=[False, True],
+        strength=3,
     )
 )
 def test_a_list_that_lacks_no_pair_has_the_closed_form_of_its_grid(

@@ -62,7 +62,6 @@ def by_rdkit(kind: str, radius: int, n_bits: int, counts: bool):
         radius=[0, 2, 3],
         n_bits=[64, 1000, 2048],
         counts=[False, True],
-        strength=3,
         where=lambda kind, counts, **_: not (kind == "maccs" and counts),
     )
 )

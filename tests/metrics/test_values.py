@@ -168,7 +168,6 @@ def problem(name, seed, missing=0.3):
 
 @over(
     covering(
-        strength=3,
         name=list(METRICS),
         missing=[0.0, 0.3],
         predictions=["distinct", "tied", "constant"],
@@ -195,7 +194,6 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape, libr
 
 @over(
     covering(
-        strength=2,
         name=list(METRICS),
         average=AVERAGES,
         setting=[None, "A", "B", "C", "D"],
@@ -274,6 +272,18 @@ def test_squared_errors_that_are_rounding_are_zero_without_predictions():
             assert f"{score:g}" == f"{perfect:g}"  # which would be -0 for a negative zero
         assert prepared.of_squared_errors(np.array([1e-12]))[0] < perfect
     assert f"{metrics.mean_squared_error(Y, Y):g}" == "0"
+
+
+@over(every(metric=[metrics.concordance_index, metrics.spearman], average=["pooled", "task"]))
+def test_held_out_predictions_that_differ_by_rounding_are_tied(metric, average):
+    """Wherever they stand among the others."""
+    rng = np.random.default_rng(3)
+    Y = rng.normal(size=(12, 5))
+    F = rng.integers(0, 4, Y.shape) - 1.0
+    nearly = F + 1e-15 * rng.normal(size=Y.shape)
+    expected = metric(Y, F, average=average)
+    assert metric(Y, nearly, average=average) != expected
+    assert_allclose(metric(Y, nearly, average=average, tie_tolerance=None), expected, rtol=1e-12)
 
 
 # The area under the ROC curve, and average precision

@@ -348,12 +348,10 @@ def test_long_tables():
         assert_allclose(
             model.predict(asked[::-2], labels=labels), expected.ravel()[::-2], rtol=1e-9
         )
-    with pytest.raises(
-        ValueError, match="labels= needs pairs of new instances with training tasks, or of training"
-    ):
-        model.predict(
-            [(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0])
-        )
+    message = "labels= needs pairs of new instances with training tasks, or of training"
+    for other in (rows[0], items[1]), (rows[M], items[Q]):
+        with pytest.raises(ValueError, match=message):
+            model.predict([(rows[M], items[0]), other], labels=([(rows[M], items[2])], [1.0]))
     for wrong in (
         pd.DataFrame({"u": [rows[M]], "f": [items[2]], "y": [1.0]}),
         {(rows[M], items[2]): 1.0},

@@ -24,7 +24,7 @@ KINDS = ["full", "singular", "primal"]
 ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 
 
-@over(covering(sign=[1, -1], kind=KINDS, setting="ABCD", n=[4, 5], alpha=ALPHAS[::2], strength=3))
+@over(covering(sign=[1, -1], kind=KINDS, setting="ABCD", n=[4, 5], alpha=ALPHAS[::2]))
 def test_equals_refitting(setting, kind, sign, n, alpha):
     problem = problems.problem("network", (n, n), (kind, kind), alpha, sign=sign)
     allowed = 1e-8 if kind == "full" else problems.tolerance(problem)

@@ -16,14 +16,6 @@ from dyadlearn._tables import Table
 from dyadlearn.store.container import read_container, write_container
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _no_waiting_for_disks():
-    """Leave files in the cache of the system; a test of what is written when watches the calls."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda descriptor: None)
-        yield
-
-
 @pytest.fixture
 def round_trip(tmp_path) -> Callable[[Any], Any]:
     """Give a function that saves a model and loads it again."""

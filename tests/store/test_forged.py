@@ -251,13 +251,15 @@ def entries(node, path=()):
             yield from entries(part, (*path, place))
 
 
-def without(header, path):
-    header = copy.deepcopy(header)
-    node = header
-    for name in path[:-1]:
-        node = node[name]
-    del node[path[-1]]
-    return header
+def without(node, path):
+    """Return a header without an entry; what the path does not touch is not copied."""
+    node = copy.copy(node)
+    name, *rest = path
+    if rest:
+        node[name] = without(node[name], rest)
+    else:
+        del node[name]
+    return node
 
 
 def answers(model):

@@ -110,11 +110,12 @@ def test_a_report_has_a_row_for_each_task():
 def test_reports_without_correlations(monkeypatch):
     X, Y, T = data(30, 6)
     binary = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
-    assert summary_of(binary).by_task is None
+    in_b = SummaryOptions(setting="B")
+    assert summary_of(binary, in_b).by_task is None
     network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
-    assert summary_of(network).by_task is None
+    assert summary_of(network, in_b).by_task is None
     few = TwoStepRidge().fit(X[:8], Y[:8], tasks=T)
-    summary = summary_of(few, SummaryOptions(setting="B"))
+    summary = summary_of(few, in_b)
     assert summary.by_task is None
     assert "task-table" not in render(summary)
     Y[0, 0] = np.nan

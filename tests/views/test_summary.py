@@ -26,8 +26,9 @@ from dyadlearn.views.summary import SummaryOptions, summary_of
 
 
 def few(model, **asked):
-    """Look at a model over a small landscape."""
-    return summary_of(model, SummaryOptions(alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], **asked))
+    """Look at a model in one setting over a small landscape."""
+    asked = {"setting": "B", "alphas": [0.1, 1.0], "task_alphas": [0.1, 1.0], **asked}
+    return summary_of(model, SummaryOptions(**asked))
 
 
 def part(data):
@@ -282,7 +283,7 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
         (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
     ]
     for model, shown, n_lacking in each(cases):
-        report = few(model)
+        report = few(model, setting=None)
         assert "".join(result.setting.value for result in report.results) == shown
         assert sum("No label remains" in text for text in report.warnings) == n_lacking
         labels = report.likeliest.labels

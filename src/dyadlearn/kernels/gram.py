@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -316,6 +317,9 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     return params
 
 
+_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
+
+
 def _check_named(kernel: str, params: Mapping[str, Any]) -> None:
     """Raise if a name is unknown, or the kernel does not take the parameters."""
     if kernel == "precomputed":
@@ -332,7 +336,7 @@ def _check_named(kernel: str, params: Mapping[str, Any]) -> None:
     if not params:
         return
     names = []
-    for parameter in inspect.signature(KERNELS[kernel]).parameters.values():
+    for parameter in _signature(KERNELS[kernel]).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
             names.append(parameter.name)
     unknown = [name for name in params if name not in names]

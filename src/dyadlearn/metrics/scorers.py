@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -390,6 +390,12 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
 
 
+@cache
+def _known_scorers() -> dict[str, str]:
+    """Return the names of the scorers of scikit-learn by their descriptions; it copies each that it returns."""
+    return {repr(get_scorer(name)): name for name in get_scorer_names()}
+
+
 def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
     if others := options.keys() - {"average", "scorer"}:
@@ -399,7 +405,7 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         )
     borrowed = get_scorer(scoring)
     function = getattr(borrowed, "_score_func", None)
-    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(borrowed))
+    name = _known_scorers().get(repr(borrowed))
     # Other functions may have the name of one of scikit-learn's.
     if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
         name = None
@@ -722,6 +728,10 @@ def scorer_names() -> list[str]:
     return sorted(METRICS)
 
 
+# A scorer is made for each score of each model.
+_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
+
+
 def usual_scoring(Y: Any) -> str:
     """Return the default metric of labels (m, q): a rank metric for two values, squared error otherwise."""
     if is_binary(Y):
@@ -751,7 +761,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if (
         known.endswith("_at_k")
         and "k" not in options
-        and inspect.signature(metric).parameters["k"].default is not None
+        and _signature(metric).parameters["k"].default is not None
     ):
         raise ValueError(
             Message(
@@ -761,7 +771,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
             )
         )
     taken = {"average", "tie_tolerance"}
-    for parameter in inspect.signature(metric).parameters.values():
+    for parameter in _signature(metric).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "setting":
             taken.add(parameter.name)
     if unknown := options.keys() - taken:

@@ -108,7 +108,8 @@ class CellSet:
         return Scatter(self.rows, self.columns, self.shape, self.like)
 
     @cached_property
-    def _places(self) -> tuple[Array, Array]:
+    def places(self) -> tuple[Array, Array]:
+        """Rows and columns of the cells."""
         return as_array_of(self.rows, self.like), as_array_of(self.columns, self.like)
 
     @cached_property
@@ -163,7 +164,7 @@ class CellSet:
             return self.take(left @ right)
 
         def dots(right: Array, left: Array) -> Array:
-            return dots_at(left, row_major_transpose(right), *self._places)
+            return dots_at(left, row_major_transpose(right), *self.places)
 
         return _for_each(dots, right, left)
 
@@ -306,22 +307,26 @@ class CellSystem:
 
     def _means(self, X: Array) -> Array:
         """Return the sum of all values, or of each task, divided by the number of training cells: (f, 1) or (f, q)."""
-        xp = namespace(X)
-        cells = self.operator.cells
-        if self.constant == "grand":
-            parts = (X, self.train)
-        else:
-            parts = (cells.grid(X), cells.grid(self.train))
-        sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
-        # A task without training cells has a mean of zero.
-        return sums / xp.where(counts > 0, counts, 1.0)
+        return self._sums(X) / self._counts
+
+    def _sums(self, X: Array) -> Array:
+        """Return the sum of all values (f, 1), or of each task (f, q)."""
+        if self.constant != "grand":
+            X = self.operator.cells.grid(X)
+        return namespace(X).sum(X, axis=1, keepdims=X.ndim == 2)
+
+    @cached_property
+    def _counts(self) -> Array:
+        """Number of training cells, of all tasks or of each; 1 for a task without any, which has a mean of zero."""
+        counts = self._sums(self.train)
+        return namespace(counts).where(counts > 0, counts, 1.0)
 
     def _means_at_cells(self, X: Array) -> Array:
         """Return the means of `_means` at all cells, of shape (f, 1) or (f, n)."""
         means = self._means(X)
         if self.constant == "grand":
             return means
-        return namespace(X).take(means, as_array_of(self.operator.cells.columns, X), axis=1)
+        return namespace(X).take(means, self.operator.cells.places[1], axis=1)
 
     def centred(self, X: Array) -> Array:
         """Return values minus the mean of the training cells, of all tasks or of each, if there is a constant."""

@@ -106,7 +106,7 @@ def check_refit(trial: Trial) -> None:
     hidden = np.zeros(trial.data.y.shape, dtype=bool)
     model = trial.fit(trial.data.without(hidden, keep, columns))
     model.fit(**trial.data.arguments())
-    fresh = trial.fit()
+    fresh = trial.fitted
     trial.close(trial.predict(model), trial.predict(fresh), "refit")
     setting = trial.settings[0]
     trial.close(trial.hold_out(model, setting), trial.hold_out(fresh, setting), "refit")
@@ -129,7 +129,7 @@ def check_set_alpha(trial: Trial) -> None:
 def check_holdout(trial: Trial) -> None:
     """Check that held-out predictions equal those of models that are fitted without the left-out units."""
     if trial.is_exact:
-        model = trial.fit()
+        model = trial.fitted
         for setting in trial.settings:
             compare_with_refits(trial, model, setting, trial.units(model, setting), "hold-out")
 
@@ -138,7 +138,7 @@ def check_holdout(trial: Trial) -> None:
 def check_groups(trial: Trial) -> None:
     """Check that groups of instances, tasks or pairs are left out together."""
     if trial.is_exact and not trial.symmetry and not trial.grows:
-        model = trial.fit()
+        model = trial.fitted
         for setting in trial.settings:
             compare_with_refits(trial, model, setting, trial.groups(setting), "groups")
 
@@ -152,7 +152,7 @@ def check_order(trial: Trial) -> None:
     columns = rows if trial.symmetry else rng.permutation(q)
     data = trial.data.without(np.zeros((m, q), dtype=bool), rows, columns)
     # The folds of a search may depend on the order.
-    search = trial.again(trial.fit())
+    search = trial.again(trial.fitted)
     model = clone(search).fit(**trial.data.arguments())
     other = clone(search).fit(**data.arguments())
     expected, actual = dense(trial.predict(model)), dense(trial.predict(other, data))
@@ -194,7 +194,7 @@ def check_weights(trial: Trial) -> None:
 @_check("list", "list")
 def check_list(trial: Trial) -> None:
     """Check that a sparse matrix of the observed labels says the same as a grid with NaN."""
-    model = trial.fit()
+    model = trial.fitted
     other = trial.fit(replace(trial.data, is_list=False))
     trial.close(trial.predict(model), trial.predict(other), "hold-out")
     there = ~np.isnan(trial.data.y)
@@ -223,7 +223,7 @@ def check_vector(trial: Trial) -> None:
 @_check("pairs", "full", "missing")
 def check_pairs(trial: Trial) -> None:
     """Check that predictions of pairs are those of the grid."""
-    model = trial.fit()
+    model = trial.fitted
     data = trial.data
     if trial.knows_tasks and data.tasks is not None:
         tasks = data.tasks.new
@@ -239,7 +239,7 @@ def check_pairs(trial: Trial) -> None:
 @_check("score", "full")
 def check_score(trial: Trial) -> None:
     """Check that the score is R² over all cells."""
-    model = trial.fit()
+    model = trial.fitted
     tasks = trial.data.tasks
     grid = dense(trial.predict(model))
     truth = grid + np.random.default_rng(2).normal(size=grid.shape)
@@ -356,7 +356,7 @@ def check_pickle(trial: Trial) -> None:
 @_check("file", "full", "missing", "list")
 def check_file(trial: Trial) -> None:
     """Check that a model file gives the same answers, or that `save` refuses objects that no file can hold."""
-    model = trial.fit()
+    model = trial.fitted
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.dyad"
         try:
@@ -376,7 +376,7 @@ def check_intervals(trial: Trial) -> None:
     """Check that the lower end of an interval is not above the upper one, and more coverage is wider."""
     if not trial.has_intervals:
         return
-    model = trial.fit()
+    model = trial.fitted
     narrow, wide = (
         [dense(end) for end in model.predict_interval(trial.data.X.new, coverage=coverage)]
         for coverage in (0.3, 0.6)
@@ -394,7 +394,7 @@ def check_evaluate(trial: Trial) -> None:
     """Check that `evaluate` scores the held-out predictions."""
     if trial.grows:
         return
-    model = trial.fit()
+    model = trial.fitted
     for setting in trial.settings:
         scores = evaluate(model, setting, scoring="neg_mean_squared_error", nested=False)
         [result] = scores.results
@@ -418,7 +418,7 @@ def check_explain(trial: Trial) -> None:
     """Check that the weight of a label is the change of the prediction when this label grows by one."""
     if trial.grows or not trial.is_exact:
         return
-    model = trial.fit()
+    model = trial.fitted
     weights = explain(model, 1, 2).weights
     again = trial.again(model)
     before = dense(model.predict())[1, 2]

@@ -231,9 +231,14 @@ class Trial:
         return replace(data, is_list=self.form == "list")
 
     @cached_property
+    def fitted(self) -> Any:
+        """A clone of the model, fitted on the problem; nobody may change it."""
+        return self.fit()
+
+    @cached_property
     def expected(self) -> dict[str, Any]:
         """What the model answers after a fit on the problem; nobody may write into it."""
-        return self.answers(self.fit())
+        return self.answers(self.fitted)
 
     def fit(self, data: Data | None = None, **params: Any) -> Any:
         """Return a clone of the model, fitted on the problem or on other data."""
