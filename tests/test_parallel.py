@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -29,6 +30,7 @@ from dyadlearn import (
     nested_score,
     permutation_test,
 )
+from dyadlearn._interrupts import _CLOSED, Interrupts
 from dyadlearn._parallel import collected, is_spread
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
@@ -289,14 +291,23 @@ def test_an_interrupt_is_raised_and_ends_the_work():
 def test_an_interrupted_search_keeps_its_scores(data, monkeypatch):
     X, T, Y, _ = data
     own = searching._scores_of
-    scored = []
+    keep = Interrupts.keep
+    kept = threading.Event()
+    numbers = itertools.count(1)
+
+    def keep_and_tell(interrupts):
+        keep(interrupts)
+        if interrupts is not _CLOSED:
+            kept.set()
 
     def interrupted(*arguments):
-        scored.append(1)
-        if len(scored) == 4:
-            signal.raise_signal(signal.SIGINT)
+        # Threads share the counter, and one of them alone has the first number.
+        if kept.is_set() and next(numbers) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
         return own(*arguments)
 
+    monkeypatch.setattr(Interrupts, "keep", keep_and_tell)
     monkeypatch.setattr(searching, "_scores_of", interrupted)
     kernels = [{"gamma": gamma} for gamma in np.linspace(0.1, 1.0, 30)]
     search = TwoStepRidgeCV(setting="B", kernel="rbf", kernel_grid=kernels, progress=False)
