@@ -41,6 +41,8 @@ _SAMPLED_IN_SEARCH = 2048
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
 _ROWS_TOGETHER = 16
 _OTHER_ROWS = 2
+# Share of the labels of these other rows that are compared: the error of the sample is that of rows, not of labels.
+_SHARE = 0.25
 # Most comparisons that are kept for resampling.
 _MOST_KEPT = 2**24
 # Operations for each pair, relative to a multiplication in a matrix product.
@@ -129,7 +131,7 @@ class PairsOut:
             return None
         n_sampled = _SAMPLED if n_alphas == 1 else _SAMPLED_IN_SEARCH
         of_row = _n_chosen(labels) / max(m, q)
-        of_one = float(k) * r + of_row * min(m, q) * (min(k, r) + _OF_A_PAIR)
+        of_one = float(k) * r + of_row * min(m, q) * _SHARE * (min(k, r) + _OF_A_PAIR)
         if not is_affordable(work + n_sampled * of_one, labels, n_alphas):
             return None
         return cls(problem, judge, route, n_sampled)
@@ -219,7 +221,8 @@ class PairsOut:
         labels = self.problem.labels
         n_kept = _n_chosen(labels) * labels.size
         if self.n_sampled:
-            n_kept = self.n_sampled * _n_chosen(labels) / max(labels.shape) * min(labels.shape)
+            of_row = _n_chosen(labels) / max(labels.shape)
+            n_kept = self.n_sampled * of_row * min(labels.shape) * _SHARE
         if n_kept > _MOST_KEPT:
             return None
         rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
@@ -381,8 +384,8 @@ class _Pairs:
     def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
         """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
 
-        The rarer labels of several rows are compared with all labels of a few others at once. The
-        pairs are the same in every call.
+        The rarer labels of several rows are compared with a share of the labels of a few others at
+        once. The pairs are the same in every call.
         """
         axis = int(labels.shape[1] > labels.shape[0])
         scored = np.flatnonzero(~np.isnan(values))
@@ -399,6 +402,7 @@ class _Pairs:
             for one, other in zip(sets, [sets[-1], *sets[:-1]], strict=True):
                 members = np.concatenate([rows[row] for row in one])
                 second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
+                second = second[random.random_sample(second.size) < _SHARE]
                 first = members[is_first[members]]
                 if first.size:
                     yield self._outcomes(first, second, values, width)
