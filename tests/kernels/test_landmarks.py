@@ -126,9 +126,9 @@ def test_features_are_those_of_nystroem(kernel, method, as_sparse, r, library):
         assert_array_equal(sparse.csr_array(found.components_).toarray(), X[at])
 
 
-@over(covering(kernel=kernel_names(), method=METHODS))
-def test_all_rows_reproduce_the_kernel(kernel, method):
-    X = np.minimum(np.abs(points(25, 6)), 2)
+@over(covering(kernel=kernel_names(), method=METHODS, width=[6, 1]))
+def test_all_rows_reproduce_the_kernel(kernel, method, width):
+    X = np.minimum(np.abs(points(25, width)), 2)
     X[7] = X[3]
     K = gram(X, kernel=kernel)
     found = Landmarks(100, kernel=kernel, method=method, random_state=0)

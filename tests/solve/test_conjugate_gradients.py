@@ -130,6 +130,17 @@ def test_nothing_on_the_right_is_solved_by_nothing():
     assert not calls
 
 
+def test_systems_that_are_solved_together_may_have_nothing_on_the_right():
+    A, _, _ = make_system((6, 5))
+    right = np.random.default_rng(1).normal(size=(30, 3)) * [1.0, 0.0, 1e3]
+    found = conjugate_gradients(
+        lambda x: A @ x, right, tol=1e-12, dot=lambda a, b: np.sum(a * b, axis=0)
+    )
+    assert found.converged
+    assert_allclose(found.values, np.linalg.solve(A, right), rtol=1e-8, atol=1e-12)
+    assert_array_equal(found.values[:, 1], 0.0)
+
+
 @over(every(tol=[1e-2, 1e-8], right=[0.0, 1.0]))
 def test_the_last_residual(tol, right):
     _, operator, b = make_system()
