@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
     places = []
     new = []
     for axis, side in enumerate(sides):
-        at, entities = _places(loaded, side, known[axis], kept, axis, path, terminal)
+        describe = partial(_new_entities, loaded, side, axis=axis, path=path, terminal=terminal)
+        at, entities = _places(side, known[axis], kept, describe)
         places.append(at)
         new.append(entities)
     coverage = 0.9 if options.interval is None else options.interval
@@ -137,13 +139,10 @@ def _note_reasons(
 
 
 def _places(
-    loaded: Loaded,
     side: Structures,
     known: np.ndarray,
     kept: np.ndarray,
-    axis: int,
-    path: Path,
-    terminal: Terminal,
+    describe: Callable[[list[str]], Entities],
 ) -> tuple[np.ndarray, Entities | None]:
     """Return the training position of each kept row, or -1 - k for row k of the new entities, and these."""
     rows = np.flatnonzero(kept)
@@ -154,8 +153,7 @@ def _places(
         return known[rows], None
     number = {label: -1 - k for k, label in enumerate(fresh)}
     at = np.array([number.get(label, -1) for label in labels])
-    entities = _new_entities(loaded, side, fresh, axis, path, terminal)
-    return np.where(is_new, at, known[rows]), entities
+    return np.where(is_new, at, known[rows]), describe(fresh)
 
 
 def _new_entities(
