@@ -18,7 +18,7 @@ from dyadlearn.cli.entities import Files, open_source, training_side
 from dyadlearn.cli.explained import figures_by, table_by
 from dyadlearn.cli.models import Loaded, save_model
 from dyadlearn.cli.options import refuse, written_options
-from dyadlearn.cli.predict_table import beside, counted, write_beside
+from dyadlearn.cli.predict_table import Reason, beside, counted, is_predicted, write_beside
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import among
@@ -29,13 +29,13 @@ _CELL = "cell"
 _LISTED = 8
 # Options of predict for models of cells.
 _PREDICTED = ("source", "table", "interval", "output", "force")
-# Why rows have no prediction, by the first word of the reason; the other words are a column.
+_EXPLAINED = ("source", "explain", "cell", "by", "sort", "number", "output", "force")
+# Why rows have no prediction, by the kind of the reason.
 _WHY = {
     "no": "have no value of {!r}",
     "unknown": "have an unknown level of {!r}",
     "unlabelled": "have a category of {!r} without a label, whose effect cannot be estimated",
 }
-_EXPLAINED = ("source", "explain", "cell", "by", "sort", "number", "output", "force")
 
 
 def cell_settings(text: str | None) -> list[tuple[str, ...]] | None:
@@ -280,7 +280,7 @@ def predict_cells(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     read = _read_as(fitted, table)
     reasons = _reasons(fitted, read)
     _note_reasons(reasons, options.table, terminal)
-    rows = np.flatnonzero(reasons == "")
+    rows = np.flatnonzero(is_predicted(reasons))
     kept = {name: [column[row] for row in rows] for name, column in read.items()}
     with terminal.working("Predictions"):
         predicted = _predicted(loaded.model, kept, coverage, terminal)
@@ -290,29 +290,29 @@ def predict_cells(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
 
 
 def _reasons(fitted: Any, table: Mapping[str, Sequence[Any]]) -> np.ndarray:
-    """Return why each row of a table has no prediction; an empty text for rows with one."""
+    """Return why each row of a table has no prediction; None for rows with one."""
     n_rows = len(next(iter(table.values())))
-    reasons = np.full(n_rows, "", dtype=object)
+    reasons = np.full(n_rows, None, dtype=object)
     for name, levels in zip(fitted.fixed.names, fitted.fixed.levels, strict=True):
         if levels is not None:
-            reasons[among(table[name], levels) < 0] = f"unlabelled {name}"
+            reasons[among(table[name], levels) < 0] = Reason("unlabelled", name)
     for side in fitted.sides:
         ids = table[side.name]
         if side.spec is not None:
-            reasons[among(ids, side.ids.labels) < 0] = f"unknown {side.name}"
-        reasons[np.array([one is None for one in ids], dtype=bool)] = f"no {side.name}"
+            reasons[among(ids, side.ids.labels) < 0] = Reason("unknown", side.name)
+        reasons[np.array([one is None for one in ids], dtype=bool)] = Reason("no", side.name)
     return reasons
 
 
 def _note_reasons(reasons: np.ndarray, path: Path, terminal: Terminal) -> None:
     """Say which rows have no prediction; raise if none has one."""
-    counts = counted(reasons).get("no_prediction", {})
+    counts = Counter(reasons[~is_predicted(reasons)])
     n_rows = len(reasons)
-    if counts and sum(counts.values()) == n_rows:
+    if counts and counts.total() == n_rows:
         words = joined([f"{reason} ({count:,})" for reason, count in counts.items()])
         raise IdError(f"{path}: none of {n_rows:,} rows can be predicted: {words}.")
     for reason, count in counts.items():
-        why = _WHY[reason.partition(" ")[0]].format(reason.partition(" ")[2])
+        why = _WHY[reason.kind].format(reason.of)
         terminal.note(f"{count:,} of {n_rows:,} rows of {path} {why}: they have no prediction.")
 
 

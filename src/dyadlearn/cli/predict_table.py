@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ from dyadlearn.models.reading import among
 from dyadlearn.settings import Setting
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why a row of a table has no prediction: a kind, such as "unknown", and the side or setting it is about."""
+
+    kind: str
+    of: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.of}"
+
+
 def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Terminal) -> None:
     """Write the rows of a table with the setting, the prediction and the certainty of each."""
     cells = read_cells(path)
@@ -35,7 +47,7 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
             sides.append(read_structures(cells, kind, name, "drop"))
     known = [_known(loaded, side, axis) for axis, side in enumerate(sides)]
     reasons = _reasons(loaded, sides, known)
-    kept = reasons == ""
+    kept = is_predicted(reasons)
     _note_reasons(_sentences(loaded, sides, known, reasons), kept, path, terminal)
     places = []
     new = []
@@ -81,18 +93,18 @@ def _known(loaded: Loaded, side: Structures, axis: int) -> np.ndarray:
 def _reasons(
     loaded: Loaded, sides: Sequence[Structures], known: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Return why each row has no prediction; an empty text for rows with one."""
+    """Return why each row has no prediction; None for rows with one."""
     is_new = [at < 0 for at in known]
     letters = np.array([setting.value for setting in Setting])[is_new[0] + 2 * is_new[1]]
-    reasons = np.full(len(letters), "", dtype=object)
+    reasons = np.full(len(letters), None, dtype=object)
     for setting in set(Setting).difference(fitted_of(loaded.model).settings):
-        reasons[letters == setting.value] = f"setting {setting.value}"
+        reasons[letters == setting.value] = Reason("setting", setting.value)
     for side, name, is_unknown in zip(sides, loaded.names, is_new, strict=True):
         if side.kind == "ids":
-            reasons[is_unknown] = f"unknown {name}"
+            reasons[is_unknown] = Reason("unknown", name)
     for side, name in zip(sides, loaded.names, strict=True):
         lacks = np.array([label is None for label in side.labels], dtype=bool)
-        reasons[lacks] = f"no valid {name}"
+        reasons[lacks] = Reason("no valid", name)
     return reasons
 
 
@@ -102,11 +114,12 @@ def _sentences(
     """Return a sentence for each kind of reason: how many rows it concerns."""
     sentences = []
     n_rows = len(reasons)
-    if n_invalid := _count(reasons, "no valid "):
+    if n_invalid := _count(reasons, "no valid"):
         sentences.append(f"{n_invalid:,} of {n_rows:,} rows lack a valid structure.")
     for axis, side in enumerate(sides):
         name = loaded.names[axis]
-        is_unknown = reasons == f"unknown {name}"
+        unknown = Reason("unknown", name)
+        is_unknown = np.array([reason == unknown for reason in reasons])
         if is_unknown.any():
             fresh = list(dict.fromkeys(np.array(side.labels, dtype=object)[is_unknown]))
             sentences.append(
@@ -114,9 +127,10 @@ def _sentences(
                 f"which knows nothing else of {loaded.names.both[axis]}: {shown(fresh)} "
                 f"({is_unknown.sum():,} of {n_rows:,} rows)."
             )
-    if n_refused := _count(reasons, "setting "):
+    if n_refused := _count(reasons, "setting"):
         settings = [setting.value for setting in fitted_of(loaded.model).settings]
-        refused = sorted({reason[-1] for reason in reasons if reason.startswith("setting ")})
+        given = reasons[~is_predicted(reasons)]
+        refused = sorted({reason.of for reason in given if reason.kind == "setting"})
         sentences.append(
             f"{n_refused:,} of {n_rows:,} rows are in setting {joined(refused)}, and the model "
             f"predicts {joined(settings)} only."
@@ -124,8 +138,14 @@ def _sentences(
     return sentences
 
 
-def _count(reasons: np.ndarray, beginning: str) -> int:
-    return sum(reason.startswith(beginning) for reason in reasons)
+def is_predicted(reasons: np.ndarray) -> np.ndarray:
+    """Return which rows have a prediction, because they have no reason for none."""
+    return np.array([reason is None for reason in reasons], dtype=bool)
+
+
+def _count(reasons: np.ndarray, kind: str) -> int:
+    """Return the number of rows with a kind of reason."""
+    return sum(reason is not None and reason.kind == kind for reason in reasons)
 
 
 def _note_reasons(
@@ -209,27 +229,28 @@ def beside(
     cells : FileTable
     predicted : mapping of str to sequence
         Columns of the rows with a prediction.
-    reasons : array of str of shape (n,)
-        Why each row has no prediction; an empty text for rows with one.
+    reasons : array of Reason of shape (n,)
+        Why each row has no prediction; None for rows with one.
     """
     columns: dict[str, Sequence[Any]] = {}
     for place, heading in enumerate(cells.headings):
         name = free_name(heading or f"column_{place + 1}", columns)
         columns[name] = [line[place] for line in cells.lines]
-    rows = np.flatnonzero(reasons == "")
+    rows = np.flatnonzero(is_predicted(reasons))
     for name, values in predicted.items():
         column: list[Any] = [None] * len(reasons)
         for row, value in zip(rows, values, strict=True):
             column[row] = value
         columns[free_name(name, columns)] = column
     if len(rows) < len(reasons):
-        columns[free_name("no_prediction", columns)] = [reason or None for reason in reasons]
+        texts = [None if reason is None else str(reason) for reason in reasons]
+        columns[free_name("no_prediction", columns)] = texts
     return columns
 
 
 def counted(reasons: np.ndarray) -> dict[str, dict[str, int]]:
     """Return the number of rows without a prediction by reason, as a figure for JSON; nothing without any."""
-    counts = Counter(reason for reason in reasons.tolist() if reason)
+    counts = Counter(map(str, reasons[~is_predicted(reasons)]))
     if not counts:
         return {}
     return {"no_prediction": dict(counts)}
