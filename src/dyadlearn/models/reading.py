@@ -225,7 +225,7 @@ def read_rows(new: Any, axis: int, known: Known) -> tuple[Table, Array]:
         table,
         known.owner,
         is_kernel=spec.is_precomputed,
-        allow_nan=spec.takes_missing or (known.allow_nan and not spec.is_precomputed),
+        allow_nan=spec.may_be_nan(known.allow_nan),
         n_features=known.n_columns,
         feature_names=known.feature_names,
     )
@@ -935,9 +935,12 @@ def read_sides(
     if table is not None:
         table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
         form = replace(form, column_ids=table.row_ids)
-    is_kernel = specs[0].is_precomputed
-    may_miss = specs[0].takes_missing or (allow_nan and not is_kernel)
-    rows, feature_names = check_instances(instances, owner, is_kernel=is_kernel, allow_nan=may_miss)
+    rows, feature_names = check_instances(
+        instances,
+        owner,
+        is_kernel=specs[0].is_precomputed,
+        allow_nan=specs[0].may_be_nan(allow_nan),
+    )
     instances = replace(instances, values=rows)
     if table is None:
         return (instances,), form, feature_names

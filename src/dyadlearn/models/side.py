@@ -84,10 +84,9 @@ class KernelSpec(Stored):
         """Whether the kernel is the linear kernel of the features."""
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
-    @property
-    def takes_missing(self) -> bool:
-        """Whether features may be NaN."""
-        return takes_missing(self.kernel)
+    def may_be_nan(self, allow_nan: bool) -> bool:
+        """Return whether rows may hold NaN: features, if `allow_nan` is True or the kernel takes them."""
+        return takes_missing(self.kernel) or (allow_nan and not self.is_precomputed)
 
     def take(self, values: Array, rows: Array, training: Array) -> Array:
         """Return some rows of a side: features, or kernel values with the training rows only."""
@@ -443,9 +442,8 @@ def _coordinates(rows: Array, directions: Array) -> Array:
 
 def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = False) -> Array:
     """Return the rows of a side as a finite matrix; features may be sparse, or NaN if allowed here or by the kernel."""
-    is_kernel = spec.is_precomputed
-    allow_nan = spec.takes_missing or (allow_nan and not is_kernel)
-    return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan)
+    may_be_nan = spec.may_be_nan(allow_nan)
+    return check_matrix(rows, name, accept_sparse=not spec.is_precomputed, allow_nan=may_be_nan)
 
 
 def side_size(rows: Array, spec: KernelSpec, name: str) -> SideSize:
