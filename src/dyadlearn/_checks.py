@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -46,6 +47,13 @@ def warn_renamed(old: str, new: str, removed: str = "0.4.0") -> None:
     """
     message = f"{old} is deprecated and will be removed in {removed}: use {new}."
     warnings.warn(message, RenamedWarning, stacklevel=caller_level())
+
+
+@functools.cache
+def keywords_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the defaults of the parameters of a function that are given by name only."""
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def caller_level() -> int:

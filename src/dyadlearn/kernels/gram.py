@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from dyadlearn._array import (
     row_blocks,
     to_numpy,
 )
+from dyadlearn._checks import keywords_of
 from dyadlearn._memory import check_kernel_memory
 from dyadlearn._tables import Table, like_inputs, read_table, write_table
 from dyadlearn.exceptions import KernelError
@@ -317,9 +317,6 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     return params
 
 
-_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
-
-
 def _check_named(kernel: str, params: Mapping[str, Any]) -> None:
     """Raise if a name is unknown, or the kernel does not take the parameters."""
     if kernel == "precomputed":
@@ -335,10 +332,7 @@ def _check_named(kernel: str, params: Mapping[str, Any]) -> None:
         )
     if not params:
         return
-    names = []
-    for parameter in _signature(KERNELS[kernel]).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            names.append(parameter.name)
+    names = list(keywords_of(KERNELS[kernel]))
     unknown = [name for name in params if name not in names]
     if unknown:
         raise KernelError(

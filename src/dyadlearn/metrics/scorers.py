@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._checks import keywords_of
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
@@ -728,10 +729,6 @@ def scorer_names() -> list[str]:
     return sorted(METRICS)
 
 
-# A scorer is made for each score of each model.
-_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
-
-
 def usual_scoring(Y: Any) -> str:
     """Return the default metric of labels (m, q): a rank metric for two values, squared error otherwise."""
     if is_binary(Y):
@@ -758,11 +755,8 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
             f"Unknown scoring {name!r}: expected one of {', '.join(names)}, {others}.{hint}"
         )
     metric = METRICS[known]
-    if (
-        known.endswith("_at_k")
-        and "k" not in options
-        and _signature(metric).parameters["k"].default is not None
-    ):
+    keywords = keywords_of(metric)
+    if known.endswith("_at_k") and "k" not in options and keywords["k"] is not None:
         raise ValueError(
             Message(
                 "{name} needs k: say how many, as in <scoring='{stem}10'>.",
@@ -770,10 +764,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
                 stem=name.removesuffix("k"),
             )
         )
-    taken = {"average", "tie_tolerance"}
-    for parameter in _signature(metric).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "setting":
-            taken.add(parameter.name)
+    taken = {"average", "tie_tolerance", *keywords} - {"setting"}
     if unknown := options.keys() - taken:
         expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")
