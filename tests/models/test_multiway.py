@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks, get_tags
 
+import problems
 from conventions import WITHOUT_DATA
 from dyadlearn import (
     KroneckerRidge,
@@ -255,10 +256,7 @@ def test_groups_are_left_out_together():
 
 @over(every(intercept=[True, False], seed=[0, 1]))
 def test_two_sides_are_kronecker_ridge(intercept, seed):
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(9, 3)), rng.normal(size=(7, 2))
-    Y = rng.normal(size=(9, 7)) + 1.0
-    Y[rng.random(Y.shape) < 0.3] = np.nan
+    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=seed)
     grid = KroneckerRidge(0.7, kernel="rbf", task_kernel="rbf", fit_intercept=intercept)
     grid.fit(X, Y, tasks=T)
     rows, columns = np.nonzero(~np.isnan(Y))
@@ -282,10 +280,7 @@ def test_two_sides_are_kronecker_ridge(intercept, seed):
 @over(every(intercept=[True, False], seed=[0, 1]))
 def test_two_sides_with_functions_of_their_own_are_pair_kernel_ridge(intercept, seed):
     """A column that is given twice, once without entities, has a function of the other side for each level."""
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
-    Y = rng.normal(size=(8, 6)) + 1.0
-    Y[rng.random(Y.shape) < 0.3] = np.nan
+    X, Y, T = problems.data(8, 6, 3, 2, missing=0.3, seed=seed)
     shares = {"product": 0.9, "per_task": 0.4, "per_instance": 0.2}
     rbf = {"kernel": "rbf", "task_kernel": "rbf"}
     grid = PairKernelRidge(0.7, **shares, **rbf, fit_intercept=intercept).fit(X, Y, tasks=T)
