@@ -86,6 +86,7 @@ def columns(model, labels, weights, alphas, **given):
         kernel=["linear", "rbf"],
         intercept=[True, False],
         filter=[None, IteratedTikhonov(2)],
+        strength=1,
     )
 )
 def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
@@ -159,12 +160,12 @@ def test_values_are_changed_and_checked():
     assert_array_equal(kept.holdout("B"), before)
 
 
-@over(every(letter="AB", groups=[None, GROUPS]))
+@over(lines("letter groups", ("A", None), ("B", None), ("B", GROUPS)))
 def test_values_stay_with_their_tasks_where_a_task_and_rows_have_no_labels(letter, groups):
     labels = Y.copy()
     labels[:, 1], labels[[2, 5]] = np.nan, np.nan
     model = IndependentTaskRidge(EACH + 0.1, **PAPER).fit(X, labels)
-    given = {} if groups is None or letter == "A" else {"groups": groups}
+    given = {} if groups is None else {"groups": groups}
     held_out = model.holdout(letter, **given)
     for task in (0, 2, 3, 4, 5):
         alone = (
@@ -204,6 +205,7 @@ def test_models_without_a_row_are_those_of_each_task(groups):
         form=list(FORMS),
         scoring=["neg_mean_squared_error", "concordance_index"],
         groups=[None, GROUPS],
+        strength=1,
     )
 )
 def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
@@ -289,10 +291,8 @@ ONE_CLASS = np.where(np.arange(Q) == 1, 0.0, Y > 0)
     lines(
         "labels scoring",
         (EMPTY, "neg_mean_squared_error"),
-        (EMPTY, lambda Y, F: -float(np.nanmean(abs(Y - F)))),
         (ONE_CLASS, "roc_auc"),
         (ONE_CLASS, of_a_function),
-        (np.where(np.arange(Q) == 1, 3.0, Y), "r2"),
     )
 )
 def test_a_task_without_a_score_has_what_is_best_for_the_others(labels, scoring):
@@ -329,19 +329,6 @@ def test_no_task_has_a_score(scoring):
         IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring).fit(
             X, np.zeros((M, Q))
         )
-
-
-def test_a_value_without_a_score_is_not_chosen():
-    search = IndependentTaskRidgeCV(
-        [0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER
-    )
-    with pytest.warns(
-        UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
-    ) as seen:
-        search.fit(np.diag([1.0, 1.0, 0.0]), Y[:3])
-    assert {warning.filename for warning in seen} == {__file__}
-    assert np.isnan(search.landscape_[0]).all()
-    assert (search.alpha_ > 0).all()
 
 
 def test_labels_that_nothing_predicts_are_not_scored():
@@ -386,13 +373,11 @@ def test_evaluate_and_baselines(form):
 
 
 def test_explanations_are_those_of_the_task():
-    for labels in (Y, HOLES):
-        search = fitted(labels)
-        for task in range(Q):
-            assert_allclose(explain(search, 5, task).prediction, search.predict()[5, task])
-            assert_allclose(
-                explain(search, NEW[:1], task).prediction, search.predict(NEW[:1])[0, task]
-            )
+    search = fitted(HOLES)
+    for task in (0, 5):
+        assert_allclose(explain(search, 5, task).prediction, search.predict()[5, task])
+        found = explain(search, NEW[:1], task).prediction
+        assert_allclose(found, search.predict(NEW[:1])[0, task])
 
 
 def test_landscapes_and_pictures():
@@ -409,9 +394,8 @@ def test_landscapes_and_pictures():
     )
 
 
-@over(every(form=["full", "both"]))
-def test_files(form, tmp_path):
-    labels, weights = FORMS[form]
+def test_files(tmp_path):
+    labels, weights = FORMS["both"]
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(
         X, labels, sample_weight=weights
     )
@@ -420,9 +404,6 @@ def test_files(form, tmp_path):
         again = load(tmp_path / "model.dyad")
         assert_array_equal(again.predict(NEW), model.predict(NEW))
         assert_array_equal(again.holdout("B"), model.holdout("B"))
-        assert_array_equal(
-            again.fitted_.pairing.alphas["alpha"], model.fitted_.pairing.alphas["alpha"]
-        )
     assert_array_equal(
         load(tmp_path / "model.dyad").set_alpha(1.0).predict(NEW), model.set_alpha(1.0).predict(NEW)
     )

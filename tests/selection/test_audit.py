@@ -172,11 +172,6 @@ def test_splits_that_are_none(train, test, message):
         audit(train, test)
 
 
-def test_an_unknown_setting():
-    with pytest.raises(ValueError, match="Unknown setting 'E'"):
-        audit([(1, 1)], [(1, 1)], "E")
-
-
 # --- networks, ids of two types ------------------------------------------------
 
 edges = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_predict
 
 from dyadlearn import MultiwayRidge, SettingKFold, audit
 from dyadlearn.exceptions import IdError
-from sweeps import every, over
+from sweeps import covering, over
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(
@@ -26,7 +26,7 @@ TABLE = pd.DataFrame(
 SETTINGS = list(chain.from_iterable(combinations(TABLE, k) for k in range(4)))
 
 
-@over(every(new=SETTINGS, shuffle=[True, False]))
+@over(covering(new=SETTINGS, shuffle=[True, False], strength=1))
 def test_every_row_is_tested_once_and_new_sides_are_not_in_training(new, shuffle):
     folds = SettingKFold(new, 3, shuffle=shuffle, random_state=1 if shuffle else None)
     n_tested = np.zeros(200)

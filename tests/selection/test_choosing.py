@@ -33,7 +33,7 @@ from dyadlearn.models.spec import TwoStepSpec
 from dyadlearn.selection import choosing
 from dyadlearn.selection.landscape import _PointScore
 from dyadlearn.selection.searching import PosedSearch
-from sweeps import over
+from sweeps import every, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -63,7 +63,7 @@ def twins(labels, setting="B", **options):
     return {name: each.fit(X, labels, tasks=T) for name, each in found.items()}
 
 
-@over([{"setting": letter} for letter in "ABCD"])
+@over(every(setting="AD"))
 def test_the_better_of_two_searches_of_complete_labels(setting):
     found = better_of(searches(setting), X, Y, tasks=T)
     fitted = twins(Y, setting)
@@ -256,7 +256,7 @@ def test_an_interrupt_before_any_score_raises(monkeypatch):
         interrupted(monkeypatch, _PointScore, "__call__", 0)
 
 
-@pytest.mark.parametrize("call", [5, 12, 14])
+@pytest.mark.parametrize("call", [5, 14])
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call):
     with pytest.warns(SearchStoppedWarning):
         found = interrupted(monkeypatch, _PointScore, "__call__", call)

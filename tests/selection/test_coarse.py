@@ -64,9 +64,7 @@ def weights_of(Y, weighted):
 
 CHOICES = [
     (two_step, {"setting": "D", **SMALL}, True),
-    (two_step, {"setting": "B", **SMALL, "scoring": "concordance_index"}, False),
-    (kronecker, {"setting": "A"}, True),
-    (kronecker, {"setting": "D"}, False),
+    (kronecker, {"setting": "A", "scoring": "concordance_index"}, False),
 ]
 
 
@@ -232,7 +230,7 @@ def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_formula_evaluates_all_points():
     X, Y, T = holed()
-    for setting in "ABCD":
+    for setting in "AD":
         search = kronecker(setting=setting).fit(X, Y, T)
         assert search.holdout_method_ == "exact leave-fold-out"
         assert search.n_evaluated_ == search.landscape_.size == 14
@@ -262,6 +260,10 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
             # Correlations by task have folds of their own.
             patch.setattr("dyadlearn.views.summary._by_task", lambda *_: (None, []))
             report = summary_of(again, SummaryOptions(setting=setting.value))
+            seen = search.n_evaluated_
+            size = search.landscape_.size
+            told = f"The search went from coarse to fine ({seen} of {size} points evaluated)"
+            assert (told in render(report)) == (seen < size)
             assert_allclose(report.results[0].predictions, search.holdout_)
             assert_array_equal(report.landscapes[0].scores, search.landscape_)
             assert not any("no landscape" in note for note in report.notes)
@@ -290,21 +292,6 @@ def test_points_that_were_not_evaluated_are_drawn_as_such(folds_only):
         assert drawn == seen
     full = kronecker(exhaustive=True).fit(X, Y, T)
     assert landscape_of_search(full).evaluated == ""
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_the_report_says_what_was_evaluated():
-    X, Y, T = holed()
-    search = two_step(**SMALL).fit(X, Y, T)
-    seen = search.n_evaluated_
-    page = render(summary_of(search, SummaryOptions(setting="B")))
-    assert f"The search went from coarse to fine ({seen} of 28 points evaluated)" in page
-    full = render(
-        summary_of(
-            kronecker(exhaustive=True, alphas=POWERS[2:6]).fit(X, Y, T), SummaryOptions(setting="B")
-        )
-    )
-    assert "coarse to fine" not in full
 
 
 def test_exhaustive_is_a_switch():

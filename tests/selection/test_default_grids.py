@@ -194,6 +194,7 @@ def agree(one, other, rtol, factor=1.0):
         where=lambda name, form, letter, **_: (
             (name not in SLOW and letter in "AB") or form == "complete"
         ),
+        strength=1,
     )
 )
 def test_units_of_features_do_not_matter(name, factor, units, letter, form):
@@ -229,7 +230,11 @@ def test_units_of_weights_do_not_matter(name, factor, letter):
         assert_allclose(alphas_of(other), alphas_of(one), rtol=1e-12)
 
 
-@over(covering(name=[*SEARCHES, "Kronecker with an intercept"], factor=FACTORS, letter="AD"))
+@over(
+    covering(
+        name=[*SEARCHES, "Kronecker with an intercept"], factor=FACTORS, letter="AD", strength=1
+    )
+)
 def test_units_of_labels_do_not_matter(name, factor, letter):
     search = SEARCHES.get(name, KroneckerRidgeCV())
     shift = 100.0 if search.fit_intercept else 0.0

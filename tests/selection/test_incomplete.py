@@ -22,7 +22,7 @@ from dyadlearn import (
 )
 from dyadlearn.holdout import planning
 from dyadlearn.metrics import scorer
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -82,7 +82,7 @@ def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
         (13, ValueError, r"13 folds need at least as many instances .* found 12: use fewer folds"),
     )
 )
-@over(every(**every_search, holes={"complete": 0.0, "holes": 0.3}))
+@over(covering(**every_search, holes={"complete": 0.0, "holes": 0.3}, strength=1))
 def test_wrong_folds(Search, holes, cv, error, message):
     X, Y, T = make_data(share=holes)
     search = make_search(Search, cv=cv)
@@ -139,7 +139,7 @@ def test_a_word_of_one_text_only_does_not_stop_the_default_search():
     assert_allclose(least[5], again, rtol=1e-6)
 
 
-@over(every(weighted=[False, True], setting=["A", "B"]))
+@over(lines("weighted setting", (True, "A"), (False, "B")))
 def test_many_regularisations_have_the_scores_of_few(weighted, setting):
     """One decomposition serves many regularisations, an inverse each of a few."""
     X, Y, T = make_data(share=0.6)

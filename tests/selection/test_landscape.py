@@ -90,9 +90,8 @@ def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options
     covering(
         method=["two_step", "kronecker", "independent", "network"],
         scoring=list(SCORINGS),
-        shape=list(SHAPES),
-        letters=["ABCD", "B", "AD", "BA", "DB", "A"],
-        where=lambda method, letters, **_: method != "independent" or letters != "AD",
+        shape=["tall", "wide"],
+        letters=["ABCD", "B", "DB", "A"],
     )
 )
 def test_every_grid_point_has_the_score_of_its_hold_out(method, shape, scoring, letters):
@@ -131,7 +130,7 @@ def test_groups(method, shape, letters, scoring, sides):
     compare(problem, [1e-6, 1e6], [1e-6, 0.5], letters, scoring, **given)
 
 
-@over(every(shape=list(SHAPES)))
+@over(every(shape=["tall", "wide"]))
 def test_one_product_for_all_settings_keeps_the_digits(shape):
     """Predictions are as small as 1e-12 there, and the labels must not hide them."""
     problem = make_problem("two_step", SHAPES[shape])
@@ -147,6 +146,7 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
         scoring=["neg_mean_squared_error", "r2"],
         method=["two_step", "kronecker"],
         shape=list(SHAPES),
+        strength=1,
     )
 )
 def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
@@ -261,6 +261,7 @@ def make_isolated(n, rng):
         method=["two_step", "kronecker", "independent"],
         shape={"tall": (8, 6), "wide": (6, 8)},
         is_grouped=[False, True],
+        strength=1,
     )
 )
 def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
@@ -300,6 +301,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
         letters=["ABCD", "C"],
         scoring=["neg_mean_squared_error", "r2"],
         side=["filter", "task_filter"],
+        strength=1,
     )
 )
 def test_filters(shape, filter, letters, scoring, side):
@@ -319,9 +321,9 @@ def test_filters(shape, filter, letters, scoring, side):
 def test_squared_errors_near_zero(letter, noise, put, options):
     """Labels that the kernels explain all but completely: the closed form cancels, and is not believed."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    T = rng.normal(size=(30, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(40, 30))
+    X = rng.normal(size=(14, 3))
+    T = rng.normal(size=(10, 2))
+    Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(14, 10))
     spectra = [Spectrum.from_gram((side @ side.T).astype(put)) for side in (X, T)]
     problem = posed("two_step", Y.astype(put), spectra[0], 1.0, spectra[1], 1.0)
     grid = [1e-4, 1e-2, 1.0, 1e2]
@@ -371,9 +373,9 @@ def test_steps_that_ignore_alpha_have_no_landscape():
         landscape(make_problem("two_step", (7, 5), task_filter=Landweber(n_iter=3)))
 
 
-@over(every(shape=["tall", "wide"], method=["two_step", "kronecker"]))
-def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
-    problem = make_problem(method, SHAPES[shape])
+@over(every(method=["two_step", "kronecker"]))
+def test_the_progress_bar_is_for_those_who_ask(method, capfd):
+    problem = make_problem(method, (7, 5))
     given = {"alphas": [1.0, 2.0], "task_alphas": [1.0], "setting": "AD", "scoring": "r2"}
     landscape(problem, **given)
     landscape(problem, **given, progress=False)

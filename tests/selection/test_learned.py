@@ -98,6 +98,7 @@ def _scaled_gram(kind, rows, normalize):
         normalize=[True, False],
         intercept=[True, False],
         holes=[True, False],
+        strength=1,
         also=[
             {
                 "setting": "B",
@@ -127,7 +128,7 @@ def test_predictions_follow_from_the_learned_parameters(
         kernels.append({f"d{place}": kind for place, kind in enumerate(kinds)})
     given = {"normalize": normalize, "fit_intercept": intercept, "tol": 1e-13}
     model = LearnedKernelRidge(
-        kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=5, **given
+        kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=3, **given
     )
     model.fit(tables[0], Y, tasks=tables[1])
     for side, rows in (("instances", X), ("tasks", T)):
@@ -313,7 +314,7 @@ def test_new_pairs_of_new_entities_are_learned_more_carefully():
     assert (cold.shrinkage, cold.few, cold.constant) == (0.2, 300.0, 0.05)
 
 
-@over(every(setting=["A", "B", "C", "D"]))
+@over(every(setting="BD"))
 def test_constants_start_small_where_both_sides_are_new(setting):
     X, Y, T = _problem(8, 6)
     model = LearnedKernelRidge(setting=setting, n_steps=1, stages=1, cv=2).fit(X, Y, tasks=T)
@@ -340,17 +341,13 @@ ONE_COLUMN = FEW.format("task", "labels")
         (EQUAL, 1, 6, {"B": ONE_ROW, "D": ONE_ROW}),
         (EQUAL, 8, 1, {"C": ONE_COLUMN, "D": ONE_COLUMN}),
         (EQUAL, 8, 6, {}),
-        (np.zeros((8, 6)), 8, 6, {}),
         (ALL_BUT_ONE, 8, 6, {}),
         (ALL_BUT_ONE * 1e-200, 8, 6, {}),
-        (ALL_BUT_ONE > 1, 8, 6, {}),
     )
 )
-@over(every(setting=["A", "B", "C", "D"], tasks=[True, False]))
+@over(lines("setting tasks", ("A", True), ("A", False), ("C", True), ("D", True)))
 def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks):
     """Each has a right answer, or one sentence that says what to do."""
-    if setting in "CD" and not tasks:
-        return
     X, _, T = _problem(8, 6)
     Y = np.asarray(labels, dtype=float)[:rows, :columns]
     model = LearnedKernelRidge(

@@ -13,6 +13,7 @@ import dyadlearn
 from dyadlearn import LearnedKernelRidge, Tasks
 from dyadlearn.kernels.vectors import rbf
 from dyadlearn.selection import filling
+from sweeps import lines, over
 
 M = 14
 Q = 6
@@ -126,9 +127,18 @@ def by_hand(model, Y, names, alphas, axis=0):
     return predictions
 
 
-@pytest.mark.parametrize(("alphas", "names"), SCALES.values(), ids=SCALES)
-@pytest.mark.parametrize("case", ["pairs", "no intercept", "missing labels", "no tasks"])
-def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case, alphas, names):
+@over(
+    lines(
+        "case scale",
+        ("pairs", "tiny λ"),
+        ("pairs", "chosen λ"),
+        ("no intercept", "large λ"),
+        ("missing labels", "chosen λ"),
+        ("no tasks", "chosen λ"),
+    )
+)
+def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case, scale):
+    alphas, names = SCALES[scale]
     model, labels = fitted(case)
     if alphas is not None:
         monkeypatch.setattr(filling, "_FILLING_ALPHAS", alphas)

@@ -65,13 +65,10 @@ SEARCHES = {
     lines(
         "name setting weighted grouped",
         ("kronecker", "A", True, False),
-        ("two-step", "A", False, False),
         ("two-step, kernel", "B", True, True),
         ("kronecker, no intercept", "B", False, False),
-        ("kronecker", "C", False, True),
-        ("two-step", "C", True, False),
-        ("two-step", "D", False, True),
-        ("kronecker, no intercept", "D", True, False),
+        ("two-step", "C", False, False),
+        ("kronecker", "D", False, True),
     )
 )
 def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, weighted, grouped):
@@ -160,19 +157,13 @@ def test_an_undefined_score_of_a_list_is_refused():
 RNG = np.random.default_rng(8)
 
 
-# --- evaluate ------------------------------------------------------------------------------------
-
-
-# --- scikit-learn --------------------------------------------------------------------------------
-
-
-def test_nothing_grows_with_the_grid():
+def test_nothing_grows_with_the_grid(listed):
     import tracemalloc
 
     rng = np.random.default_rng(0)
-    m = 20_000
-    q = 15_000
-    n = 1_100
+    m = 10_000
+    q = 8_000
+    n = 400
     X = rng.normal(size=(m, 3))
     T = rng.normal(size=(q, 3))
     pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
@@ -192,9 +183,6 @@ def test_nothing_grows_with_the_grid():
     assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
     assert max(table["neg_mean_squared_error"]) > max(table["additive"])
     assert np.corrcoef(F, y)[0, 1] > 0.5
-
-
-# --- likes without dislikes ----------------------------------------------------------------------
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):

@@ -76,16 +76,14 @@ def mean_excess(model, X, T, setting, scoring, average):
         ("A", "roc_auc", "pooled", True),
         ("A", "pearson", "pooled", False),
         ("B", "roc_auc", "task", True),
-        ("B", "roc_auc", "task", False),
         ("B", "roc_auc", "instance", True),
         ("C", "pearson", "instance", False),
         ("D", "pearson", "pooled", True),
-        ("D", "roc_auc", "instance", False),
     ],
 )
 def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    X, T = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
     model = model_of("two-step" if setting in "AB" else "kronecker", 10.0, fit_intercept)
     assert_allclose(mean_excess(model, X, T, setting, scoring, average), 0.0, atol=1e-9)
 
@@ -94,19 +92,18 @@ def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
 
 
 def small(seed=0, missing=0.0, binary=True):
-    X, Y, T = problems.data(5, 4, seed=seed, missing=missing)
+    X, Y, T = problems.data(4, 4, seed=seed, missing=missing)
     return X, np.where(np.isnan(Y), np.nan, Y > 0) if binary else Y, T
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize(
-    "model",
+    ("model", "missing"),
     [
-        TwoStepRidge(0.5, 0.5, **RBF),
-        TwoStepRidge(1e4, 1e4, **RBF, fit_intercept=False),
-        KroneckerRidge(1e-6, **RBF),
-        KroneckerRidge(1e4, **RBF),
-        PairKernelRidge(0.1, **RBF),
+        (TwoStepRidge(0.5, 0.5, **RBF), 0.0),
+        (TwoStepRidge(1e4, 1e4, **RBF, fit_intercept=False), 0.2),
+        (KroneckerRidge(1e-6, **RBF), 0.2),
+        (KroneckerRidge(1e4, **RBF), 0.0),
+        (PairKernelRidge(0.1, **RBF), 0.2),
     ],
 )
 def test_pairs_are_those_of_models_fitted_again(model, missing):
@@ -157,7 +154,7 @@ def test_equal_predictions_tie():
 
 def test_equal_rows_determine_each_other():
     X, Y, T = small()
-    X = X[[0, 0, 1, 2, 3]]
+    X = X[[0, 0, 1, 2]]
     model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, tasks=T)
     plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
     assert_allclose(plan.score().score, pairs_in_order(model, Y)["pooled"], atol=0.02)
@@ -166,7 +163,7 @@ def test_equal_rows_determine_each_other():
 def test_labels_that_are_fitted_exactly():
     _, Y, _ = small()
     model = KroneckerRidge(0.0, fit_intercept=False)
-    model.fit(np.eye(5)[:, :4], Y, tasks=np.eye(4))
+    model.fit(np.eye(4)[:, :3], Y, tasks=np.eye(4))
     with pytest.raises(LeverageError):
         evaluate(model, "A", scoring=scorer("roc_auc", average="task"))
 
@@ -175,16 +172,15 @@ def test_labels_that_are_fitted_exactly():
 
 
 @pytest.mark.parametrize(
-    ("setting", "average", "n_folds"),
+    ("model", "setting", "average", "n_folds"),
     [
-        ("A", "pooled", 10),
-        ("B", "task", 2),
-        ("B", "pooled", 10),
-        ("C", "instance", 2),
-        ("D", "pooled", 4),
+        (TwoStepRidge(0.5, 0.5, **RBF), "A", "pooled", 10),
+        (KroneckerRidge(0.5, **RBF), "B", "task", 2),
+        (TwoStepRidge(0.5, 0.5, **RBF), "B", "pooled", 10),
+        (KroneckerRidge(0.5, **RBF), "C", "instance", 2),
+        (KroneckerRidge(0.5, **RBF), "D", "pooled", 4),
     ],
 )
-@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 0.5, **RBF), KroneckerRidge(0.5, **RBF)])
 def test_correlations_are_those_within_exact_folds(model, setting, average, n_folds):
     X, Y, T = problems.data(20, 20 if setting == "C" else 10, seed=1)
     model.fit(X, Y, tasks=T)
@@ -278,8 +274,10 @@ def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
 # --- averages ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("setting", list("ABCD"))
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", "pearson", "roc_auc"])
+@pytest.mark.parametrize(
+    ("setting", "scoring"),
+    [("A", "pearson"), ("B", "neg_mean_squared_error"), ("C", "roc_auc"), ("D", "r2")],
+)
 def test_the_mean_over_folds(setting, scoring):
     X, Y, T = problems.data(18, 12, seed=5)
     Y = (Y > 0).astype(float)

@@ -91,7 +91,8 @@ def test_a_search_and_its_file_keep_the_average(tmp_path):
 
 
 def test_learned_kernels():
-    learned = LearnedKernelRidge(setting="B", scoring=PER_TASK).fit({"a": X}, Y, tasks={"b": T})
+    learned = LearnedKernelRidge(setting="B", scoring=PER_TASK, n_steps=2)
+    learned.fit({"a": X}, Y, tasks={"b": T})
     assert_allclose(learned.holdout_score_, per_task(Y, learned.holdout_), rtol=1e-9)
 
 
@@ -120,12 +121,12 @@ def test_the_average_of_learned_kernels_is_that_of_a_loop(each):
     columns = fold_numbers("C", 3, Y.shape)
     cases = [
         ("B", "neg_mean_squared_error", holes, average, rows)
-        for average in ("pooled", "instance", "task", "fold")
+        for average in ("instance", "task", "fold")
     ]
-    cases += [("C", "pearson", Y, "task", columns), ("C", "pearson", Y, "fold", columns)]
+    cases += [("C", "pearson", Y, "task", columns)]
     for setting, scoring, labels, average, folds in each(cases):
         model = LearnedKernelRidge(
-            setting=setting, scoring=scoring, average=average, cv=3, n_steps=3
+            setting=setting, scoring=scoring, average=average, cv=3, n_steps=1
         )
         model.fit({"a": X}, labels, tasks={"b": T})
         expected = in_loops(scoring, labels, model.holdout_, average, folds)
@@ -134,8 +135,8 @@ def test_the_average_of_learned_kernels_is_that_of_a_loop(each):
 
 def test_an_average_equals_a_scorer_with_it(each):
     """Also in the stages of setting A, in evaluation by refits, and in nested scores."""
-    given = {"n_steps": 2, "cv": 2}
-    for setting in each("ABD"):
+    given = {"n_steps": 1, "cv": 2}
+    for setting in each("AB"):
         own = LearnedKernelRidge(setting=setting, scoring=PER_TASK, **given)
         other = LearnedKernelRidge(setting=setting, scoring="pearson", average="task", **given)
         for model in (own, other):
@@ -150,7 +151,7 @@ def test_an_average_equals_a_scorer_with_it(each):
 
 def test_nested_scores_have_the_average_of_the_search(each):
     searches = (
-        LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=3),
+        LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=1),
         TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="C", scoring="pearson", average="task"),
     )
     for search in each(searches):
@@ -185,7 +186,7 @@ def test_searches_with_other_averages_are_not_compared():
 
 
 def test_nested_scores(each):
-    for setting in each("ABCD"):
+    for setting in each("ABD"):
         search = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, scoring=PER_TASK)
         nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
         expected = per_task(Y, nested.predictions)
@@ -203,7 +204,7 @@ def test_permutations(each, model):
 
 def test_comparison_and_bootstrap(each, model):
     other = TwoStepRidge(50.0, 50.0).fit(X, Y, tasks=T)
-    for setting in each("ABCD"):
+    for setting in each("AC"):
         found = compare(
             {"weak": model, "strong": other},
             setting,

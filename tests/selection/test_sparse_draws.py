@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import METRICS
 from dyadlearn.selection.evaluate import resampled_scores
+from sweeps import covering, over
 
 
 def sparse_grid(*, two_values):
@@ -27,8 +27,13 @@ def sparse_grid(*, two_values):
     return Y, stack
 
 
-@pytest.mark.parametrize("average", ["pooled", "instance", "task"])
-@pytest.mark.parametrize("scoring", [name.replace("_at_k", "_at_3") for name in sorted(METRICS)])
+@over(
+    covering(
+        scoring=[name.replace("_at_k", "_at_3") for name in sorted(METRICS)],
+        average=["pooled", "instance", "task"],
+        strength=1,
+    )
+)
 def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
     module = import_module(
         "dyadlearn.selection.evaluate"
@@ -36,12 +41,12 @@ def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
     judge = scorer(scoring)
     average = judge.average_in(None, average)
     n_defined = 0
-    for place, over in enumerate(("instances", "tasks", "both")):
+    for place, drawn in enumerate(("instances", "tasks", "both")):
         # Each average has real labels in one of the three.
         is_real_too = place == len(average) % 3
         for two_values in (True, False)[: 1 + is_real_too]:
             Y, stack = sparse_grid(two_values=two_values)
-            options = {"average": average, "over": over, "n_resamples": 2, "random_state": 0}
+            options = {"average": average, "over": drawn, "n_resamples": 2, "random_state": 0}
             found = []
             for most in (1.0, 0.0):
                 monkeypatch.setattr(module, "_SPARSE", most)
@@ -49,7 +54,7 @@ def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
                     found.append(resampled_scores(Y, stack, judge, **options))
                 except ValueError:  # the metric is undefined for these labels
                     found.append(np.full((2, 2), np.nan))
-            assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=over)
+            assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=drawn)
             n_defined += np.count_nonzero(~np.isnan(found[0]))
     assert n_defined
 

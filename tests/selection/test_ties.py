@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, evaluate, landscape
 from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import roc_auc
-from sweeps import every, lines, over
+from sweeps import lines, over
 
 ALPHAS = [1e-3, 1e6]
 
@@ -43,20 +43,21 @@ def refitted(model, setting):
 
 @over(
     lines(
-        "model settings",
+        "model settings twins",
         # With an intercept, A and D compare other predictions, and refits have a digit less.
-        (IndependentTaskRidge(kernel="precomputed", fit_intercept=False), "AB"),
+        (IndependentTaskRidge(kernel="precomputed", fit_intercept=False), "AB", False),
         (
             TwoStepRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False),
             "ABCD",
+            True,
         ),
         (
             KroneckerRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False),
             "ABCD",
+            True,
         ),
     )
 )
-@over(every(twins=[False, True]))
 def test_areas_are_those_of_models_fitted_again(model, settings, twins):
     rng = np.random.default_rng(3)
     K = gram(rng, 5, twins)

