@@ -101,13 +101,6 @@ def test_where_two_step_has_no_formula_kronecker_is_kept():
     assert found.plans["two-step"] in found.reason
 
 
-def test_both_have_exact_hold_out_of_single_pairs():
-    found = better_of(searches("A"), X, HOLES, tasks=T)
-    scores = {name: each.best_score_ for name, each in twins(HOLES, "A").items()}
-    assert_allclose([found.scores[name] for name in scores], list(scores.values()), rtol=1e-12)
-    assert found.model.best_score_ == max(found.scores.values())
-
-
 def test_without_exact_hold_out_the_same_folds_are_compared(monkeypatch):
     monkeypatch.setattr(planning, "_MOST_WORK", 1.0)
     monkeypatch.setattr(planning, "_MOST_REFITS", 1.0)

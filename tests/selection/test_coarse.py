@@ -197,11 +197,10 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid(folds
         assert_allclose(found.landscape_[place], found.best_score_, rtol=0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
-    """So many cells are missing that folds are solved by conjugate gradients, and so many known that two will do."""
-    monkeypatch.setattr(coarse, "_ENOUGH_LABELS", 400)
+    """Where there are many labels, the folds on the diagonal tell enough of each point."""
+    monkeypatch.setattr(coarse, "_ENOUGH_LABELS", 20)
     numbers = []
     held_out = Folds.held_out
 
@@ -210,21 +209,16 @@ def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
         return held_out(folds, *given, **options)
 
     monkeypatch.setattr(Folds, "held_out", watched)
-    for make, options in ((two_step, {"task_alphas": POWERS[4:6]}), (kronecker, {})):
-        X, Y, T = holed(80, 44, 0.75, seed=3)
-        rows = list(POWERS[2:9])
-        columns = list(options.get("task_alphas", [None]))
-        full, found = (
-            make(exhaustive=each, setting="D", alphas=rows, **options).fit(X, Y, T)
-            for each in (True, False)
-        )
-        assert [0, 3] in numbers
-        place = (rows.index(found.alpha_), columns.index(found.task_alpha_))[: full.landscape_.ndim]
-        assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_)
-        assert_allclose(found.best_score_, full.landscape_[place], rtol=1e-4)
-        assert numbers[-1] != [0, 3]
-        evaluated = np.isfinite(found.landscape_)
-        assert_allclose(found.landscape_[evaluated], full.landscape_[evaluated], rtol=0.02)
+    X, Y, T = holed(30, 20, seed=3)
+    rows = list(POWERS[2:9])
+    full, found = (
+        kronecker(exhaustive=each, setting="D", alphas=rows).fit(X, Y, T) for each in (True, False)
+    )
+    assert [0, 3] in numbers
+    assert numbers[-1] != [0, 3]
+    place = rows.index(found.alpha_)
+    assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_)
+    assert_allclose(found.best_score_, full.landscape_[place], rtol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

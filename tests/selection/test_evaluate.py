@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import problems
 from dyadlearn import (
@@ -28,7 +27,7 @@ from dyadlearn.filters import SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import scorer
 from dyadlearn.selection.searching import FittedSearch
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
@@ -105,20 +104,13 @@ def test_settings_that_are_asked_for():
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_search_is_judged_by_what_it_was_chosen_by():
     X, Y, T = make_data()
-    for scoring in ("average_precision", scorer("precision_at_k", k=3), worst):
-        if isinstance(scoring, Scorer):
-            name = "precision_at_3"
-        else:
-            name = getattr(scoring, "__name__", scoring)
+    for scoring, name in ((scorer("precision_at_k", k=3), "precision_at_3"), (worst, "worst")):
         params = {"setting": "D", "scoring": scoring, "fit_intercept": False}
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **params).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
-        columns = ["average", "undefined", "new", "method", "null", *BASELINES]
-        assert list(table) == ["setting", name, *columns]
-        assert_allclose(
-            table[name],
-            [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"],
-        )
+        judge = scorer(scoring)
+        expected = [judge(Y, search.holdout(letter), setting=letter) for letter in "BD"]
+        assert_allclose(table[name], expected)
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", scoring="r2")
         assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
@@ -162,20 +154,6 @@ def test_a_score_does_not_take_the_place_of_another_column():
     assert list(table["method"]) == ["exact leave-one-out"]
 
 
-def test_bad_input():
-    X, Y, T = make_data()
-    model = TwoStepRidge()
-    with pytest.raises(NotFittedError):
-        evaluate(model)
-    model.fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="Unknown scoring 'auc'"):
-        evaluate(model, scoring="auc")
-    with pytest.raises(ValueError, match="Unknown setting 'E'"):
-        evaluate(model, "E")
-    with pytest.raises(TypeError, match="scoring must be a name or a function"):
-        evaluate(model, scoring=3)
-
-
 # --- labels with holes ---------------------------------------------------------------------------
 
 
@@ -206,14 +184,6 @@ def test_a_setting_without_a_score_has_a_reason():
     # Wrong arguments are raised in any case.
     with pytest.raises(ValueError, match="groups"):
         evaluate(alike, "B", groups=[1, 2], error_score=np.nan)
-
-
-def test_results_are_no_way_to_change_a_model():
-    X, Y, T = problems.data(9, 7)
-    for result in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "A").results:
-        for values in (result.predictions, result.labels):
-            with pytest.raises(ValueError, match="read-only"):
-                values[0] = 0.0
 
 
 def worst_of_none(Y, F):
@@ -388,24 +358,19 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
     )
 
 
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_there_is_no_null_where_it_takes_long():
     X, Y, T = make_data()
 
     def lacks(model, settings="ABCD", **options):
         return np.isnan(evaluate(model, settings, n_permutations=2, **options)["null"]).tolist()
 
-    assert lacks(TwoStepRidge().fit(X, Y, tasks=T)) == [False] * 4
     assert lacks(KroneckerRidge().fit(X, Y, tasks=T)) == [False, False, False, True]
-    holes = make_holes()
-    assert lacks(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3) == [True] * 4
-    alone = IndependentTaskRidge().fit(X, Y[:, 0])
+    X, Y, T = make_holes()
+    assert lacks(TwoStepRidge().fit(X, Y, tasks=T), cv=3) == [True] * 4
+    alone = IndependentTaskRidge().fit(X, X[:, 0])
     assert lacks(alone, "A", scoring="neg_mean_squared_error") == [False]
-    assert lacks(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A") == [False]
-    with pytest.raises(
-        ValueError, match="n_permutations must be a whole number of at least 0, found -1"
-    ):
-        evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=-1)
+    with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0"):
+        evaluate(alone, n_permutations=-1)
 
 
 def test_a_score_that_permuted_labels_do_not_have():
@@ -424,17 +389,14 @@ def test_a_score_that_permuted_labels_do_not_have():
 
 
 def test_what_is_new_is_called_as_the_sides_are():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 2))
-    T = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(8, 6))
+    X, Y, T = make_data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    table = evaluate(model, n_permutations=0, sides=("host", "parasite"))
+    table = evaluate(model, sides=("host", "parasite"))
     assert list(table["new"]) == ["pair", "host", "parasite", "both"]
     with pytest.raises(ValueError, match="sides must be two"):
         evaluate(model, sides=("host", "host"))
-    network = TwoStepRidge(symmetry="symmetric").fit(X, Y[:, :2] @ Y[:, :2].T)
-    assert list(evaluate(network, "AB", n_permutations=0)["new"]) == ["pair", "node"]
+    network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
+    assert list(evaluate(network, "AB")["new"]) == ["pair", "node"]
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))

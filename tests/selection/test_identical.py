@@ -9,7 +9,6 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from dyadlearn import (
-    IndependentTaskRidge,
     KroneckerRidge,
     PairKernelRidge,
     TwoStepRegressor,
@@ -153,22 +152,6 @@ def test_networks_have_one_side():
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y + Y.T)
     counts = [each.n_identical for each in evaluate(model, "AD").results]
     assert counts == [(0, 0), (5, 5)]
-
-
-def test_errors():
-    X, Y, T = data()
-    with pytest.raises(
-        ValueError,
-        match="groups must be one label per row, or 'identical' or 'similar:0.6' for features, found 'scaffold'",
-    ):
-        evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", groups="scaffold")
-    alone = IndependentTaskRidge().fit(X, Y)
-    with pytest.raises(
-        ValueError,
-        match="task_groups must be one label per row, or .* found 'identical'",
-    ):
-        evaluate(alone, "B", task_groups="identical")
-    assert evaluate(alone, "B").results[0].n_identical == (5, 0)
 
 
 def test_audit_counts_new_rows_that_equal_one_in_training():

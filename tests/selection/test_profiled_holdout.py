@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import LearnedKernelRidge, evaluate, landscape, load, save
+from dyadlearn import LearnedKernelRidge, evaluate, landscape
 from dyadlearn.holdout import holdout
 from dyadlearn.kernels import Descriptions
 from dyadlearn.settings import Setting
@@ -164,14 +164,3 @@ def test_rows_of_training_are_known_by_their_places():
     assert_allclose(model.predict_interval(given[[3, 1]])[0], model.predict_interval()[0][[3, 1]])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(given[[3, 9]])
-
-
-def test_a_file_keeps_the_stages(tmp_path):
-    model, *_ = _profiled()
-    save(model, tmp_path / "model.dyad")
-    cells = np.arange(M * Q).reshape(M, Q) % 3
-    assert_allclose(
-        load(tmp_path / "model.dyad").holdout("A", cells=cells),
-        model.holdout("A", cells=cells),
-        rtol=1e-5,
-    )

@@ -210,9 +210,3 @@ def test_nested_score_is_that_of_the_same_folds():
     evaluated = evaluate(model.fit(X, Y, tasks=T), "A", cv=2)
     assert_allclose(evaluated["neg_mean_squared_error"][0], found.score, rtol=1e-3)
     assert_allclose(evaluated["task_means"][0], found.baselines["task_means"])
-
-
-def test_groups_of_a_side_that_stays_are_refused():
-    X, _, T, Y = _data()
-    with pytest.raises(ValueError, match="setting A leaves none out"):
-        nested_score(_model(setting="A"), X, Y, tasks=T, groups=np.arange(M) // 2)

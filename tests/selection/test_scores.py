@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,16 +15,13 @@ from dyadlearn import (
     KroneckerRidge,
     TwoStepRidge,
     evaluate,
-    nested_score,
-    recommend,
     screen,
-    top_pairs,
 )
 from dyadlearn.diagnostics import compare
 from dyadlearn.holdout import Formula
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
-from dyadlearn.selection import Scores, SettingScore, TwoStepRidgeCV
+from dyadlearn.selection import Scores, SettingScore
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from sweeps import lines, over
@@ -182,41 +178,13 @@ def test_it_is_a_dict_that_can_be_kept(fitted):
     assert [row["setting"] for row in scores.rows()] == scores["setting"] == ["B", "D"]
 
 
-def test_the_table_is_that_of_the_results_whatever_becomes_of_the_dict(fitted):
-    whole = evaluate(fitted, "BD")
-    for name in whole:
-        scores = copy.copy(whole)
-        del scores[name]
-        if name != "scoring":
-            assert repr(scores) == repr(whole)
-            assert scores._repr_html_() == whole._repr_html_()
-    more = copy.copy(whole)
-    more["own"] = [1.0]
-    assert repr(more) == repr(whole)
-
-
 def test_other_results_have_a_table_in_notebooks_too(fitted):
     X, Y, T = problems.data(12, 9)
-    liked = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
     other = KroneckerRidge().fit(X, Y, tasks=T)
     for result in (
-        recommend(liked, instance=0, n=3),
-        top_pairs(liked, n=3),
         screen(fitted, n=3),
         compare({"<b>": fitted, "other": other}, "B", n_resamples=10, random_state=0),
     ):
         markup = result._repr_html_()
         assert markup.count("<tr>") == 1 + len(next(iter(result.columns().values())))
         assert "<b>" not in markup
-    search = TwoStepRidgeCV([1.0], [1.0], setting="B")
-    assert repr(nested_score(search, X, Y, tasks=T, cv=2, random_state=0)).startswith(
-        "NestedScore(-"
-    )
-
-
-def test_permuted_labels_are_shown_where_some_setting_has_them(fitted):
-    assert "null" not in repr(evaluate(fitted, "BD"))
-    scores = evaluate(fitted, "BD", n_permutations=2)
-    one, other = (replace(each, null=float("nan")) for each in scores.results)
-    assert "null" in repr(Scores([one, scores.results[1]], scores.scoring))
-    assert "null" not in repr(Scores([one, other], scores.scoring))
