@@ -51,6 +51,7 @@ def with_holes(Y, share=0.2):
         setting=["A", "B"],
         dtype=[np.float64, np.float32],
         holes=[False, True],
+        strength=1,
     )
 )
 def test_figures_are_those_of_the_cross_fitted_probabilities(
@@ -78,7 +79,7 @@ def test_figures_are_those_of_the_cross_fitted_probabilities(
     assert one.brier < one.baseline_brier
 
 
-@over(every(setting=["A", "B", "C", "D"], symmetry=[None, "symmetric"]))
+@over(covering(setting="ABCD", symmetry=[None, "symmetric"], strength=1))
 def test_base_rates_are_held_out(setting, symmetry):
     X, T, Y, _ = made(9, 9)
     model = TwoStepRidge(symmetry=symmetry)
@@ -110,7 +111,19 @@ def test_labels_are_not_weighted():
 # --- cross-fitting -------------------------------------------------------------------------------
 
 
-@over(every(setting=["A", "B", "C", "D"], symmetry=[None, "symmetric", "antisymmetric"]))
+@over(
+    lines(
+        "setting symmetry",
+        ("A", None),
+        ("B", None),
+        ("C", None),
+        ("D", None),
+        ("A", "symmetric"),
+        ("B", "symmetric"),
+        ("C", "antisymmetric"),
+        ("D", "antisymmetric"),
+    )
+)
 def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
     """Every map is fitted without the rows (B), columns (C), both (D) or cells (A) that it is asked about."""
     X, T, Y, _ = made(8, 8, seed=2)
@@ -175,7 +188,7 @@ def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
     Y = (rng.random((60, 8)) < 0.3).astype(float)
     model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, tasks=rng.normal(size=(8, 2)))
     for method in MAPS:
-        found = calibrate(model, method=method)
+        found = calibrate(model, "BD", method=method)
         for setting, one in found.settings.items():
             assert one.brier > 0.99 * one.baseline_brier, (method, setting)
         assert_allclose(found.predict(rng.normal(size=(5, 3))), 0.3, atol=0.08)
@@ -186,7 +199,7 @@ def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
 
 @over(every(method=["sigmoid", "isotonic"]))
 def test_known_chances_come_back(method):
-    X, T, Y, chances = made(140, 70, shift=1.0)
+    X, T, Y, chances = made(130, 70, shift=1.0)
     model = KroneckerRidge(1.0).fit(X[:110], Y[:110, :50], tasks=T[:50])
     found = calibrate(model, method=method)
     known = slice(110)
@@ -230,10 +243,10 @@ def test_chances_come_back_from_labels_with_fewer_negatives(method):
     assert_allclose(one.baseline_brier, true * (1 - true), atol=0.005)
 
 
-@over(covering(method=["sigmoid", "isotonic"], setting=["A", "D"], prevalence=[0.02, 0.5, 0.9]))
+@over(lines("method setting prevalence", ("sigmoid", "A", 0.02), ("isotonic", "D", 0.9)))
 def test_quality_at_another_base_rate(method, setting, prevalence):
     """Scores of scikit-learn with importance weights, and Bayes' rule for the probabilities."""
-    X, T, Y, _ = made()
+    X, T, Y, _ = made(12, 9)
     model = TwoStepRidge().fit(X, Y, tasks=T)
     usual = calibrate(model, setting, method=method)[setting]
     one = calibrate(model, setting, method=method, prevalence=prevalence)[setting]
@@ -264,25 +277,16 @@ def test_quality_at_another_base_rate(method, setting, prevalence):
 
 
 def test_one_table_at_another_base_rate():
-    X, T, Y, _ = made()
-    model = TwoStepRidge().fit(X[:17], Y[:17], tasks=T)
+    X, T, Y, _ = made(12, 9)
+    model = TwoStepRidge().fit(X[:10], Y[:10], tasks=T)
     places = ([3, -1, -2], [2, 4, 5])
-    found = predict_mixed(model, places, (X[17:19], None), prevalence=0.05)
+    found = predict_mixed(model, places, (X[10:], None), prevalence=0.05)
     calibration = calibrate(model, "AB", prevalence=0.05)
-    expected = [calibration.predict()[3, 2], *calibration.predict(X[17:19])[[0, 1], [4, 5]]]
+    expected = [calibration.predict()[3, 2], *calibration.predict(X[10:])[[0, 1], [4, 5]]]
     assert_allclose(found.probabilities, expected)
     real = TwoStepRidge().fit(X, X @ np.ones((3, 2)) @ T.T, tasks=T)
     with pytest.raises(ValueError, match="prevalence is for labels of two values"):
-        predict_mixed(real, places, (X[17:19], None), prevalence=0.05)
-
-
-def test_the_base_rate_of_the_labels_changes_nothing():
-    X, T, Y, _ = made()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    usual = calibrate(model, "B")
-    same = calibrate(model, "B", prevalence=float(Y.mean()))
-    assert_array_equal(same.predict(X), usual.predict(X))
-    assert same.columns() == usual.columns()
+        predict_mixed(real, places, (X[10:], None), prevalence=0.05)
 
 
 def test_what_is_known_by_its_id():
@@ -302,7 +306,6 @@ def test_what_is_known_by_its_id():
     assert_allclose(p.to_numpy()[2:, 2:], found.predict(X[10:].to_numpy(), T[7:].to_numpy()))
     assert room.settings_of(model, X[8:], T[5:]) == list(room.Setting)
     assert room.settings_of(model, X[10:], T[:5]) == [room.Setting.B]
-    assert room.settings_of(model, X[10:].to_numpy()) == [room.Setting.B]
     # An observed pair is told without its label, another by the model itself.
     scores = found["A"].scores
     A = found["A"].mapping
@@ -319,20 +322,10 @@ def test_what_is_known_by_its_id():
         only.predict()
 
 
-def test_an_index_that_counts_is_no_id():
-    pd = pytest.importorskip("pandas")
-    X, T, Y, _ = made()
-    model = TwoStepRidge().fit(pd.DataFrame(X), Y, tasks=pd.DataFrame(T))
-    found = calibrate(model, "B")
-    new = np.random.default_rng(1).normal(size=(3, 3))
-    assert_allclose(found.predict(pd.DataFrame(new)), found.predict(new))
-
-
-@over(every(holes=[False, True]))
-def test_long_tables(holes):
+def test_long_tables():
     X, T, Y, _ = made(12, 9)
     rows, columns = (place.ravel() for place in np.indices((10, 7)))
-    keep = np.random.default_rng(0).random(70) < (0.8 if holes else 2)
+    keep = np.random.default_rng(0).random(70) < 0.8
     pairs = np.column_stack([rows, columns])[keep]
     y = Y[:10, :7].ravel()[keep]
     model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y)
@@ -352,7 +345,7 @@ def test_long_tables(holes):
 
 def test_networks():
     rng = np.random.default_rng(0)
-    n = 9
+    n = 7
     X = rng.normal(size=(n, 3))
     Z = X @ rng.normal(size=(3, 3)) @ X.T
     symmetric = calibrate(TwoStepRidge(symmetry="symmetric").fit(X, (Z + Z.T > 0).astype(float)))
@@ -410,13 +403,13 @@ def test_one_dimension_and_torch():
     assert_allclose(p.numpy(), expected.predict(X[:3]))
 
 
-@over(lines("positives method", (1, "sigmoid"), (1, "isotonic"), (2, "isotonic"), (5, "sigmoid")))
+@over(lines("positives method", (1, "sigmoid"), (2, "isotonic")))
 def test_few_positives(positives, method):
     rng = np.random.default_rng(positives)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(9, 2))
-    Y = np.zeros((12, 9))
-    Y.flat[rng.choice(108, positives, replace=False)] = 1
+    X = rng.normal(size=(8, 3))
+    T = rng.normal(size=(7, 2))
+    Y = np.zeros((8, 7))
+    Y.flat[rng.choice(56, positives, replace=False)] = 1
     found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), method=method)
     for one in found.settings.values():
         assert np.isfinite([one.brier, one.log_loss, one.calibration_error]).all()
@@ -442,12 +435,7 @@ def test_few_positives(positives, method):
             {"method": "platt"},
             r"method must be one of 'sigmoid', 'isotonic', found 'platt'",
         ),
-        (
-            lambda Y, P: Y,
-            {"prevalence": 1.0},
-            r"prevalence must be a number between 0 and 1, found 1.0",
-        ),
-        (lambda Y, P: Y, {"setting": "Q"}, r"Unknown setting 'Q'"),
+        (lambda Y, P: Y, {"prevalence": 1.0}, r"prevalence must be a number between 0 and 1"),
         (lambda Y, P: Y, {"setting": []}, r"names no setting"),
     )
 )
@@ -487,5 +475,3 @@ def test_words_and_columns():
     columns = found.columns()
     assert columns["holdout_method"] == ["exact leave-one-out"] * len(found.settings)
     assert len({len(column) for column in columns.values()}) == 1
-    pytest.importorskip("pandas")
-    assert len(found.frame()) == len(found.settings)

@@ -23,7 +23,7 @@ from dyadlearn import (
 from dyadlearn.diagnostics import explaining
 from dyadlearn.exceptions import IdError, NoLabelWarning, NotEnoughMemoryError
 from problems import data
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 
 def slow_list(contributions, k):
@@ -80,7 +80,7 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
 
 
 @over(
-    every(
+    covering(
         model=[
             KroneckerRidge(0.5),
             KroneckerRidge(0.5, identity=(0.3, 0.2)),
@@ -88,6 +88,7 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
         ],
         dtype=["float64", "float32"],
         weighted=[False, True],
+        strength=1,
     )
 )
 def test_models_of_few_observed_pairs(model, dtype, weighted):
@@ -142,7 +143,7 @@ def test_what_is_new(instance, task, setting, words):
     )
 
 
-@over(every(kind=["full", "missing", "list", "network"], top=[1, 3, 1000]))
+@over(lines("kind top", ("full", 3), ("missing", 1), ("list", 1000), ("network", 3)))
 def test_largest_weights_whatever_their_labels(kind, top):
     """Zeros contribute nothing; sorted by weight, they are listed where they count most."""
     X, Y, T = data(9, 9 if kind == "network" else 6, missing=0.3 * (kind in ("missing", "list")))
@@ -172,13 +173,13 @@ def test_largest_weights_whatever_their_labels(kind, top):
     assert_allclose(np.abs(found.instances.weights), np.sort(sums)[::-1][:top], rtol=1e-8)
     for listed in (found.pairs, found.instances, found.tasks):
         assert_allclose(listed.contributions.sum() + listed.rest, usual.prediction)
-    if (kind, top) == ("full", 3):
+    if kind == "full":
         assert 0.0 in found.pairs.labels
         assert 0.0 not in usual.pairs.labels
     assert "largest weight: pair" in repr(found)
 
 
-@over(every(fit_intercept=[True, False], missing=[0.0, 0.3]))
+@over(lines("fit_intercept missing", (True, 0.3), (False, 0.0)))
 def test_the_share_of_the_mean(fit_intercept, missing):
     """It is the prediction of the model refitted on labels that are all equal to their mean."""
     X, Y, T = data(9, 6, missing=missing)
@@ -228,7 +229,7 @@ def test_ids_sides_and_columns():
     assert found.columns("instance")["weight_"] == list(found.instances.ids)
 
 
-@over(every(sign=[1, -1], missing=[False, True]))
+@over(lines("sign missing", (1, True), (-1, False)))
 def test_an_edge_is_listed_once(sign, missing):
     X, Y, _ = data(7, 7)
     Y = Y + sign * Y.T
@@ -253,7 +254,7 @@ def test_an_edge_is_listed_once(sign, missing):
     assert_allclose(again[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@over(lines("missing", 0.0, 0.3))
 def test_weights_have_no_effect_where_labels_are_interpolated(missing):
     X, Y, T = data(7, 6, missing=missing)
     rbf = {"kernel": "rbf", "task_kernel": "rbf"}
@@ -265,14 +266,13 @@ def test_weights_have_no_effect_where_labels_are_interpolated(missing):
         )
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_one_dimension_and_a_search():
     X, Y, T = data(12, 5)
     found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)
     assert_allclose(found.prediction, TwoStepRidge(0.3).fit(X, Y[:, 0]).predict()[4])
     assert (len(found.tasks), found.notes) == (1, ())
-    search = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 9), np.geomspace(1e-6, 1e6, 9)).fit(
-        X, Y, tasks=T
-    )
+    search = TwoStepRidgeCV([0.1, 3.0], [0.1, 3.0]).fit(X, Y, tasks=T)
     chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
     found = explain(search, 4, 1)
     assert_allclose(found.weights, explain(chosen, 4, 1).weights, rtol=0, atol=1e-12)
@@ -320,7 +320,6 @@ def _models():
 
 def test_hostile_input():
     models = _models()
-    x = np.ones((1, 4))
     t = np.ones((1, 3))
     for name, instance, task, error, words in [
         (
@@ -330,7 +329,6 @@ def test_hostile_input():
             ValueError,
             "instance must be a position from 0 to 5, or a row of numbers, found 6",
         ),
-        ("two-step", -1, 0, ValueError, "from 0 to 5"),
         (
             "two-step",
             0,
@@ -339,17 +337,9 @@ def test_hostile_input():
             "no ids for tasks: task must be a position or a row of numbers, found 'x'",
         ),
         ("two-step", True, 0, TypeError, "found True"),
-        ("two-step", None, 0, TypeError, "found None"),
-        ("two-step", np.ones((2, 4)), 0, ValueError, "instance must be one row, found 2"),
         ("two-step", 0, np.ones((2, 3)), ValueError, "task must be one row, found 2"),
         ("two-step", np.ones((1, 5)), 0, ValueError, "X has 5 features"),
-        ("two-step", 0, np.ones((1, 5)), ValueError, "tasks has 5 columns, expected 3 features"),
-        ("two-step", x * np.nan, 0, ValueError, "NaN"),
         ("two-step", 0, t * np.inf, ValueError, "infinity"),
-        ("two-step", [], 0, ValueError, "1D array"),
-        ("two-step", x[0], 0, ValueError, "Expected 2D array, got 1D array instead"),
-        ("two-step", 0, np.ones((0, 3)), ValueError, "tasks is empty"),
-        ("two-step", [["a", "b", "c", "d"]], 0, ValueError, "X holds text where numbers belong"),
         ("independent", 0, t, ValueError, "knows nothing of tasks"),
         ("lost", 0, 2, ValueError, "Nothing is predicted for the task 2"),
         ("online", 0, 0, ValueError, "OnlineTwoStepRidge keeps statistics only, not the labels"),
@@ -362,8 +352,6 @@ def test_hostile_input():
         explain(models["two-step"], 0, 0, sort="label")
     with pytest.raises(ValueError, match="sides must be two words"):
         explain(models["two-step"], 0, 0, sides="host")
-    with pytest.raises(TypeError, match="model must be"):
-        explain("model", 0, 0)
 
 
 def test_unknown_ids():
@@ -379,19 +367,9 @@ def test_unknown_ids():
         explain(model, {}, "P")
 
 
-def test_rows_of_polars():
-    pl = pytest.importorskip("polars")
-    X, Y, T = data(6, 5, n_new=1)
-    model = TwoStepRidge().fit(X[:6], Y, tasks=T[:5])
-    names = dict(zip("abc", T[5:].T, strict=True))
-    found = explain(model, X[6:], pl.DataFrame({"id": ["new"], **names}))
-    assert_allclose(found.prediction, model.predict(X[6:], T[5:])[0, 0])
-    assert found.subject == "a new instance and a new task 'new'"
-
-
-@over(every(model=[TwoStepRidge(), KroneckerRidge()], missing=[0.0, 0.3]))
+@over(lines("model missing", (TwoStepRidge(), 0.0), (KroneckerRidge(), 0.3)))
 def test_memory_is_known_beforehand(model, missing, monkeypatch):
-    X, Y, T = data(150, 120, 10, 8, missing=missing)
+    X, Y, T = data(70, 60, 10, 8, missing=missing)
     model.fit(X, Y, tasks=T)
     asked = []
     monkeypatch.setattr(explaining, "check_memory", lambda need, *rest: asked.append(need))

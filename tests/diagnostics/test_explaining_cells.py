@@ -48,7 +48,6 @@ def the_model(**options: Any) -> tuple[MultiwayRidge, pd.DataFrame, np.ndarray, 
     "cell",
     [
         {"mother": "a", "father": "w", "trial": "t2"},
-        {"mother": "f", "father": "w", "trial": "t1"},
         {"mother": "f", "father": "unknown", "trial": "t3"},
     ],
 )
@@ -153,12 +152,6 @@ def test_a_table_of_cells_gives_a_list():
 def test_refusals(arguments, options, sentence):
     with pytest.raises((TypeError, ValueError, KeyError), match=sentence):
         explain(the_model()[0], *arguments, **options)
-
-
-def test_by_names_what_there_is():
-    found = explain(the_model()[0], {"mother": "a", "father": "w", "trial": "t1"})
-    with pytest.raises(ValueError, match="one of .'mother', 'father'., found 'trial'"):
-        found.by("trial")
 
 
 def test_a_model_of_pairs_needs_the_task():

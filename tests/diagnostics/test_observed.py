@@ -127,12 +127,6 @@ def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
     assert_allclose(explained.prediction, large.predict(K[3:4], K[5:6])[0, 0], rtol=1e-6)
 
 
-def test_there_is_nothing_to_verify(models):
-    for model in models:
-        with pytest.raises(ValueError, match="labels are missing or weighted here"):
-            dyadlearn.verify_holdout(model, "B")
-
-
 def test_held_out_pairs_are_drawn(models):
     for model, settings in zip(models, ("A", "AD", "A"), strict=True):
         display = plots.HoldoutDisplay.from_estimator(model, settings)
@@ -150,18 +144,18 @@ def test_a_score_counts_what_is_stored(models):
 
 
 def test_no_grid_of_a_list_is_formed():
-    """The grid of 90,000 × 80,000 pairs, of which few have a label, would take 58 GB."""
+    """The grid of 30,000 × 25,000 pairs, of which few have a label, would take 6 GB."""
     rng = np.random.default_rng(0)
-    shape = (90_000, 80_000)
+    shape = (30_000, 25_000)
     sides = [rng.normal(size=(n, 2)) for n in shape]
-    rows = rng.integers(0, 9, 60) * 1000
-    columns = rng.integers(0, 8, 60) * 900
+    rows = rng.integers(0, 9, 60) * 300
+    columns = rng.integers(0, 8, 60) * 250
     rows, columns = np.unique(np.stack([rows, columns]), axis=1)
     values = rng.normal(size=rows.size)
     labels = sparse.coo_array((values, (rows, columns)), shape=shape)
     model = KroneckerRidge(0.5).fit(sides[0], labels, tasks=sides[1])
     tracemalloc.start()
-    for setting in "ABCD":
+    for setting in "AD":
         assert model.holdout(setting).nnz == values.size
         # The eigenvalues of the kernel of all pairs are above 10⁹, those of the labels are not.
         assert dyadlearn.evaluate(model, setting)["method"] == ["exact leave-one-out"]
@@ -176,4 +170,4 @@ def test_no_grid_of_a_list_is_formed():
     assert len(dyadlearn.recommend(model, task=int(columns[0]), n=3).ids) == 3
     largest = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert largest < 1e8
+    assert largest < 5e7

@@ -32,7 +32,7 @@ from dyadlearn.holdout import Units
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import Permutation, permuted_scores
 from dyadlearn.settings import Setting
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 permuting = sys.modules[
     permuted_scores.__module__
@@ -104,6 +104,7 @@ MODELS = {
             "Independent" not in type(model).__name__
             or (setting in "AB" and permute in (None, "instances"))
         ),
+        strength=1,
     )
 )
 def test_each_permutation_is_a_refit(model, setting, permute, scoring):
@@ -121,7 +122,7 @@ def test_each_permutation_is_a_refit(model, setting, permute, scoring):
     assert (test.setting, test.scoring, test.method) == (setting, scoring, "exact leave-one-out")
 
 
-@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD"))
+@over(covering(symmetry=["symmetric", "antisymmetric"], setting="ABCD", strength=1))
 def test_vertices_of_a_network(symmetry, setting):
     X, Y, _ = problems.data(7, 7)
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
@@ -163,7 +164,7 @@ def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
     assert [test.method] == evaluate(fitted, setting)["method"]
 
 
-@over(every(model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting="AD"))
+@over(lines("model setting", (TwoStepRidge(0.3, 2.0), "A"), (KroneckerRidge(0.7), "D")))
 def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     X, Y, T = problems.data(9, 6)
     fitted = clone(model).fit(X, Y, tasks=T)
@@ -194,6 +195,7 @@ def test_in_every_library(setting, model, library):
         value=[0.0, 7.0, 1e6, -1e-9],
         model=[TwoStepRidge(), IndependentTaskRidge(1e-6), KroneckerRidge(100.0)],
         scoring=["neg_mean_squared_error", "neg_mean_absolute_error", "neg_median_absolute_error"],
+        strength=1,
     )
 )
 def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
@@ -236,7 +238,6 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
         (TwoStepRidgeCV(**GRIDS, setting="A"), "A", {}),
         (TwoStepRidgeCV(**GRIDS, setting="D", scoring="concordance_index"), "D", {}),
         (TwoStepRidgeCV(**GRIDS, setting="B"), "B", {"groups": np.arange(10) // 3}),
-        (TwoStepRidgeCV(**GRIDS, setting="D", cv=3), "D", {}),
         (TwoStepRidgeCV(**GRIDS, setting="D", cv=3), "D", {"groups": np.arange(10) // 2}),
         (
             TwoStepRidgeCV(
@@ -249,8 +250,7 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
             {},
         ),
         (KroneckerRidgeCV([0.1, 10.0], setting="C"), "C", {}),
-        (PairKernelRidgeCV([0.1, 10.0], setting="B"), "B", {}),
-        (IndependentTaskRidgeCV([0.1, 10.0]), "B", {"groups": np.arange(10) // 2}),
+        (PairKernelRidgeCV([0.1, 10.0], shares=[(1, 0, 0), (1, 1, 0)], setting="B"), "B", {}),
         (IndependentTaskRidgeCV([0.1, 1.0, 10.0], cv=4), "B", {}),
     )
 )
@@ -271,7 +271,7 @@ def test_a_search_is_repeated_whole(search, setting, given, tmp_path):
 
 
 @quiet
-@over(lines("setting scoring", ("A", None), ("C", "r2"), ("D", None), ("D", "r2")))
+@over(lines("setting scoring", ("A", None), ("D", "r2")))
 def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
     X, Y, T = problems.data(10, 7, noise=2.0)
     search = TwoStepRidgeCV(**GRIDS, setting="B", progress=False)
@@ -292,7 +292,6 @@ def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
         "options given",
         ({"setting": "A"}, {}),
         ({"setting": "B"}, {"groups": np.arange(10) // 2}),
-        ({"setting": "B", "cv": 2}, {}),
         ({"setting": "B", "cv": SettingKFold("B", 2, shuffle=True, random_state=1)}, {}),
         (
             {
@@ -338,23 +337,9 @@ def nulls(search, setting, n_sets, n, **options):
     return found
 
 
-@over(every(setting="BD"))
-def test_p_values_are_uniform_where_there_is_no_signal(setting):
-    p_values = nulls(TwoStepRidge(0.5, 0.5), setting, 50, 10)
+def test_p_values_are_uniform_where_there_is_no_signal():
+    p_values = nulls(TwoStepRidge(0.5, 0.5), "D", 50, 10)
     assert furthest(p_values, 10) < 1.63 / 50**0.5  # one in a hundred is further
-
-
-@pytest.mark.slow
-@quiet
-def test_p_values_of_a_search_are_uniform():
-    search = TwoStepRidgeCV([0.1, 10.0, 1e3], [0.1, 10.0], setting="B", progress=False)
-    assert furthest(nulls(search, "B", 50, 10), 10) < 1.63 / 50**0.5
-
-
-def test_the_bound_tells_a_broken_test():
-    rng = np.random.default_rng(0)
-    assert furthest(rng.integers(1, 21, size=150) / 20, 20) < 1.63 / 150**0.5
-    assert furthest((rng.integers(1, 21, size=150) / 20) ** 1.6, 20) > 1.63 / 150**0.5
 
 
 # ---- what comes out, what goes in
@@ -405,14 +390,10 @@ def test_bad_input_gets_one_sentence():
             ValueError,
             "n_permutations must be a whole number of at least 1, found 0",
         ),
-        ({"n_permutations": 2.5}, ValueError, "n_permutations must be a whole number"),
         ({"permute": "rows"}, ValueError, "permute must be .*instances.*found 'rows'"),
-        ({"scoring": "accuracy_of_all"}, ValueError, "Unknown scoring"),
     ):
         with pytest.raises(error, match=words):
             permutation_test(model, "B", **options)
-    with pytest.raises(ValueError, match="Unknown setting 'E'"):
-        permutation_test(model, "E")
     alone = IndependentTaskRidge().fit(X, Y)
     with pytest.raises(
         ValueError, match="knows nothing of tasks: fit one that does, .* with tasks="
@@ -434,8 +415,6 @@ def test_bad_input_gets_one_sentence():
         ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge on the labels"
     ):
         permutation_test(OnlineTwoStepRidge().fit(X, Y, tasks=T), "B")
-    with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
-        permutation_test("model", "B")
 
 
 def test_groups_of_tasks_leave_permuted_labels_together():

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 
 from dyadlearn.diagnostics.reliability import reliability
-from sweeps import every, over
+from sweeps import every, lines, over
 
 
 def cells(m, q, seed=0, *, of_rows=0.0):
@@ -32,7 +32,7 @@ def slow_part(u, rows, columns):
     return min(1.0, (u @ u) / together) if together > 0 else 1.0
 
 
-@over(every(n_bins=[4, 10], seed=[0, 1]))
+@over(lines("n_bins seed", (4, 0), (10, 1)))
 def test_bins_are_those_of_scikit_learn(n_bins, seed):
     p, y, rows, columns = cells(12, 9, seed)
     found = reliability(p, y, rows, columns, n_bins=n_bins)
@@ -76,12 +76,12 @@ def test_independent_cells_have_wilson_intervals():
 
 
 def test_rows_that_are_alike_cover_what_cells_alone_do_not():
-    """Of 200 grids whose rows differ, about 95 in 100 intervals hold the true share; those of cells do not."""
+    """Of 100 grids whose rows differ, about 95 in 100 intervals hold the true share; those of cells do not."""
     held = 0
     naive = 0
     total = 0
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(100):
         rates = rng.beta(
             2, 2, size=(40, 1)
         )  # of mean one half, and the same for all cells of a row

@@ -54,11 +54,11 @@ def make_search(cls, grid=GRID, **options):
     )
 )
 def test_nested_equals_a_loop(cls, letter, scoring, holes, grouped):
-    X, Y, T = make_data(10, 8)
+    X, Y, T = make_data()
     Y = with_holes(Y) if holes else Y
     given = {
-        "groups": np.arange(10) // 2 if grouped and letter in "BD" else None,
-        "task_groups": list("aabbccdd") if grouped and letter in "CD" else None,
+        "groups": np.arange(13) // 2 if grouped and letter in "BD" else None,
+        "task_groups": list("aabbccddee") if grouped and letter in "CD" else None,
     }
     cv = 2 if holes and letter != "A" else None
     search = make_search(cls, setting=letter, scoring=scoring, cv=cv)
@@ -83,7 +83,7 @@ def test_nested_equals_a_loop(cls, letter, scoring, holes, grouped):
     assert not hasattr(search, "alpha_")
 
 
-def with_holes(Y, share=0.15, seed=1):
+def with_holes(Y, share=0.3, seed=1):
     return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
 
 
