@@ -119,8 +119,7 @@ def _check_error(error, at, Y, masks, library, expected, gradient):
     close(same, slope, rtol)
 
 
-@over(lines("constant", "grand", "task", None))
-@over(lines("decades", 2, 8))
+@over(lines("constant decades", ("grand", 8), ("task", 8), (None, 2)))
 def test_weights_that_differ_much_take_no_more_iterations(constant, decades):
     """The diagonal of the system is λ over the weights, and the preconditioner has it too."""
     shape = (20, 14)

@@ -63,7 +63,7 @@ def _noise(seed=0, shape=(36, 28)):
 def test_profiles_of_noise_say_nothing(monkeypatch):
     """Labels are noise: whoever predicts held-out ones better than their variance has seen them."""
     labels, sides, masks = _noise()
-    how = Descent(8, 0.1)
+    how = Descent(5, 0.1)
 
     def learned():
         return learn(FoldError.of(labels, sides, masks), how, 3, (True, True))

@@ -21,7 +21,7 @@ from dyadlearn.solve import cells
 from learning_case import distance_kernel, similarity, targets
 from sweeps import lines, over
 
-HOW = Descent(25, 0.1)
+HOW = Descent(15, 0.1)
 BOTH = (True, True)
 
 
@@ -121,7 +121,7 @@ def test_only_known_sides_have_profiles(profiled, kinds):
 @over(lines("seed kernels exact", (0, (2, 2), True), (2, (2, 1), False)))
 def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
     labels, rows, columns, masks = _problem(seed, missing=0.0, kernels=kernels)
-    how = Descent(60, 0.0)
+    how = Descent(40, 0.0)
 
     def error(rows, columns):
         if not exact:

@@ -85,9 +85,8 @@ def test_the_likelihood_has_the_value_and_the_derivatives_of_its_definition():
     assert_allclose(model.log_likelihood_, value(model.fitted_.variances), rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_other_variances_have_a_greater_likelihood(seed):
-    kernels, places, y = simulated(seed, 150)
+def test_no_other_variances_have_a_greater_likelihood():
+    kernels, places, y = simulated(1, 120)
     model = fitted(kernels, places, y)
     problem = model.fitted_.variance_problem
 
@@ -107,8 +106,8 @@ def test_variances_and_their_errors_are_those_of_a_simulation():
     truth = {"mother": 1.0, "father": 0.5, "trial": 0.7, "mother:father": 0.8, "residual": 0.6}
     estimates, errors = [], []
     for seed in range(25):
-        weights = np.random.default_rng(seed).choice([0.5, 2.0], 220)
-        sample = simulated(100 + seed, 220, tuple(truth.values()), weights)
+        weights = np.random.default_rng(seed).choice([0.5, 2.0], 180)
+        sample = simulated(100 + seed, 180, tuple(truth.values()), weights)
         model = fitted(*sample, sample_weight=weights)
         estimates.append(list(model.variances_.values()))
         errors.append(list(model.standard_errors_.values()))
@@ -120,17 +119,17 @@ def test_variances_and_their_errors_are_those_of_a_simulation():
 
 def test_a_variance_of_zero_has_no_standard_error():
     found = []
-    for seed in range(6):
-        model = fitted(*simulated(seed, 180))
+    for seed in range(4):
+        model = fitted(*simulated(seed, 150))
         found.append(model.variances_["trial"])
         is_zero = model.variances_["trial"] == 0
         assert np.isnan(model.standard_errors_["trial"]) == is_zero
         if is_zero:
-            small = fitted(*simulated(seed, 180), "mother + father + mother:father")
+            small = fitted(*simulated(seed, 150), "mother + father + mother:father")
             assert_allclose(model.log_likelihood_, small.log_likelihood_, atol=1e-6)
             assert_allclose(model.likelihood_ratio(small), (0.0, 1.0), atol=1e-5)
             assert model.fitted_.variance_problem.at(model.fitted_.variances).slopes[2] <= 0
-    assert 1 <= np.sum(np.array(found) == 0) <= 5
+    assert 1 <= np.sum(np.array(found) == 0) <= 3
 
 
 def test_a_search_that_is_cut_short_warns():

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dyadlearn.metrics.cells import as_good, best_point
+from dyadlearn.metrics.cells import best_point
 from sweeps import lines, over
 
 NAN = float("nan")
@@ -76,13 +76,3 @@ def test_a_product_does_not_depend_on_how_its_factors_are_rounded():
 def test_nothing_is_best_of_nothing():
     with pytest.raises(ValueError, match="No score is the best, because the metric is undefined"):
         best_point(np.full((2, 3), NAN), [1.0, 2.0], [1.0, 2.0, 3.0])
-
-
-def test_equal_up_to_rounding():
-    assert as_good(np.array([1.0, 1 - 1e-13, 1 - 1e-11, NAN, 2.0]), 1.0).tolist() == [
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]

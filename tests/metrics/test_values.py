@@ -15,7 +15,6 @@ from sklearn import metrics as sk
 from dyadlearn import metrics
 from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer, scorer_names
 from dyadlearn.metrics import ranks as concordance
-from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
 
@@ -172,7 +171,7 @@ def problem(name, seed, missing=0.3):
         missing=[0.0, 0.3],
         predictions=["distinct", "tied", "constant"],
         average=AVERAGES,
-        shape=[(4, 3), (7, 6), (5, 17)],
+        shape=[(7, 6), (5, 17)],
     )
 )
 def test_metric_equals_its_twin(name, missing, predictions, average, shape, library):
@@ -198,6 +197,7 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape, libr
         average=AVERAGES,
         setting=[None, "A", "B", "C", "D"],
         missing=[0.0, 0.3],
+        strength=1,
     )
 )
 def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
@@ -474,15 +474,3 @@ def test_each_row_is_told(each):
                 of_rows, [sign * after(score) for score in twins if score is not None], rtol=1e-13
             )
         assert_allclose(prepared(stack), prepared.combined(scores))
-
-
-def test_a_setting_chooses_the_average(each):
-    for name, (setting, average) in each(
-        product(METRICS, [("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")])
-    ):
-        metric, Y, F = problem(name, 11)
-        expected = metric(Y, F, average=average)
-        assert metric(Y, F, setting=setting) == expected
-        assert metric(Y, F, setting=Setting(setting)) == expected
-        if average == "pooled":
-            assert metric(Y, F) == expected

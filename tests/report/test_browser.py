@@ -14,8 +14,6 @@ from dyadlearn.report import write_report
 
 pytestmark = pytest.mark.slow
 
-_PHONE = {"width": 360, "height": 740}
-
 
 @pytest.fixture(scope="module")
 def model():
@@ -58,14 +56,6 @@ def test_a_page_opens_alone(visit, address, tmp_path):
     shot = tmp_path / "report.png"
     page.screenshot(path=shot)
     assert shot.stat().st_size > 10_000
-
-
-def test_ids_stay_text(visit, address):
-    page = visit(address)
-    page.wait_for_timeout(100)
-    assert page.title() == "Proteins and tags"
-    assert page.locator("img").count() == 1
-    assert page.locator("#cell-table bdi", has_text="<img src=x").count() > 0
 
 
 def test_the_landscape_answers_a_pointer(visit, address, model):
@@ -161,17 +151,6 @@ def test_the_table_is_searched(visit, address):
     assert column(page, 1).count() == 0
     page.locator("#cells").get_by_label("Search ids").fill("")
     assert column(page, 1).count() == total
-
-
-def test_a_phone_needs_no_sideways_scrolling(visit, address):
-    page = visit(address, viewport=_PHONE, has_touch=True, is_mobile=True)
-    assert is_as_wide_as_its_window(page)
-    svg = page.locator("figure.landscape svg").first
-    svg.tap()
-    assert page.locator("figure.landscape .tip").first.is_visible()
-    assert is_as_wide_as_its_window(page)
-    # Writing in the figures can still be read.
-    assert svg.locator("text").first.evaluate("text => text.getBoundingClientRect().height") > 9
 
 
 def luminance(page, what, colour):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
+from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn._text import number, power
 from dyadlearn.report import figures
 from dyadlearn.report.page import render
@@ -262,15 +262,15 @@ def test_one_point_is_no_landscape(ridge):
 def test_a_large_grid_makes_a_small_page():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(664, 8))
-    T = rng.normal(size=(60, 6))
-    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 60)) > 12).astype(float)
+    T = rng.normal(size=(30, 6))
+    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 30)) > 12).astype(float)
     text, found = read(
         TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], setting="CD"
     )
     assert len(text) < 1_000_000
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
     assert "thinned out" in found.all("section", id="held-out")[0][1]
-    assert "200 of 39,840 labels" in found.all("section", id="cells")[0][1]
+    assert "200 of 19,920 labels" in found.all("section", id="cells")[0][1]
 
 
 def test_what_means_reach_is_beside_every_score(page, summary):
@@ -316,7 +316,6 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         # Its landscapes would be solved again.
         (TwoStepRidge().fit(X, holes[1][:12, :8], tasks=T), {}),
         (KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T), few),
-        (IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000]).fit(X, Y), {}),
         (TwoStepRidge(symmetry="symmetric").fit(X[:8], (network > 0).astype(float)), few),
     ]
     plain = re.compile(r"\b(?:instance|task|node)s?\b")
@@ -327,12 +326,6 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         assert [line for line in text.splitlines() if plain.search(line)] == []
         wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
-
-
-def test_sides_that_are_no_two_words_are_refused(ridge):
-    for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
-        with pytest.raises(ValueError, match="sides must be two"):
-            summary_of(ridge, SummaryOptions(sides=sides))
 
 
 HOSTILE = [
@@ -359,7 +352,6 @@ def test_hostile_ids_stay_text_everywhere(binary, each):
     columns = [f"{name} {j}" for j, name in enumerate([*HOSTILE, *HOSTILE][:16])]
     network = np.maximum(Y[:16], Y[:16].T)
     cases = [
-        TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T),
         TwoStepRidge().fit(
             X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T
         ),

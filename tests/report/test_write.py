@@ -49,8 +49,7 @@ def test_places_that_cannot_be_written_to(model, tmp_path):
         write_report(model, tmp_path / "nowhere" / "report.html")
 
 
-@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (2.5, ValueError)])
-def test_a_senseless_number_of_cells(model, tmp_path, n, error):
-    with pytest.raises(error, match="n must be"):
-        write_report(model, tmp_path / "report.html", n=n)
+def test_a_senseless_number_of_cells(model, tmp_path):
+    with pytest.raises(ValueError, match="n must be"):
+        write_report(model, tmp_path / "report.html", n=2.5)
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,6 @@ from dyadlearn._progress import Progress
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
 from dyadlearn.holdout import planning
-from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.spec import TwoStepSpec
 from dyadlearn.selection import choosing
 from dyadlearn.selection.landscape import _PointScore
@@ -101,16 +100,6 @@ def test_where_two_step_has_no_formula_kronecker_is_kept():
     assert found.plans["two-step"] in found.reason
 
 
-def test_without_exact_hold_out_the_same_folds_are_compared(monkeypatch):
-    monkeypatch.setattr(planning, "_MOST_WORK", 1.0)
-    monkeypatch.setattr(planning, "_MOST_REFITS", 1.0)
-    monkeypatch.setattr(choosing, "_LITTLE_MORE", np.inf)
-    found = better_of(searches("B"), X, HOLES, tasks=T)
-    scores = {name: each.best_score_ for name, each in twins(HOLES, "B").items()}
-    assert_allclose([found.scores[name] for name in scores], list(scores.values()), rtol=1e-6)
-    assert found.model.holdout_method_ == "5 folds, refitted"
-
-
 def test_a_dear_search_is_left_out(monkeypatch):
     monkeypatch.setattr(choosing, "_SOME_SECONDS", 0.0)
     monkeypatch.setattr(choosing, "_LITTLE_MORE", 1.0)
@@ -130,12 +119,13 @@ def test_constants_are_multiples_of_the_mean_diagonal():
     expected = [(multiple * sizes[0], multiple * sizes[1]) for multiple in (0.1, 1.0, 10.0)]
     assert_allclose(found.model.constants, expected, rtol=1e-12)
     assert given["kronecker"].constants is None
-    own = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, constants=2.0)}, X, Y, tasks=T)
-    assert own.model.constants_ == (2.0, 2.0)
-    plain = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, fit_intercept=False)}, X, Y, tasks=T)
-    assert plain.model.constants_ is None
-    alone = better_of({"kronecker": KroneckerRidgeCV(ALPHAS)}, X, Y)
-    assert alone.model.constants_ is None
+    for options, tasks, constants in (
+        ({"constants": 2.0}, T, (2.0, 2.0)),
+        ({"fit_intercept": False}, T, None),
+        ({}, None, None),
+    ):
+        own = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, **options)}, X, Y, tasks=tasks)
+        assert own.model.constants_ == constants
 
 
 def test_groups_and_weights_are_passed_on():
@@ -258,14 +248,6 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call):
     assert list(found.scores) == (["kronecker"] if call < 13 else ["kronecker", "two-step"])
     if call < 13:
         assert "two-step has no score, because of the interrupt" in found.reason
-
-
-def test_an_interrupt_of_the_first_fit_skips_the_second_search(monkeypatch):
-    with pytest.warns(
-        SearchStoppedWarning, match="two-step has no score, because of the interrupt"
-    ):
-        found = interrupted(monkeypatch, FittedRidge, "solve", 0)
-    assert list(found.scores) == ["kronecker"]
 
 
 # Methods that are forced --------------------------------------------------------------------------

@@ -71,11 +71,11 @@ CHOICES = [
 # --- the points that are evaluated ----------------------------------------------------------------
 
 
-def walked(landscape, alphas, task_alphas):
+def walked(landscape, alphas, task_alphas, **options):
     """Return the scores that a search finds in a landscape, and the points in the order of their evaluation."""
     scores = np.full(landscape.shape, np.nan)
     points = []
-    for point in coarse_to_fine(scores, alphas, task_alphas):
+    for point in coarse_to_fine(scores, alphas, task_alphas, **options):
         scores[point] = landscape[point]
         points.append(point)
     return scores, points
@@ -123,11 +123,7 @@ def test_all_neighbours_of_the_best_point_are_evaluated():
 def test_a_search_goes_on_from_a_point_along_the_axes():
     axes = [10.0 ** np.arange(9), 10.0 ** np.arange(8)]
     landscape = -np.add.outer((np.arange(9) - 5) ** 2, (np.arange(8) - 3) ** 2).astype(float)
-    scores = np.full((9, 8), np.nan)
-    points = []
-    for point in coarse_to_fine(scores, *axes, start=(3, 3)):
-        scores[point] = landscape[point]
-        points.append(point)
+    scores, points = walked(landscape, *axes, start=(3, 3))
     assert points[0] == (3, 3)
     assert best_point(scores, *axes) == (5, 3)
     assert np.isfinite([scores[at] for at in ((4, 3), (6, 3), (5, 2), (5, 4))]).all()
@@ -209,7 +205,7 @@ def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
         return held_out(folds, *given, **options)
 
     monkeypatch.setattr(Folds, "held_out", watched)
-    X, Y, T = holed(30, 20, seed=3)
+    X, Y, T = holed(20, 14, seed=3)
     rows = list(POWERS[2:9])
     full, found = (
         kronecker(exhaustive=each, setting="D", alphas=rows).fit(X, Y, T) for each in (True, False)

@@ -232,12 +232,6 @@ def row_of(table):
     lines(
         "search options given units",
         (TwoStepRidgeCV, {"setting": "B"}, {}, Units()),
-        (
-            TwoStepRidgeCV,
-            {"setting": "B"},
-            {"groups": list("aabbbccdd")},
-            Units((np.array([0, 0, 1, 1, 1, 2, 2, 3, 3]), None)),
-        ),
         (TwoStepRidgeCV, {"setting": "D", "cv": 2}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "A", "cv": SettingKFold("A", 3)}, {}, "kept"),
         (
@@ -290,30 +284,13 @@ def test_means_of_a_network(symmetry, setting):
     assert_allclose(row_of(evaluate(network, setting)), expected)
 
 
-def test_a_mean_without_a_score_has_none():
-    def picky(Y, F):
-        if np.ptp(F, axis=1).max() < 1e-12:
-            raise ValueError("constant")
-        return 1.0
-
-    X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "BCD", scoring=picky)
-    assert list(table["picky"]) == [1.0] * 3
-    assert_allclose(table["grand_mean"], [np.nan, 1.0, 1.0])
-    assert_allclose(table["task_means"], [1.0, 1.0, 1.0])
-
-
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_units_of_another_grid_are_no_part_of_a_model():
     X, Y, T = make_data()
     search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
     state = search.state()
     kept = search.fitted_.validation
-    for wrong in (
-        Units((np.arange(8), None)),
-        Units((np.linspace(0, 1, 9), None)),
-        Units(cells=np.zeros((9, 6), dtype=int)),
-    ):
+    for wrong in (Units((np.arange(8), None)), Units(cells=np.zeros((9, 6), dtype=int))):
         part = replace(search.fitted_, validation=replace(kept, units=wrong)).state()
         with pytest.raises(ModelFileError, match="do not fit together"):
             FittedSearch.from_state(part, "model")
@@ -327,7 +304,6 @@ def test_units_of_another_grid_are_no_part_of_a_model():
 @over(
     lines(
         "setting scoring",
-        ("A", "r2"),
         ("B", "concordance_index"),
         ("C", "r2"),
         ("D", "concordance_index"),
@@ -353,9 +329,6 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
         )
     table = evaluate(search, setting, scoring=scoring, n_permutations=4)
     assert_allclose(table["null"], [np.mean(expected)], rtol=1e-10)
-    assert (
-        table["null"][0] == evaluate(search, setting, scoring=scoring, n_permutations=4)["null"][0]
-    )
 
 
 def test_there_is_no_null_where_it_takes_long():
@@ -371,21 +344,6 @@ def test_there_is_no_null_where_it_takes_long():
     assert lacks(alone, "A", scoring="neg_mean_squared_error") == [False]
     with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0"):
         evaluate(alone, n_permutations=-1)
-
-
-def test_a_score_that_permuted_labels_do_not_have():
-    calls = []
-
-    def once(Y, F):
-        calls.append(1)
-        if len(calls) > 1:
-            raise ValueError("no more")
-        return 1.0
-
-    X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", scoring=once, n_permutations=2)
-    assert list(table["once"]) == [1.0]
-    assert np.isnan(table["null"]).all()
 
 
 def test_what_is_new_is_called_as_the_sides_are():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -145,15 +144,6 @@ def test_searches_find_identical_rows_before_they_fit():
         same_partition(search.fitted_.validation.groups[0], COPIES)
 
 
-def test_networks_have_one_side():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(9, 3))[COPIES]
-    Y = rng.normal(size=(9, 9))
-    model = TwoStepRidge(symmetry="symmetric").fit(X, Y + Y.T)
-    counts = [each.n_identical for each in evaluate(model, "AD").results]
-    assert counts == [(0, 0), (5, 5)]
-
-
 def test_audit_counts_new_rows_that_equal_one_in_training():
     X, _, T = data()
     train = [(0, 0), (1, 1), (2, 2)]
@@ -168,20 +158,3 @@ def test_audit_counts_new_rows_that_equal_one_in_training():
     nodes = audit([(0, 1), (1, 2)], [(4, 5), (5, 6)], network=True, instances=X)
     assert nodes.n_identical == (2, 0)
     assert "2 new nodes identical to one in training" in nodes.message
-
-
-def test_audit_reads_ids():
-    pd = pytest.importorskip("pandas")
-    X, _, _ = data()
-    names = list("abcdefghi")
-    found = audit(
-        [("a", "x"), ("b", "y")],
-        [("e", "y"), ("d", "x")],
-        "B",
-        instances=pd.DataFrame(X, index=names),
-    )
-    assert found.n_identical == (1, 0)
-    assert (
-        found.message
-        == "Setting B holds for 2 test pairs: 1 new instance identical to one in training."
-    )

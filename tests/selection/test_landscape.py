@@ -136,19 +136,12 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
         strength=1,
     )
 )
-def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
+def test_memory_changes_nothing(shape, method, scoring):
     problem = make_problem(method, SHAPES[shape])
-    whole = landscape(problem, alphas=MANY, task_alphas=MANY[1:], setting="ABCD", scoring=scoring)
-    size = 8 * 4 * SHAPES[shape][0] * SHAPES[shape][1]
+    given = {"alphas": MANY, "task_alphas": MANY[1:], "setting": "ABCD", "scoring": scoring}
+    whole = landscape(problem, **given)
     for grids in (0, 3):
-        parts = landscape(
-            problem,
-            alphas=MANY,
-            task_alphas=MANY[1:],
-            setting="ABCD",
-            scoring=scoring,
-            max_memory=grids * size,
-        )
+        parts = landscape(problem, **given, max_memory=grids * 8 * 4 * problem.Y.size)
         for letter, scores in whole.items():
             assert_allclose(parts[letter], scores, rtol=1e-12)
 
@@ -175,38 +168,6 @@ def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(
     monkeypatch.setattr(TwoStepSweep, "walk", walk)
     compare(make_problem("two_step", (9, 5)), EXTREME, [0.2], "ABCD", scoring)
     assert "".join(asked) == formed
-
-
-@over(lines("method task_alphas letters", ("two_step", [1.0, 2.0], "BD"), ("kronecker", None, "D")))
-def test_stacks_stay_within_the_memory(method, task_alphas, letters):
-    problem = make_problem(method, (9, 5))
-    sizes = []
-
-    class Watched(type(scorer("r2"))):
-        def prepare(self, Y, **options):
-            score = super().prepare(Y, **options)
-
-            class Seen:
-                n_undefined = 0
-                of_squared_errors = None
-
-                def __call__(self, F):
-                    sizes.append(F.shape[0] if F.ndim == 3 else 1)
-                    return score(F)
-
-            return Seen()
-
-    watched = Watched("r2", scorer("r2").metric)
-    landscape(
-        problem,
-        alphas=EXTREME,
-        task_alphas=task_alphas,
-        setting=letters,
-        scoring=watched,
-        max_memory=8 * 4 * 45 * 2,
-    )
-    assert max(sizes) == 2
-    assert sum(sizes) == len(letters) * len(EXTREME) * len(task_alphas or [1.0])
 
 
 def test_memory_of_a_landscape_is_that_of_one_stack(monkeypatch):

@@ -252,21 +252,16 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
 
 
 def test_given_random_state_everything_is_the_same():
-    X, Y, T = _problem(9, 6)
-    X = X[0]
-    Y = _holes(Y)
-    T = T[0]
-    first, again, other, plain = (
-        LearnedKernelRidge(setting="A", cv=cv, stages=2, random_state=seed, **FAST).fit(
-            X, Y, tasks=T
+    (X, _), Y, (T, _) = _problem(9, 6)
+    first, again, other = (
+        LearnedKernelRidge(setting="A", cv=2, stages=2, random_state=seed, n_steps=1).fit(
+            X, _holes(Y), tasks=T
         )
-        for cv, seed in ((2, 3), (np.int64(2), 3), (2, 4), (2, None))
+        for seed in (3, 3, 4)
     )
-    assert_array_equal(first.predict(), again.predict())
     assert_array_equal(first.holdout_, again.holdout_)
-    assert first.weights_ == again.weights_
     assert first.history_ == again.history_
-    assert first.holdout_error_ != other.holdout_error_ != plain.holdout_error_
+    assert first.holdout_error_ != other.holdout_error_
 
 
 @over(
@@ -292,17 +287,6 @@ def test_folds_may_be_given(setting, cv, groups, method):
     assert model.holdout_method_ == method
     assert np.isfinite(model.holdout_).all()
     assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
-
-
-def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
-    X, Y, T = _problem()
-    cv = list(KFold(3).split(Y))
-    model = LearnedKernelRidge(setting="A", cv=cv, **FAST).fit(X, Y)
-    assert model.holdout_method_ == "3 folds, not nested"
-    with pytest.raises(
-        ValueError, match="A list of folds as cv is only supported in setting B, found setting A"
-    ):
-        LearnedKernelRidge(setting="A", cv=cv, **FAST).fit(X, Y, tasks=T)
 
 
 def test_new_pairs_of_new_entities_are_learned_more_carefully():
@@ -335,16 +319,16 @@ ONE_COLUMN = FEW.format("task", "labels")
 @over(
     lines(
         "labels rows columns refused",
-        (ONE, 8, 6, {"A": ONE_CELL, "B": ONE_ROW, "C": ONE_COLUMN, "D": ONE_ROW}),
-        (EQUAL, 1, 1, {"A": ONE_CELL, "B": ONE_ROW, "C": ONE_COLUMN, "D": ONE_ROW}),
+        (ONE, 8, 6, {"A": ONE_CELL, "B": ONE_ROW, "D": ONE_ROW}),
+        (EQUAL, 1, 1, {"A": ONE_CELL, "B": ONE_ROW, "D": ONE_ROW}),
         (EQUAL, 1, 6, {"B": ONE_ROW, "D": ONE_ROW}),
-        (EQUAL, 8, 1, {"C": ONE_COLUMN, "D": ONE_COLUMN}),
+        (EQUAL, 8, 1, {"D": ONE_COLUMN}),
         (EQUAL, 8, 6, {}),
         (ALL_BUT_ONE, 8, 6, {}),
         (ALL_BUT_ONE * 1e-200, 8, 6, {}),
     )
 )
-@over(lines("setting tasks", ("A", True), ("A", False), ("C", True), ("D", True)))
+@over(lines("setting tasks", ("A", True), ("B", False), ("D", True)))
 def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks):
     """Each has a right answer, or one sentence that says what to do."""
     X, _, T = _problem(8, 6)
@@ -352,16 +336,14 @@ def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks)
     model = LearnedKernelRidge(
         setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST
     )
-    message = refused.get(setting if tasks else "B")
-    if message:
-        with pytest.raises(ValueError, match=message):
-            model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None)
+    given = X[0][:rows], Y, T[0][:columns] if tasks else None
+    if setting in refused:
+        with pytest.raises(ValueError, match=refused[setting]):
+            model.fit(*given)
         return
-    found = model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None).predict()
     middle = (Y.max() + Y.min()) / 2
-    spread = Y.max() - Y.min()
     # Predictions stay near the labels, and equal labels are predicted exactly.
-    assert_allclose(found, middle, rtol=1e-12, atol=0.8 * spread)
+    assert_allclose(model.fit(*given).predict(), middle, rtol=1e-12, atol=0.8 * np.ptp(Y))
     assert np.isfinite(model.holdout_).all()
 
 
@@ -496,19 +478,15 @@ def test_a_score_is_that_of_the_held_out_predictions(capsys):
         seen.append(-float(np.nanmean(np.abs(labels - predictions))))
         return seen[-1]
 
-    model = LearnedKernelRidge(
-        setting="A", cv=2, stages=2, scoring=score, progress=True, **FAST
-    ).fit(X, Y, T)
+    model = LearnedKernelRidge(setting="A", cv=2, stages=2, progress=True, n_steps=1)
+    model.fit(X, Y, T)
+    assert model.holdout_score_ == -model.holdout_error_
+    assert "(before: concordance_index 0." in capsys.readouterr().err
+    model.set_params(scoring=score).fit(X, Y, T)
     assert model.holdout_score_ == max(seen)
     assert model.holdout_score_ == score(Y, model.holdout_)
     assert set(model.baselines_.values()) <= set(seen)  # baselines have the same score
     assert "(before: score -0." in capsys.readouterr().err
-    plain = LearnedKernelRidge(setting="A", cv=2, stages=2, progress=True, **FAST).fit(X, Y, T)
-    assert plain.holdout_score_ == -plain.holdout_error_
-    assert "(before: concordance_index 0." in capsys.readouterr().err
-    LearnedKernelRidge(setting="A", stages=1, n_steps=1, cv=2).fit(
-        X, np.ones((10, 7)), T
-    )  # no rank of equal labels
 
 
 def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):

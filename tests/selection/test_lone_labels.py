@@ -115,14 +115,6 @@ def test_what_is_held_out_is_what_refits_say(weighted, letter):
 # --- scores ------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_scores_what_is_predicted():
-    table, said = quietly(evaluate, fitted(), "AB", scoring="neg_mean_squared_error")
-    assert [message[:12] for message in said] == ["In setting A", "In setting B"]
-    assert all("they are not scored" in message for message in said)
-    expected = [mean_error(refitted(1.0, np.arange(M)), letter) for letter in "AB"]
-    assert_allclose(table["neg_mean_squared_error"], expected, rtol=1e-9)
-
-
 def my_error(Y: np.ndarray, F: np.ndarray) -> float:
     assert np.isfinite(F[~np.isnan(Y)]).all()
     return -mean_squared_error(Y, F)
@@ -156,11 +148,7 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
 
 def evaluated(model: Any, scoring: Any = None) -> float:
     table = quietly(evaluate, model, "B", scoring=scoring)[0]
-    return float(
-        table[
-            next(name for name in table if name not in ("setting", "new", "undefined", "method"))
-        ][0]
-    )
+    return float(table[table.scoring][0])
 
 
 def test_nothing_to_score_is_an_error():

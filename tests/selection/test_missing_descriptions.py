@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import dyadlearn
-from dyadlearn import LearnedKernelRidge, Tasks
+from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels.vectors import rbf
 from dyadlearn.selection import filling
 from sweeps import lines, over
@@ -161,10 +161,6 @@ def test_rows_are_grouped_by_what_they_lack():
     without = model.predict(rows(NEW_ROWS[0], ..., ["a", "b"]))
     expected = np.stack([whole[0], alone[1], whole[2], without[3]])
     assert_allclose(found, expected, rtol=1e-10)
-    tasks = Tasks(rows(NEW_ROWS[1], ..., ["s"]))
-    assert_allclose(
-        model.predict(given, tasks)[1:2], model.predict(rows(given, [1]), tasks), rtol=1e-10
-    )
     assert_allclose(
         model.predict_pairs(given, None, [(3, 0), (1, 2)]), [found[3, 0], found[1, 2]], rtol=1e-10
     )
@@ -206,12 +202,6 @@ def test_frames():
     assert_allclose(
         found.loc[["y"]], fitted()[0].predict(rows(NEW_ROWS[0], [2], ["a", "c"])), rtol=1e-10
     )
-    for frame in frames.values():
-        frame.loc[["x", "z"]] = np.nan
-    with pytest.raises(
-        ValueError, match="X has no description of row 'x', 'z': give one of 'a', 'b', 'c'"
-    ):
-        fitted()[0].predict(frames)
 
 
 def test_what_is_refused():

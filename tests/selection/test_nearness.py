@@ -111,19 +111,6 @@ def test_scores_that_are_undefined_are_nan():
     assert np.isnan(bands["roc_auc"]).any()
 
 
-def test_sentences():
-    train, test = split()
-    result = audit(train, test, instances=frame(), kernel="tanimoto")
-    assert "2 new instances are copies of one in training: 'd1" in str(result)
-    assert "new instances have a similarity of 0.6 or more to one in training; the median" in str(
-        result
-    )
-    found = result.nearness[0]
-    new = found.similarity[found.is_new]
-    assert found.similar(0.5) == (new >= 0.5).sum()
-    assert audit(train, train, instances=frame()).nearness[0].similar(0) == 0
-
-
 def test_times():
     train = [(0, 0), (1, 1)]
     test = [(0, 1), (1, 0), (0, 0)]

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 import problems
@@ -74,9 +74,7 @@ def mean_excess(model, X, T, setting, scoring, average):
     [
         # Pooled rankings without an intercept are left as they are.
         ("A", "roc_auc", "pooled", True),
-        ("A", "pearson", "pooled", False),
         ("B", "roc_auc", "task", True),
-        ("B", "roc_auc", "instance", True),
         ("C", "pearson", "instance", False),
         ("D", "pearson", "pooled", True),
     ],
@@ -91,8 +89,8 @@ def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
 # --- leave-pair-out ------------------------------------------------------------------------------
 
 
-def small(seed=0, missing=0.0, binary=True):
-    X, Y, T = problems.data(4, 4, seed=seed, missing=missing)
+def small(shape=(4, 3), missing=0.0, binary=True):
+    X, Y, T = problems.data(*shape, missing=missing)
     return X, np.where(np.isnan(Y), np.nan, Y > 0) if binary else Y, T
 
 
@@ -153,8 +151,8 @@ def test_equal_predictions_tie():
 
 
 def test_equal_rows_determine_each_other():
-    X, Y, T = small()
-    X = X[[0, 0, 1, 2]]
+    X, Y, T = small((5, 4))
+    X = X[[0, 0, 1, 2, 3]]
     model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, tasks=T)
     plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
     assert_allclose(plan.score().score, pairs_in_order(model, Y)["pooled"], atol=0.02)
@@ -163,7 +161,7 @@ def test_equal_rows_determine_each_other():
 def test_labels_that_are_fitted_exactly():
     _, Y, _ = small()
     model = KroneckerRidge(0.0, fit_intercept=False)
-    model.fit(np.eye(4)[:, :3], Y, tasks=np.eye(4))
+    model.fit(np.eye(4)[:, :3], Y, tasks=np.eye(3))
     with pytest.raises(LeverageError):
         evaluate(model, "A", scoring=scorer("roc_auc", average="task"))
 
@@ -198,10 +196,8 @@ def test_folds_without_both_classes_are_counted():
     Y = (np.quantile(Y, 0.95) < Y).astype(float)
     model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
     scores = evaluate(model, "D", scoring="average_precision")
-    F = held_out_in_folds(model, "D", 4)
-    found, n_undefined = score_in_folds(
-        Y, F, fold_numbers("D", 4, Y.shape), "average_precision", "pooled"
-    )
+    given = held_out_in_folds(model, "D", 4), fold_numbers("D", 4, Y.shape)
+    found, n_undefined = score_in_folds(Y, *given, "average_precision", "pooled")
     assert n_undefined > 0
     assert scores["undefined"] == [n_undefined]
     assert_allclose(scores["average_precision"], [found])
@@ -296,15 +292,6 @@ def test_the_mean_over_folds_of_leave_one_out():
     by_fold = evaluate(model, scoring="neg_mean_squared_error", average="fold")
     alone = evaluate(model, scoring="neg_mean_squared_error")
     assert_allclose(by_fold["neg_mean_squared_error"], alone["neg_mean_squared_error"])
-
-
-def test_a_row_with_one_label_has_no_average_precision():
-    Y = np.array([[1.0, np.nan, np.nan], [1.0, 0.0, 1.0], [1.0, 1.0, np.nan]])
-    F = np.array([[0.3, 0.2, 0.1], [0.9, 0.5, 0.1], [0.1, 0.2, 0.3]])
-    judge = scorer("average_precision", average="instance").prepare(Y)
-    assert judge.n_undefined == 2
-    assert_array_equal(judge.rows, [1])
-    assert_allclose(judge(F), (1 + 2 / 3) / 2)
 
 
 def test_wrong_averages():

@@ -4,12 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal, assert_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
     LearnedKernelRidge,
     SettingKFold,
-    TwoStepRidge,
     evaluate,
     load,
     nested_score,
@@ -138,16 +137,10 @@ def test_folds_and_groups_that_are_given_are_learned_without():
     wanted = fitted_in_folds(model, (X, Y, T), "B", 1, groups=groups)[0]
     assert_allclose(found.predictions, wanted, rtol=1e-6, atol=1e-8)
     assert np.abs(found.predictions - usual.predictions).max() > 1e-3
-    assert (
-        evaluate(model, "B", cv=2).results[0].score == usual.score
-    )  # which was kept beside the others
     grouped = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=groups)
     assert_allclose(
         evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8
     )
-    with pytest.raises(ValueError, match="groups cannot be combined with a list of folds as cv"):
-        evaluate(model, "B", cv=rows, groups=groups)
-    assert evaluate(grouped, "B", cv=rows)["method"] == ["2 folds, kernels learned again"]
 
 
 def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_path):
@@ -188,12 +181,6 @@ def test_an_interrupt_ends_it_all(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         evaluate(model, "B")
     assert not any(isinstance(key, tuple) for key in model.fitted_._computed)
-
-
-def test_other_models_have_nothing_to_learn_again():
-    X, _, T, Y = _data()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_equal(evaluate(model, "B", nested=True), evaluate(model, "B", nested=False))
 
 
 def test_nested_score_is_that_of_the_same_folds():

@@ -108,8 +108,6 @@ def test_the_edge_of_the_grid():
     assert {warning.filename for warning in seen} == {__file__}
     with pytest.warns(GridEdgeWarning, match=r"best task_alpha, 1e\+08, is on the edge"):
         TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, tasks=T)
-    with pytest.warns(GridEdgeWarning, match="best alpha"):
-        KroneckerRidgeCV([1e-4, 1e-3], setting="D").fit(X, Y, tasks=T)
     with pytest.warns(
         GridEdgeWarning, match="best alpha"
     ) as seen:  # whatever the order of the values
@@ -193,7 +191,6 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
 @conventions(
     KroneckerRidgeCV([0.1, 10.0], kernel="precomputed"),
-    IndependentTaskRidgeCV([0.1, 10.0]),
 )
 def test_scikit_learn_conventions(estimator, checks, each):
     for check in each(checks):
@@ -241,7 +238,7 @@ def test_the_first_of_equal_kernels_is_chosen():
 
 def test_a_number_is_a_grid_of_one():
     X, Y, T = make_data()
-    for alphas in (3.0, 3, np.float64(3.0), np.array(3.0)):
+    for alphas in (3, np.array(3.0)):
         search = TwoStepRidgeCV(alphas, 2.0, setting="D").fit(X, Y, tasks=T)
         assert search.landscape_.shape == (1, 1)
         assert (search.alpha_, search.task_alpha_) == (3.0, 2.0)
@@ -249,22 +246,13 @@ def test_a_number_is_a_grid_of_one():
 
 def test_what_can_be_read_but_once_is_refused():
     X, Y, T = make_data()
-    for search in (
-        IndependentTaskRidgeCV(alpha for alpha in GRID),
-        IndependentTaskRidgeCV(iter(GRID)),
-        KroneckerRidgeCV(map(float, GRID)),
+    for search, message in (
+        (KroneckerRidgeCV(map(float, GRID)), r"^alphas is an iterator.*only once.*list\(alphas\)"),
+        (TwoStepRidgeCV(GRID, iter(GRID)), "^task_alphas is an iterator"),
+        (KroneckerRidgeCV("auto"), "^alphas must be a number or a sequence of numbers, found"),
     ):
-        with pytest.raises(
-            TypeError, match=r"^alphas is an iterator, which can be read only once.*list\(alphas\)"
-        ):
+        with pytest.raises(TypeError, match=message):
             search.fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match=r"^task_alphas is an iterator"):
-        TwoStepRidgeCV(GRID, iter(GRID)).fit(X, Y, tasks=T)
-    for bad in (None.__class__, object(), "auto"):
-        with pytest.raises(
-            TypeError, match="^alphas must be a number or a sequence of numbers, found"
-        ):
-            KroneckerRidgeCV(bad).fit(X, Y, tasks=T)
 
 
 def test_a_search_that_loses_to_its_baselines_warns():
@@ -346,14 +334,13 @@ def test_folds_as_scikit_learn_cuts_them(Search):
     wanted = Search(GRID).fit(X, Y, tasks=T, groups=groups)
     assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
     assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
-    for cv, error, message in (
-        ([1, 2], TypeError, "cv must be a number of folds, a SettingKFold or a list of "),
-        (splits[1:], ValueError, "cv must test each of the 9 instances in one fold"),
-        ([(train[1:], test) for train, test in splits], ValueError, "train on it in all others"),
+    short = [(train[1:], test) for train, test in splits]
+    for cv, error, options, given, message in (
+        ([1, 2], TypeError, {}, {}, "cv must be a number of folds, a SettingKFold or a list of "),
+        (splits[1:], ValueError, {}, {}, "cv must test each of the 9 instances in one fold"),
+        (short, ValueError, {}, {}, "train on it in all others"),
+        (splits, ValueError, {"setting": "A"}, {}, "only supported in setting B, found setting A"),
+        (splits, ValueError, {}, {"groups": groups}, "cannot be combined with a list of folds"),
     ):
         with pytest.raises(error, match=message):
-            Search(GRID, cv=cv).fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="only supported in setting B, found setting A"):
-        Search(GRID, setting="A", cv=splits).fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="groups cannot be combined with a list of folds"):
-        Search(GRID, cv=splits).fit(X, Y, tasks=T, groups=groups)
+            Search(GRID, cv=cv, **options).fit(X, Y, tasks=T, **given)

@@ -151,17 +151,6 @@ def test_searches_nested_scores_and_choices(found):
     assert_array_equal(found(X, Y, T, "similar:0.5"), found(X, Y, T, codes))
 
 
-def test_several_descriptions_are_similar_by_their_common_kernel():
-    X = features("bits")
-    Y, T = grid(X)
-    drugs = {"a": X[:, :10], "b": X[:, 10:]}
-    K = sum(gram(each, kernel="tanimoto") for each in drugs.values())
-    codes = similar_groups(K, 0.5, kernel="precomputed")
-    assert 1 < codes.max() + 1 < 14
-    found = validated(LEARNED)
-    assert_array_equal(found(drugs, Y, T, "similar:0.5"), found(drugs, Y, T, codes))
-
-
 def test_online_models_that_keep_labels():
     X = features("tall")
     Y, T = grid(X)

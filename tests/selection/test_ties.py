@@ -97,7 +97,7 @@ def test_what_is_zero_when_fitted_again_is_zero():
     Y = sparse_labels(rng, 12, 20)
     kernels = {"kernel": "precomputed", "fit_intercept": False}
     alone = (Y == 1) & (Y.sum(axis=0) == 1)
-    for alpha in (1e-10, 1e-3, 1.0, 1e10):
+    for alpha in (1e-10, 1.0):
         held_out = IndependentTaskRidge(alpha, **kernels).fit(K, Y).holdout("B")
         assert (held_out[alone] == 0).all()
         assert (held_out[~alone & (Y.sum(axis=0) > 0)] != 0).all()

@@ -7,12 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
-    OnlineTwoStepRidge,
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -35,19 +34,6 @@ def part(data):
     """Return 13 instances and 9 tasks of features, labels and features."""
     X, Y, T = data
     return X[:13], Y[:13, :9], T[:9]
-
-
-def test_an_online_model_is_refused():
-    model = OnlineTwoStepRidge().partial_fit(np.eye(3), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge"):
-        summary_of(model)
-
-
-def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="model must be a TwoStepRidge.*found str"):
-        summary_of("model")
-    with pytest.raises(NotFittedError):
-        summary_of(TwoStepRidge())
 
 
 def test_sizes_and_ids_without_names(real):
@@ -112,9 +98,6 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
     found = [text for text in few(model).warnings if "edge" in text]
     assert found[0].startswith("The best alpha, 10000, is on the edge of the grid (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 10, is on the edge")
-    with pytest.warns(UserWarning, match="edge"):
-        model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
-    assert any("edge" in text for text in few(model).warnings)
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
     assert not any("edge" in text for text in few(model).warnings)
 
@@ -200,7 +183,7 @@ def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
 
 def test_unlike_settings_are_said_to_be(binary):
     X, Y, T = binary
-    model = TwoStepRidgeCV([0.1, 1, 10, 100], [0.1, 1, 10, 100], setting="B", scoring="roc_auc")
+    model = TwoStepRidgeCV([0.1, 10], [0.1, 10], setting="B", scoring="roc_auc")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
@@ -260,14 +243,14 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
 
 def test_what_is_not_told_is_said(binary, holes):
     X, Y, T = part(holes)
-    for n_permutations, n_notes in ((3, 1), (0, 0)):
+    for n_permutations, n_notes in ((1, 1), (0, 0)):
         notes = summary_of(
             TwoStepRidge().fit(X, Y, tasks=T), SummaryOptions(n_permutations=n_permutations)
         ).notes
         said = [text for text in notes if "not permuted in setting A, B, C and D" in text]
         assert len(said) == n_notes
     X, Y, T = binary
-    notes = few(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=3).notes
+    notes = few(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=1).notes
     assert not any("not permuted in setting" in text for text in notes)
 
 
@@ -279,7 +262,6 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
         (TwoStepRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
         (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
         (IndependentTaskRidgeCV([0.1, 1, 10, 100]).fit(X, binary[1]), "AB", 0),
-        (TwoStepRidge().fit(X[:2], binary[1][:2, :2], tasks=T[:2]), "ABCD", 0),
         (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
     ]
     for model, shown, n_lacking in each(cases):
