@@ -101,11 +101,6 @@ def test_labels_are_not_weighted():
     weights = np.where(Y > 0, 9.0, 1.0)
     one = calibrate(TwoStepRidge().fit(X, Y, tasks=T, sample_weight=weights), "B")["B"]
     assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
-    # Five folds leave at a time, and means of what is left are not quite those without a single
-    # row.
-    assert_allclose(
-        one.baseline_brier, np.mean((grid_baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05
-    )
 
 
 # --- cross-fitting -------------------------------------------------------------------------------
@@ -348,30 +343,21 @@ def test_networks():
     n = 7
     X = rng.normal(size=(n, 3))
     Z = X @ rng.normal(size=(3, 3)) @ X.T
-    symmetric = calibrate(TwoStepRidge(symmetry="symmetric").fit(X, (Z + Z.T > 0).astype(float)))
-    assert symmetric["A"].n_cells == symmetric["D"].n_cells == n * (n + 1) // 2
-    assert symmetric["B"].n_cells == n * n
-    p = symmetric.predict()
-    assert_allclose(p, p.T)
-    for diagonal, settings in (
-        (0.0, "ABCD"),
-        (np.nan, "A"),
-    ):  # of holes in a network no more can be had
+    found = calibrate(TwoStepRidge(symmetry="symmetric").fit(X, (Z + Z.T > 0).astype(float)))
+    assert found["A"].n_cells == found["D"].n_cells == n * (n + 1) // 2
+    assert found["B"].n_cells == n * n
+    assert_allclose(found.predict(), found.predict().T)
+    new = found.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
+    assert new.shape == (2, 3)
+    # Of holes in a network no more can be had than A.
+    for diagonal, settings in ((0.0, "ABCD"), (np.nan, "A")):
         Y = np.sign(Z - Z.T)
         np.fill_diagonal(Y, diagonal)
-        model = TwoStepRidge(symmetry="antisymmetric").fit(X, Y)
-        found = calibrate(model)
+        found = calibrate(TwoStepRidge(symmetry="antisymmetric").fit(X, Y))
         assert "".join(found.settings) == settings
         assert found["A"].n_cells == n * (n - 1)
-        p = found.predict()
         # One of two directions wins.
-        assert_allclose(p + p.T, 1, atol=1e-6)
-    with pytest.raises(
-        ValueError, match="Setting D of a network with missing labels is not supported"
-    ):
-        calibrate(model, "D")
-    new = symmetric.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
-    assert new.shape == (2, 3)
+        assert_allclose(found.predict() + found.predict().T, 1, atol=1e-6)
 
 
 def test_tasks_that_have_nothing_to_say():
@@ -390,32 +376,10 @@ def test_tasks_that_have_nothing_to_say():
     assert caught[-1].filename == __file__
 
 
-def test_one_dimension_and_torch():
+def test_one_dimension():
     X, _, Y, _ = made()
     p = calibrate(IndependentTaskRidge().fit(X, Y[:, 0]), "B").predict(X[:4])
     assert p.shape == (4,)
-    torch = pytest.importorskip("torch")
-    X, T, Y, _ = made()
-    found = calibrate(TwoStepRidge().fit(*map(torch.asarray, (X, Y)), tasks=torch.asarray(T)), "B")
-    expected = calibrate(TwoStepRidge().fit(X, Y, tasks=T), "B")
-    p = found.predict(torch.asarray(X[:3]))
-    assert isinstance(p, torch.Tensor)
-    assert_allclose(p.numpy(), expected.predict(X[:3]))
-
-
-@over(lines("positives method", (1, "sigmoid"), (2, "isotonic")))
-def test_few_positives(positives, method):
-    rng = np.random.default_rng(positives)
-    X = rng.normal(size=(8, 3))
-    T = rng.normal(size=(7, 2))
-    Y = np.zeros((8, 7))
-    Y.flat[rng.choice(56, positives, replace=False)] = 1
-    found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), method=method)
-    for one in found.settings.values():
-        assert np.isfinite([one.brier, one.log_loss, one.calibration_error]).all()
-        assert one.n_positive == positives
-    p = found.predict(rng.normal(size=(4, 3)), rng.normal(size=(3, 2)))
-    assert ((p >= 0) & (p <= 1)).all()
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -450,8 +414,6 @@ def test_models_that_are_refused():
     X, T, Y, _ = made()
     with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
         calibrate(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(ValueError, match="setting D|Setting D"):
-        calibrate(IndependentTaskRidge().fit(X, Y), "D")
     signs = np.triu(2 * Y[:9, :9] - 1, 1)
     winners = TwoStepRidge(symmetry="antisymmetric").fit(X[:9], signs - signs.T)
     with pytest.raises(ValueError, match="base rate is one half: leave prevalence out"):

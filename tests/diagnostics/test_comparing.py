@@ -300,18 +300,6 @@ def test_nested_scores_stand_for_their_search():
         compare({"nested": nested, "again": nested}, "B")
 
 
-def test_one_task_leaves_the_instances_to_be_drawn():
-    X, Y, _ = make()
-    models = {
-        "a": IndependentTaskRidge(0.1).fit(X, Y[:, 0]),
-        "b": IndependentTaskRidge(10.0).fit(X, Y[:, 0]),
-    }
-    assert (
-        compare(models, "B", n_resamples=10, random_state=0, sides=("host", "parasite")).resampled
-        == "hosts"
-    )
-
-
 def test_how_it_reads():
     X, Y, T = make()
     found = compare(three(X, Y, T), "B", n_resamples=20, random_state=0, sides=("host", "parasite"))

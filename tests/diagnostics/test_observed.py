@@ -113,18 +113,6 @@ def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
     monkeypatch.setattr(Labels, "spread", no_grid)
     found = dyadlearn.explain(model, 4, 7)
     assert_allclose(found.weights.data, expected.weights.data, rtol=1e-10)
-    m = 600
-    n = 900
-    rng = np.random.default_rng(0)
-    cells = np.divmod(np.sort(rng.choice(m * m, n, replace=False)), m)
-    K = np.exp(-((np.arange(m)[:, None] - np.arange(m)) ** 2) / 50.0)
-    labels = sparse.csr_array((rng.normal(size=n), cells), shape=(m, m))
-    large = KroneckerRidge(0.3, kernel="precomputed", task_kernel="precomputed").fit(
-        K, labels, tasks=K
-    )
-    assert large.fitted_.labels.grid is None
-    explained = dyadlearn.explain(large, 3, 5)
-    assert_allclose(explained.prediction, large.predict(K[3:4], K[5:6])[0, 0], rtol=1e-6)
 
 
 def test_held_out_pairs_are_drawn(models):

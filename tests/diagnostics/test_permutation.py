@@ -219,11 +219,6 @@ def test_equal_scores_count_whatever_rounding_does():
     twins = TwoStepRidge(0.5, 0.3).fit(np.repeat(X[:1], 6, axis=0), Y[:6], tasks=T)
     for scoring in ("neg_mean_squared_error", "concordance_index"):
         assert outcome(twins, "B", scoring=scoring).p_value == 1.0
-    Y = np.round(Y, 1).astype(np.float32)
-    single = TwoStepRidge(0.5, 0.3).fit(
-        np.repeat(X[:1], 6, axis=0).astype(np.float32), Y[:6], tasks=T.astype(np.float32)
-    )
-    assert outcome(single, "B").p_value == 1.0
 
 
 # ---- a search
@@ -346,7 +341,6 @@ def test_p_values_are_uniform_where_there_is_no_signal():
 
 
 def test_what_a_test_tells():
-    pytest.importorskip("pandas")
     X, Y, T = problems.data(9, 6)
     model = TwoStepRidge().fit(X, Y, tasks=T)
     test = outcome(model, "row", scoring="r2")
@@ -356,15 +350,10 @@ def test_what_a_test_tells():
         f"p = {test.p_value:.3g})"
     )
     assert len(test) == N
-    row = test.frame().iloc[0]
-    assert list(row.index) == list(test.columns())
-    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == (
-        "B",
-        "instances",
-        "r2",
-        N,
-    )
-    assert_allclose([row["null_mean"], row["null_deviation"]], [test.null.mean(), test.null.std()])
+    columns = test.columns()
+    assert (columns["permuted"], columns["n_permutations"]) == (["instances"], [N])
+    assert_allclose(columns["null_mean"], [test.null.mean()])
+    assert_allclose(columns["null_deviation"], [test.null.std()])
     assert_array_equal(outcome(model, "B", scoring="r2").null, test.null)
     other = permutation_test(model, "B", scoring="r2", n_permutations=N, random_state=4)
     assert (other.null != test.null).any()
