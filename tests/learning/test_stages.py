@@ -121,27 +121,20 @@ def test_only_known_sides_have_profiles(profiled, kinds):
 @over(lines("seed kernels exact", (0, (2, 2), True), (2, (2, 1), False)))
 def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
     labels, rows, columns, masks = _problem(seed, missing=0.0, kernels=kernels)
-    how = Descent(40, 0.0)
+    fine = errors.Tolerances(1e-5, 1e-5)
 
-    def error(rows, columns):
-        if not exact:
-            return (
-                learn(
-                    FoldError.of(labels, [rows, columns], masks, errors.Tolerances(1e-5, 1e-5)), how
-                )
-                .stages[0]
-                .error
-            )
-        return learn(ExactError(labels, [rows, columns], Setting.B), how).stages[0].error
+    def error(*sides):
+        if exact:
+            own = ExactError(labels, sides, Setting.B)
+        else:
+            own = FoldError.of(labels, sides, masks, fine)
+        return learn(own, Descent(40, 0.0)).stages[0].error
 
-    singles = [
-        error(_single(rows, i), _single(columns, j))
-        for i in range(kernels[0])
-        for j in range(kernels[1])
-    ]
-    # Beside all kernels of the other side too, where it has more than one.
-    beside = [error(_single(rows, i), columns) for i in range(kernels[0]) if kernels[1] > 1]
-    assert error(rows, columns) <= 1.003 * min(singles + beside)
+    # Beside each single one and all kernels of the other side, where it has more than one.
+    others = [columns] if kernels[1] > 1 else []
+    others += [_single(columns, j) for j in range(kernels[1])]
+    singles = [error(_single(rows, i), other) for i in range(kernels[0]) for other in others]
+    assert error(rows, columns) <= 1.003 * min(singles)
 
 
 def test_large_problems_learn_from_the_first_folds(monkeypatch):

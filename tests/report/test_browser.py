@@ -201,9 +201,3 @@ def test_a_printed_page_is_bright_and_not_endless(visit, address):
     assert page.locator("#cells .printed").is_visible()
     assert page.locator("figure.landscape svg").first.is_visible()
     assert len(page.pdf(format="A4")) > 10_000
-
-
-def test_a_page_can_be_read_without_its_script(visit, address):
-    page = visit(address, java_script_enabled=False)
-    assert page.locator("figure.landscape svg").count() == 4
-    assert page.locator("#cell-table tbody tr").count() > 40

@@ -113,7 +113,6 @@ def test_ids_are_escaped(tmp_path):
     ("options", "sentence"),
     [
         ({"setting": "A"}, "setting is not available for the report"),
-        ({"n_permutations": 3}, "n_permutations is not available"),
         ({"nested": False}, "nested is not available"),
         ({"sides": ("a", "b")}, "sides is not available"),
         ({"new": ["trial"]}, "trial"),

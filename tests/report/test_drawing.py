@@ -17,7 +17,6 @@ from sweeps import lines, over
         "low high",
         (0, 1),
         (-3.7, 12.2),
-        (1e-6, 3e-6),
         (-5e8, 2e9),
         (0.99, 1.0),
         (2, 2),

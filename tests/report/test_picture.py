@@ -59,7 +59,3 @@ def test_missing_among_colours_shows_the_page():
     values = np.array([[1.0, 2.0], [np.nan, 3.0]])
     opacity = drawn(values)[1][:, :, 3]
     assert sorted(opacity.ravel()) == [0, 255, 255, 255]
-
-
-def test_equal_labels_make_one_colour():
-    assert len(np.unique(drawn(np.ones((4, 5)))[1].reshape(-1, 4), axis=0)) == 1

@@ -139,5 +139,3 @@ def test_learned_kernels(nested):
     assert any(("learned again" if nested else "optimistic") in note for note in summary.notes)
     expected = correlations_by_task(model.fitted_, Setting.B, nested=nested)
     assert_allclose(summary.by_task.values, expected.values)
-    with pytest.raises(TypeError, match="nested must be True or False"):
-        summary_of(model, SummaryOptions(nested="no"))

@@ -95,11 +95,6 @@ def test_rows_of_one_label_do_not_count():
     )
 
 
-def test_there_is_no_curve_where_no_row_has_both_labels():
-    with pytest.raises(ValueError, match="undefined"):
-        points_of("roc", np.array([[1.0], [0.0]]), np.zeros((2, 1)), Setting.B)
-
-
 def test_points_are_thinned_out_always_alike():
     assert_array_equal(some_of(10, 10), np.arange(10))
     found = some_of(1000, 50)

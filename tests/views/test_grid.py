@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.views.grid import grid_of_labels
@@ -30,15 +29,11 @@ def test_degrees_count_positive_labels_of_two_values_and_observed_ones_of_many(
 
 def test_the_larger_of_two_values_is_positive():
     labels = grid_of([[-1, 4, -1, np.nan]])
-    assert labels.is_binary
+    found = [grid_of(each).is_binary for each in ([[1.0, 1.0]], [[0.0, 1.0, 2.0]])]
+    assert (labels.is_binary, *found) == (True, False, False)
     assert labels.n_missing
     assert labels.n_observed == 3
     assert_allclose(labels.share_positive, 1 / 3)
-
-
-@pytest.mark.parametrize("values", [[[1.0, 1.0]], [[0.0, 1.0, 2.0]]])
-def test_one_or_three_values_are_not_binary(values):
-    assert not grid_of(values).is_binary
 
 
 def test_share_of_degrees_is_counted_from_above():

@@ -78,25 +78,19 @@ def test_scores_are_those_of_evaluate(make, scoring, binary):
 
 def test_a_learned_model_has_the_nested_score_of_evaluate(real):
     X, Y, T = real
-    model = LearnedKernelRidge(setting="B", n_steps=2, cv=2).fit(
-        {"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T
-    )
+    model = LearnedKernelRidge(setting="B", n_steps=2, cv=2)
+    model.fit({"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
     report = summary_of(model)
     (result,) = report.results
-    assert result.setting is Setting.B
     nested, quick = (evaluate(model, "B", nested=nested).results[0] for nested in (True, False))
-    assert result.score == nested.score
+    assert (result.setting, result.score) == (Setting.B, nested.score)
     assert result.method == nested.method == "5 folds, kernels learned again"
     assert_array_equal(result.predictions, nested.predictions)
-    assert abs(quick.score - result.score) > 1e-6
-    assert number(quick.score) != number(result.score)
     page = render(report)
     assert number(result.score) in page
     assert number(quick.score) not in page
-    assert any(
-        'Setting A, C and D would take kernels learned again for every fold: setting="ABCD"' in note
-        for note in report.notes
-    )
+    said = 'Setting A, C and D would take kernels learned again for every fold: setting="ABCD"'
+    assert any(said in note for note in report.notes)
     assert report.landscapes == []
 
 
@@ -230,9 +224,7 @@ def test_a_model_that_interpolates_has_no_score(real):
     assert results[Setting.C].trouble is None
     found, said = landscapes(model, alphas=[1e-9, 1e-8])
     assert letters(each.setting for each in found) == "AC"
-    assert [text[:35] for text in said] == [
-        f"There is no landscape of setting {letter}." for letter in "BD"
-    ]
+    assert said[1].startswith("There is no landscape of setting D.")
     # Where some values have a score, the others are left out of the landscape.
     least = default_alphas(model)["alphas"][0]
     with pytest.warns(
@@ -254,58 +246,31 @@ def test_a_filter_without_regularisation_has_no_landscape(real):
     assert "does not depend" in said[0]
 
 
-def test_settings_and_scores_that_a_model_does_not_know_are_refused(real, each):
-    X, Y, _ = real
-    model = TwoStepRidge().fit(X, Y)
-    words = "setting must include a setting that this model predicts, A and B: found none"
-    cases = [
-        ({"setting": "CD"}, words),
-        ({"setting": ["E"]}, "Unknown setting"),
-        ({"scoring": "correctness"}, "Unknown scoring"),
-    ]
-    for options, message in each(cases):
-        with pytest.raises(ValueError, match=message):
-            summary_of(model, SummaryOptions(**options))
-
-
-def test_progress_is_for_those_who_ask(ridge, capfd):
-    for progress in (False, True):
-        few(ridge, progress=progress)
-        said = capfd.readouterr().err
-        assert ("Hold-out" in said) == ("Landscape" in said) == progress
-
-
 def test_a_model_that_means_outdo_is_warned_of():
     """Features that say nothing, and labels that the tasks explain: nothing can be learnt but means."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3))
     T = rng.normal(size=(12, 3))
     Y = 5 * rng.normal(size=12) + rng.normal(size=(20, 12))
-    said = [
-        text
-        for text in summary_of(TwoStepRidge(1e6).fit(X, Y, tasks=T)).warnings
-        if "the best baseline" in text
-    ]
-    assert said[1].startswith("In setting B the model reaches neg_mean_squared_error ")
-    assert said[1].endswith("task means.")
-    learnt = summary_of(TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T))
-    assert not [text for text in learnt.warnings if "the best baseline" in text]
+    found = few(TwoStepRidge(1e6).fit(X, Y, tasks=T), setting="B").warnings
+    (said,) = [text for text in found if "the best baseline" in text]
+    assert said.startswith("In setting B the model reaches neg_mean_squared_error ")
+    assert said.endswith("task means.")
+    learnt = TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T)
+    assert not [text for text in few(learnt).warnings if "the best baseline" in text]
 
 
 def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 30)
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
     report = few(model, setting="AC")
-    interval = report.intervals[report.results[0].setting]
-    assert interval == report.results[0].interval(100)
-    assert interval.low < report.results[0].score < interval.high
-    for each in report.results[1:]:
-        again = bootstrap_interval(
-            Y, each.predictions, "roc_auc", setting=each.setting, n_resamples=100, random_state=0
-        )
-        assert report.intervals[each.setting] == again == each.interval(100)
-        assert again.low < each.score < again.high
+    for each in report.results:
+        interval = report.intervals[each.setting]
+        assert interval == each.interval(100)
+        assert interval.low < each.score < interval.high
+    given = {"setting": Setting.C, "n_resamples": 100, "random_state": 0}
+    assert interval == bootstrap_interval(Y, report.results[1].predictions, "roc_auc", **given)
     network = TwoStepRidge(symmetry="symmetric").fit(real[0][:16], real[1][:16] + real[1][:16].T)
     assert few(network, setting="A").intervals == {}
     assert few(model, setting="A", scoring=lambda Y, F: -abs(Y - F).max()).intervals == {}

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import gram
 from dyadlearn.pairing import Kronecker
 from dyadlearn.views.spectrum import spectra_of_model
@@ -77,13 +76,6 @@ def test_models_with_one_side(real):
     assert_allclose(one["instances"].effective_dimension, 1 + np.trace(hat(centred(X @ X.T), 2.0)))
     symmetric = (Y @ Y.T) / 10
     assert list(spectra_of_model(TwoStepRidge(symmetry="symmetric").fit(X, symmetric))) == ["nodes"]
-
-
-def test_other_filters(real):
-    X, Y, T = real
-    cut = float(np.sort(np.linalg.svd(X, compute_uv=False) ** 2)[2])
-    model = TwoStepRidge(0.99 * cut, filter=SpectralCutoff(), **PAPER).fit(X, Y, tasks=T)
-    assert spectra_of_model(model)["instances"].effective_dimension == 3
 
 
 def test_the_constant_of_a_kernel_is_named(real):
