@@ -261,7 +261,7 @@ def test_a_model_that_means_outdo_is_warned_of():
 
 
 def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 30)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
     report = few(model, setting="AC")
