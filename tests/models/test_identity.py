@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
-    PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -44,14 +43,6 @@ def explicit(model, labels=Y):
         each[:n, :n] + share * np.eye(n) for each, n, share in ((K, M, DELTA), (G, Q, EPSILON))
     )
     return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
-
-
-def test_kronecker_is_the_pair_kernel_with_these_shares():
-    model = KroneckerRidge(0.5, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
-    other = PairKernelRidge(0.5, per_instance=DELTA, per_task=EPSILON).fit(X[:M], Y, tasks=T[:Q])
-    assert_array_equal(model.predict(), other.predict())
-    assert model.log_marginal_likelihood() == other.log_marginal_likelihood()
-    assert KroneckerRidge(0.5, identity=0.0).fit(X[:M], Y, tasks=T[:Q]).fitted_.sides[0].is_primal
 
 
 def test_long_tables_know_their_rows_by_id(tmp_path):

@@ -108,18 +108,6 @@ def test_whole_numbers_are_ids_not_positions():
 # --- frames without row ids --------------------------------------------------------------------
 
 
-def test_polars_without_a_text_column_goes_by_position():
-    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T)
-    model = make(TwoStepRidge, "linear").fit(
-        frame("polars", X, None, FEATURES),
-        frame("polars", Y, None, TASKS),
-        tasks=frame("polars", T, TASKS, ["v", "w"]),
-    )
-    predicted = model.predict(frame("polars", X_NEW, None, FEATURES))
-    assert predicted.columns == TASKS
-    assert_allclose(predicted.to_numpy(), expected.predict(X_NEW), rtol=1e-9)
-
-
 def test_columns_are_the_ids_of_a_polars_kernel_without_a_text_column():
     expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
     model = make(TwoStepRidge, "precomputed").fit(
@@ -153,15 +141,6 @@ def test_the_order_of_a_kernel_s_rows_is_that_of_an_array_of_labels(kind):
     model = make(TwoStepRidge, "precomputed").fit(permuted, Y)
     predicted = model.predict(frame(kind, K_NEW, NEW_ROWS, ROWS))
     assert_allclose(values_of(predicted), expected, rtol=1e-9)
-
-
-def test_tasks_are_numbered_where_nothing_names_them(kind):
-    model = make(TwoStepRidge, "precomputed").fit(frame(kind, K, ROWS, ROWS), Y, tasks=G)
-    predicted = model.predict(frame(kind, K_NEW, NEW_ROWS, ROWS))
-    assert columns_of(predicted) == (
-        [0, 1, 2, 3, 4] if kind == "pandas" else ["0", "1", "2", "3", "4"]
-    )
-    assert rows_of(predicted) == NEW_ROWS
 
 
 # --- names of axes and vectors of labels -------------------------------------------------------
@@ -203,16 +182,6 @@ def test_series_of_pandas_are_aligned_and_come_back():
     )
     assert predicted.index.name == "new"
     assert model.coef_.shape == (3,)
-
-
-def test_series_of_polars_go_by_position_and_come_back():
-    expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).predict(X_NEW)
-    model = make(TwoStepRidge, "linear").fit(
-        frame("polars", X, ROWS, FEATURES), pl.Series("y", Y[:, 0])
-    )
-    predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES))
-    assert isinstance(predicted, pl.Series)
-    assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
 
 
 # --- ids that do not match ---------------------------------------------------------------------

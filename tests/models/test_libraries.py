@@ -86,17 +86,6 @@ class TestDtypes:
         assert dtype(single, single, double) == double
         assert dtype(double, single, single) == double
 
-    def test_the_model_decides_at_prediction(self, name):
-        asarray, single, double = float_types(name)
-        X32, Y32, T32 = (asarray(part, dtype=single) for part in (X, Y, T))
-        model = two_step("linear").fit(X32, Y32, tasks=T32)
-        assert model.predict(asarray(X, dtype=double)).dtype == single
-        assert (
-            model.predict(asarray(X, dtype=single), tasks=asarray(T, dtype=double)).dtype == single
-        )
-        assert model.coef_.dtype == single
-        assert model.dual_coef_.dtype == single
-
     def test_labels_keep_their_digits_beside_features_of_single_precision(self, name):
         asarray, single, double = float_types(name)
         X = asarray(np.eye(M), dtype=single)
@@ -120,15 +109,6 @@ class TestDtypes:
         ):
             assert TwoStepRidge().fit(x, y, tasks=t).predict(x).dtype == expected
             assert OnlineTwoStepRidge().fit(x, y, tasks=t).coef_.dtype == expected
-
-    def test_whole_numbers_are_read_as_double(self, name):
-        asarray, _, double = float_types(name)
-        X = np.random.default_rng(0).integers(0, 5, size=(M, 3))
-        labels = Y > 0
-        model = TwoStepRidge(ALPHA, fit_intercept=False).fit(asarray(X), asarray(labels))
-        expected = np.linalg.solve(X.T @ X + ALPHA * np.eye(3), X.T @ labels)
-        assert model.coef_.dtype == double
-        assert_allclose(np.asarray(model.coef_), expected, rtol=1e-9)
 
 
 # --- mixtures ----------------------------------------------------------------------------------

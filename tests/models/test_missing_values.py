@@ -54,17 +54,6 @@ def test_masked_labels_are_not_observed():
     assert online.statistics_.counts.sum() == np.count_nonzero(~np.isnan(HOLES))
 
 
-@over(
-    every(
-        whole=[np.ma.masked_array([[1, 2], [3, 4]], [[1, 0], [0, 0]]), np.ma.masked_array([[9, 2]])]
-    )
-)
-def test_masked_whole_numbers_are_labels_too(whole):
-    assert_array_equal(
-        read_labels(whole).values, np.where(np.ma.getmaskarray(whole), np.nan, whole.data)
-    )
-
-
 def test_masked_ids_are_missing():
     pairs = np.ma.masked_array([[0, 7], [1, 1], [1, 0]], [[0, 1], [0, 0], [0, 0]])
     found = to_grid(pairs, [1.0, 2.0, 3.0])
@@ -155,14 +144,6 @@ def test_dates_are_refused_in_a_sentence(given, words):
     ):
         with pytest.raises((ValueError, TypeError), match=rf"^{name} holds .*{words}"):
             call()
-
-
-@over(every(series=[pd.Series(pd.to_datetime(DAYS)), pl.Series(DAYS)]))
-def test_dates_in_a_series_of_labels_are_refused(series):
-    with pytest.raises(ValueError, match=r"^Y holds dates or durations"):
-        IndependentTaskRidge().fit(X[:2], series)
-    with pytest.raises(TypeError, match=r"^y holds something that is no number.*(Timestamp|date)"):
-        to_grid([(0, 0), (1, 0)], series)
 
 
 def test_weights_of_a_score_are_matched_by_id():

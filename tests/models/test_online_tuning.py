@@ -43,19 +43,6 @@ class TestRegularisation:
             model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9
         )
 
-    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}]))
-    def test_bad_parameters(self, data, bad):
-        with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-            OnlineTwoStepRidge(**bad).fit(*data[:2])
-
-    @over(every(setting=["C", "D"]))
-    def test_a_model_without_tasks_leaves_none_out(self, data, setting):
-        X, Y, _ = data
-        with pytest.raises(
-            ValueError, match=f"Setting {setting} has new tasks, which a model without features"
-        ):
-            OnlineTwoStepRidge().fit(X, Y).holdout(X, Y, setting)
-
     def test_the_most_regularised_of_equals_is_chosen(self):
         """Rows at right angles say nothing of each other, whatever the regularisation."""
         Y = np.random.default_rng(0).normal(size=(4, 3))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from dyadlearn import (
-    KroneckerRidge,
     PairKernelRidge,
     PairKernelRidgeCV,
     PairRegressor,
@@ -62,27 +61,6 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
     assert_allclose(linear.dual_coef_, dual.dual_coef_, rtol=0, atol=1e-9)
     if fit_intercept:
         assert abs(float(np.sum(linear.dual_coef_))) < 1e-9
-
-
-@over(every(fit_intercept=[True, False]))
-def test_the_product_alone_is_kronecker(table, fit_intercept):
-    X, Y, T = table
-    one, other = (
-        kind(2.0, fit_intercept=fit_intercept).fit(X[:10], Y, tasks=T[:7])
-        for kind in (PairKernelRidge, KroneckerRidge)
-    )
-    for letter in "ABCD":
-        assert_array_equal(one.holdout(letter), other.holdout(letter))
-    assert_array_equal(one.predict(X, tasks=T), other.predict(X, tasks=T))
-
-
-def test_only_proportions_matter(table):
-    X, Y, T = table
-    one = PairKernelRidge(2.0, **named((0.4, 0.3, 0.3))).fit(X[:10], Y, tasks=T[:7])
-    ten = PairKernelRidge(20.0, **named((4.0, 3.0, 3.0))).fit(X[:10], Y, tasks=T[:7])
-    assert_allclose(one.predict(X, tasks=T), ten.predict(X, tasks=T), rtol=1e-10)
-    assert_allclose(one.predict(), ten.predict(), rtol=1e-10)
-    assert_allclose(one.holdout("D"), ten.holdout("D"), rtol=1e-10)
 
 
 @over(every(letter="BD"))

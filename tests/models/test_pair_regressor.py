@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_regressor
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks, get_tags
 
@@ -304,11 +303,6 @@ def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
 
 
-def test_it_must_be_fitted():
-    with pytest.raises(NotFittedError):
-        PairRegressor(TwoStepRidge(), instances=X).predict([(0, 0)])
-
-
 # --- bad input ---------------------------------------------------------------------------------
 
 NAMED = tables("linear", "pandas")
@@ -471,15 +465,6 @@ def test_what_cannot_be_predicted(pairs, error, message):
         regressor.predict(pairs)
 
 
-def test_positions_lie_inside_the_table():
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
-    for wrong in (-1, M, 0.5, "p0"):
-        with pytest.raises(
-            IdError, match=rf"^1 of 2 instances are not in the table instances=: {wrong!r}; "
-        ):
-            regressor.predict([(wrong, 0), (0, 0)])
-
-
 def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
     pairs = [*map(tuple, CELLS.tolist()), (None, 0), (0, float("nan")), ("", 1), (2, " ")]
     values = [*VALUES, 9.0, 9.0, 9.0, 9.0]
@@ -539,16 +524,3 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
     with pytest.raises(IdError, match="who"):
         strict.predict(asked)
     assert_array_equal(strict.set_params(unknown="baseline").predict(asked), found)
-
-
-def test_the_treatment_of_unknown_ids_has_two_names():
-    with pytest.raises(
-        ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"
-    ):
-        PairRegressor(KroneckerRidge(), instances=X, tasks=T, unknown="mean").fit(CELLS, VALUES)
-    with pytest.raises(
-        ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"
-    ):
-        PairRegressor(KroneckerRidge(), instances=X, tasks=T).fit(CELLS, VALUES).set_params(
-            unknown="mean"
-        ).predict(CELLS)

@@ -100,25 +100,6 @@ def test_pairs_may_come_in_any_table(given):
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
 
 
-@over(
-    every(
-        tasks={"training tasks": None, "new tasks": T_NEW},
-        empty={
-            "floats": np.empty((0, 2)),
-            "integers": np.empty((0, 2), dtype=int),
-            "list": [],
-            "pandas": pd.DataFrame({"i": [], "t": []}),
-            "polars": pl.DataFrame({"i": [], "t": []}),
-        },
-    )
-)
-def test_no_pairs_give_no_values(tasks, empty):
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    values = model.predict_pairs(X_NEW, tasks, empty)
-    assert values.shape == (0,)
-    assert values.dtype == np.float64
-
-
 # --- ids ---------------------------------------------------------------------------------------
 
 
@@ -199,23 +180,6 @@ def test_whole_numbers_may_be_ids():
 
 
 # --- bad pairs ---------------------------------------------------------------------------------
-
-
-def test_unknown_ids_are_named(kind):
-    model, rows, tasks = named(kind)
-    with pytest.raises(
-        IdError, match=r"^'x', 'y' not among the ids of X \(such as 'i0', 'i1', 'i2', …\)\.$"
-    ):
-        model.predict_pairs(rows, tasks, [("x", "t0"), ("i0", "t0"), ("y", "t1")])
-    with pytest.raises(
-        IdError, match=r"^'k0' not among the ids of tasks \(such as 't0', 't1', 't2', …\)\.$"
-    ):
-        model.predict_pairs(rows, tasks, [("i0", "k0")])
-    with pytest.raises(
-        IdError,
-        match=r"^'t0' not among the ids of the training tasks \(such as 'k0', 'k1', 'k2', …\)\.$",
-    ):
-        model.predict_pairs(rows, None, [("i0", "t0")])
 
 
 @over(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -102,20 +100,6 @@ def test_kernels_too_small_to_divide_by_are_refused():
     )
 
 
-def test_single_precision_has_no_precision_of_its_own():
-    """Kernels with one large eigenvalue each, as means have: only the rounding of the data themselves remains."""
-    rows, columns = (RNG.normal(size=(n, 40)) / 6 + 4 for n in (120, 90))
-    labels = RNG.normal(size=(120, 90))
-    single = [part.astype(np.float32) for part in (rows, labels, columns)]
-    given = [part.astype(np.float64) for part in single]
-    for Model in (KroneckerRidge, TwoStepRidge):
-        found = Model(1e-4).fit(single[0], single[1], tasks=single[2])
-        exact = Model(1e-4).fit(given[0], given[1], tasks=given[2])
-        assert found.predict(single[0]).dtype == found.holdout("B").dtype == np.float32
-        assert_allclose(found.predict(single[0]), exact.predict(given[0]), rtol=1e-6, atol=1e-6)
-        assert_allclose(found.holdout("B"), exact.holdout("B"), rtol=1e-6, atol=1e-6)
-
-
 @over(lines("Model", IndependentTaskRidge, TwoStepRidge, KroneckerRidge))
 def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
     """The warning names the regularisation and the largest eigenvalue; without anything to lose there is none."""
@@ -128,17 +112,6 @@ def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
         Model(1e-13, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-9, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-13, **options).fit(np.eye(30), RNG.normal(size=(30, 2)))
-
-
-def test_large_kernels_are_taken_as_they_are():
-    for fit_intercept in (False, True):
-        options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
-        large = IndependentTaskRidge(1e200, **options).fit(K * 1e200, Y)
-        assert_allclose(
-            large.predict(K * 1e200),
-            IndependentTaskRidge(1.0, **options).fit(K, Y).predict(K),
-            rtol=1e-9,
-        )
 
 
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
@@ -169,14 +142,6 @@ def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
         )
 
 
-def test_a_kernel_of_low_rank_needs_no_warning_without_regularisation():
-    # Nothing here is close to singular: the null space is one, and left out.
-    IndependentTaskRidge(0.0, kernel="precomputed").fit(X @ X.T, Y)
-    IndependentTaskRidge(0.0).fit(np.column_stack([X, X[:, 0]]), Y)
-    IndependentTaskRidge(0.0).fit(X * [1.0, 1e-5, 1e-6], Y)
-    KroneckerRidge(0.0, kernel="rbf").fit(X, Y, tasks=np.eye(5))
-
-
 def test_a_negative_kernel_has_a_sentence_of_its_own():
     with pytest.raises(
         KernelError, match=r"^The instance kernel is negative: its eigenvalues .*minus the matrix"
@@ -202,15 +167,6 @@ def test_forgetting_what_was_far_larger_is_warned_of():
             model.forget(rows, labels)
         assert len(caught) == 1
         assert np.abs(model.coef_ - before).max() > 1e-9 * np.abs(before).max()
-
-
-def test_a_warning_of_lost_digits_that_is_an_error_changes_nothing():
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(X[:1] * 1e8, Y[:1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrecisionWarning)
-        with pytest.raises(PrecisionWarning):
-            model.forget(X[:1] * 1e8, Y[:1])
-    assert model.n_seen_ == 9
 
 
 def test_ordinary_forgetting_is_not_warned_of():

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-from dyadlearn.kernels import repair
 from sweeps import every, over
 
 M = 6
@@ -150,29 +149,6 @@ def test_rounding_is_no_reason_to_warn():
         model.fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
         expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, tasks=T).predict(X)
         assert_allclose(model.predict(singular), expected, rtol=1e-9)
-
-
-def test_hold_out_is_of_the_repaired_kernel():
-    """All rows have a say in what is clipped; who repairs within the fold gets something else, as the docs say."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 3))
-    Y = rng.normal(size=(8, 2))
-    S = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
-    S[0, 1] = S[1, 0] = -1.5
-    with pytest.warns(
-        KernelRepairWarning,
-        match="All rows were used for this, also those that a hold-out leaves out",
-    ):
-        model = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(S, Y)
-    beforehand = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(
-        repair(S), Y
-    )
-    assert_allclose(model.holdout("B"), beforehand.holdout("B"), rtol=1e-9)
-    others = np.arange(8) != 0
-    within = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(
-        repair(S[np.ix_(others, others)]), Y[others]
-    )
-    assert np.abs(within.predict(S[[0]][:, others]) - model.holdout("B")[0]).max() > 0.1
 
 
 @over(every(**every_model))

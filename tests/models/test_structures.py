@@ -11,7 +11,6 @@ from sklearn.model_selection import cross_val_predict
 
 from dyadlearn import (
     KroneckerRidge,
-    KroneckerRidgeCV,
     PairRegressor,
     SettingKFold,
     TwoStepRidge,
@@ -103,14 +102,6 @@ def test_a_table_of_two_labels_has_probabilities():
     assert result.probability.between(0, 1).all()
 
 
-def test_columns_that_are_in_the_table_are_kept():
-    model = fitted()
-    wanted = mixed().assign(setting="mine")
-    result = predict_table(model, wanted, coverage=0.6)
-    assert list(result["setting"]) == ["mine"] * 4
-    assert list(result["setting_"]) == list("ABCD")
-
-
 def test_equal_structures_are_one_entity():
     rows = table()
     again = rows.iloc[:1].assign(drug="OCC", target="mkvlaaggww", y=rows.y[0] + 2.0)
@@ -148,13 +139,6 @@ def test_cross_validation_of_scikit_learn():
         tasks=pd.DataFrame(T.toarray(), PROTEINS),
     )
     assert_allclose(predicted, cross_val_predict(by_table, pairs, y, cv=folds), rtol=1e-9)
-
-
-def test_searches_and_fingerprints():
-    options = {"kind": "atom_pairs", "counts": True}
-    model = fitted(KroneckerRidgeCV([0.5]), fingerprint=options)
-    assert model.model.kernel == "minmax"
-    assert np.isfinite(model.predict(mixed())).all()
 
 
 def test_unknown_structures_are_not_unknown():

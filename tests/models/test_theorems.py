@@ -154,14 +154,3 @@ def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alp
     assert_same(model.dual_coef_, ordinary.dual_coef_, tolerance)
     dual = np.linalg.solve(K, problem.Y) @ np.linalg.inv(G)
     assert_same(ordinary.dual_coef_, dual, tolerance)
-
-
-@full_rank
-def test_theorem_3_is_about_unseen_pairs_only(problem):
-    """On the training grid ordinary least squares interpolates, two-step ridge does not."""
-    K = problem.K + identity_like(problem.K)
-    G = problem.G + identity_like(problem.G)
-    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
-    assert_same(ordinary.predict(K, tasks=G), problem.Y)
-    fitted = two_step(problem, 1.0, 1.0).predict(problem.K)
-    assert np.abs(fitted - problem.Y).max() > 0.1 * np.abs(problem.Y).max()

@@ -18,9 +18,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
@@ -165,40 +163,7 @@ def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
             assert_allclose(model.predict(given, task_given), expected[rows, columns], rtol=1e-12)
 
 
-def test_pipelines_are_asked_what_their_last_step_takes():
-    labels = np.where(HOLES, np.nan, Y)  # so that there are tasks by themselves
-    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge()).fit(X, labels, tasks=T)
-    piped = (
-        make_pipeline(SimpleImputer(), MultiOutputRegressor(tree())),
-        make_pipeline(SimpleImputer(), Ridge()),
-    )
-    assert_array_equal(
-        TwoStepRegressor(*piped).fit(X, labels, tasks=T).predict(X_NEW), model.predict(X_NEW)
-    )
-
-
 # --- labels that are not there -------------------------------------------------------------------------------
-
-
-def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
-    m = 5
-    q = 4
-    K = rbf_kernel(X[:m], **GAMMA)
-    G = rbf_kernel(T[:q], **TASK_GAMMA)
-    H, H_tasks = (
-        kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel)))
-        for kernel, a in ((K, 0.3), (G, 0.7))
-    )
-    model = TwoStepRegressor(
-        KernelRidge(alpha=0.3, kernel="rbf", **GAMMA),
-        KernelRidge(alpha=0.7, kernel="rbf", **TASK_GAMMA),
-    ).fit(X[:m], Y[:m, :q], tasks=T[:q])
-    # The first step without a cell is its leave-one-out; the second sees fitted values in all other
-    # cells of the row.
-    fitted = H @ Y[:m, :q]
-    h = np.diag(H)[:, None]
-    expected = fitted @ H_tasks + ((fitted - h * Y[:m, :q]) / (1 - h) - fitted) * np.diag(H_tasks)
-    assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
 
 
 # --- what comes in and goes out ------------------------------------------------------------------------------
@@ -364,13 +329,3 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
     centre = model.holdout("A") if setting == "A" else model.predict(rows, columns)
     assert_allclose(lower, centre - width)
     assert_allclose(upper, centre + width)
-
-
-def test_pairs_outside_the_rows_are_refused():
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 9 in 9 rows\.$"):
-        model.predict_pairs(X, T, [(0, 0), (9, 0)])
-    with pytest.raises(
-        ValueError, match=r"^pairs points outside tasks: positions 0 to 6 in 6 rows\.$"
-    ):
-        model.predict_pairs(X, T, [(0, 0), (0, 6)])
