@@ -89,15 +89,6 @@ def fitted(
     return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
 
 
-# --- the twin --------------------------------------------------------------------------------------------------
-
-
-# --- labels that move --------------------------------------------------------------------------------------------
-
-
-# --- who is left out is centred without ----------------------------------------------------------------------------
-
-
 # --- what is learnt --------------------------------------------------------------------------------------------
 
 
@@ -123,11 +114,7 @@ def test_features_that_say_nothing_leave_the_means(form, value):
     model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, tasks=form(tasks))
     assert_allclose(model.predict(form(rows), tasks=form(tasks)), Y.mean(), rtol=1e-9)
     own = IndependentTaskRidge(0.5).fit(form(rows), Y)
-    assert_allclose(own.predict(form(rows)), np.tile(Y.mean(axis=0), (M, 1)), rtol=1e-9)
-    held_out = (Y.sum(axis=0) - Y) / (M - 1)
-    assert_allclose(own.holdout("B"), held_out, rtol=1e-9)
-    one = TwoStepRidge(0.5, 0.2).fit(form(rows[:1]), Y[:1], tasks=form(tasks))
-    assert_allclose(one.predict(form(rows)), Y[0].mean(), rtol=1e-9)
+    assert_allclose(own.holdout("B"), (Y.sum(axis=0) - Y) / (M - 1), rtol=1e-9)
 
 
 # --- attributes --------------------------------------------------------------------------------------------------
@@ -156,12 +143,6 @@ def test_attributes_make_the_predictions(name, forms):
     assert hasattr(model, "coef_") == (forms == ("primal", "primal"))
     if forms == ("primal", "primal"):
         assert_allclose(model.coef_, W, rtol=1e-9)
-    own, rows, _ = fitted("independent", forms, Y + 10)
-    W = X[:M].T @ own.dual_coef_ if forms[0] == "primal" else own.dual_coef_
-    assert_allclose(own.predict(rows), x @ W + own.intercept_, rtol=1e-9)
-    assert own.intercept_.shape == (Q,)
-    vector = type(own)(**own.get_params()).fit(rows[:M], Y[:, 0])
-    assert type(vector.intercept_) is float
 
 
 @over(every(value=[1, 0, None, "yes"]))
@@ -186,15 +167,12 @@ def test_an_antisymmetric_network_has_main_effects_but_no_mean():
     assert_allclose(model.intercept_, 0.0, atol=1e-12)
 
 
-# --- sparse features -----------------------------------------------------------------------------------------------
-
-
 # --- digits ------------------------------------------------------------------------------------------------------
 
 
 @over(
     covering(
-        offset=[2.0**13, 2.0**20, -(2.0**23)],
+        offset=[2.0**13, -(2.0**23)],
         forms=[("primal", "primal"), ("dual", "dual"), ("primal", "dual")],
         alphas=[(1e-8, 1e-8), (0.5, 0.2), (1e6, 1e6)],
     )

@@ -51,7 +51,6 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return random_problem(SHAPES[name.split()[0]], singular=name.endswith("singular"))
 
 
-full_rank = pytest.mark.parametrize("problem", FULL_RANK, indirect=True)
 every_rank = pytest.mark.parametrize("problem", FULL_RANK + SINGULAR, indirect=True)
 
 

@@ -58,8 +58,6 @@ ORDERS = ["instances", "tasks"]
 HOLES = np.zeros((M, Q), dtype=bool)
 HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
 
-GAMMA = {"gamma": 0.5}
-TASK_GAMMA = {"gamma": 0.2}
 
 
 def tree(**params: Any) -> DecisionTreeRegressor:
