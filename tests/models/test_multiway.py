@@ -175,10 +175,10 @@ def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
     return out
 
 
-CASES = [(2, False), (3, False), (4, False), (2, True), (3, True)]
+CASES = [(2, False), (4, False), (3, True)]
 
 
-@over(every(case=CASES, fixed=[False, True]))
+@over(every(case=CASES, fixed=[True]) + every(case=CASES[2:], fixed=[False]))
 def test_hold_out_equals_refits_with_fifty_digits_in_all_settings(case, fixed):
     n_sides, alike = case
     cells = some_cells(n_sides, n_sides, alike=alike)
@@ -252,9 +252,9 @@ def test_groups_are_left_out_together():
 # --- the same models of two sides -----------------------------------------------------------------
 
 
-@over(every(intercept=[True, False], seed=[0, 1]))
-def test_two_sides_are_kronecker_ridge(intercept, seed):
-    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=seed)
+@over(every(intercept=[True, False]))
+def test_two_sides_are_kronecker_ridge(intercept):
+    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3)
     grid = KroneckerRidge(0.7, kernel="rbf", task_kernel="rbf", fit_intercept=intercept)
     grid.fit(X, Y, tasks=T)
     rows, columns = np.nonzero(~np.isnan(Y))

@@ -92,9 +92,8 @@ def _grid_twin(model, form):
 @over(
     lines(
         "form setting stages",
-        ("plain", "B", 1),
         ("kernel", "A", 2),
-        ("mapping", "B", 2),
+        ("mapping", "B", 1),
     )
 )
 def test_pairs_are_those_of_the_grid(form, setting, stages):

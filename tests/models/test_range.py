@@ -12,7 +12,6 @@ from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
     OnlineTwoStepRidge,
-    PairRegressor,
     TwoStepRidge,
 )
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
@@ -53,12 +52,6 @@ def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
         large = TwoStepRidge().fit(X, y * scale, tasks=T)
         assert_allclose(large.predict(X) / scale, small.predict(X), rtol=1e-9)
         assert_allclose(large.score(X, y * scale), small.score(X, y), rtol=1e-9)
-    pairs = np.argwhere(np.ones((8, 5), dtype=bool))
-    small, large = (
-        PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y.ravel())
-        for y in (Y, Y * scale)
-    )
-    assert_allclose(large.score(pairs, Y.ravel() * scale), small.score(pairs, Y.ravel()), rtol=1e-9)
 
 
 @over(lines("scale word", (1e200, "large"), (1e-200, "small")))
@@ -69,10 +62,6 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
         TwoStepRidge().fit(form(X * scale), Y)
     with pytest.raises(ValueError, match="^The task " + sentence):
         KroneckerRidge().fit(X, Y, tasks=form(T * scale))
-    assert not TwoStepRidge(fit_intercept=False).fit(form(X * 0.0), Y).predict(X).any()
-    assert_allclose(
-        TwoStepRidge().fit(form(X * 0.0), Y).predict(X), np.tile(Y.mean(axis=0), (8, 1)), rtol=1e-12
-    )
 
 
 def test_kernels_too_small_to_divide_by_are_refused():
@@ -87,16 +76,6 @@ def test_kernels_too_small_to_divide_by_are_refused():
     model = IndependentTaskRidge(0.0, kernel="precomputed").fit(K * 1e-280, Y)
     assert_allclose(
         model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B")
-    )
-    assert (
-        not IndependentTaskRidge(kernel="precomputed", fit_intercept=False)
-        .fit(K * 0.0, Y)
-        .predict(K)
-        .any()
-    )
-    means = np.tile(Y.mean(axis=0), (8, 1))
-    assert_allclose(
-        IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K), means, rtol=1e-12
     )
 
 
@@ -171,17 +150,17 @@ def test_forgetting_what_was_far_larger_is_warned_of():
 
 def test_ordinary_forgetting_is_not_warned_of():
     rng = np.random.default_rng(1)
-    rows = rng.normal(size=(1000, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
-    labels = rng.normal(size=(1000, 3))
-    rows[:990, 3] = 0.0  # a feature that comes late, and one that goes early
-    rows[500:, 4] = 0.0
+    rows = rng.normal(size=(400, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
+    labels = rng.normal(size=(400, 3))
+    rows[:390, 3] = 0.0  # a feature that comes late, and one that goes early
+    rows[200:, 4] = 0.0
     for alpha in (0.0, 1.0):
         model = OnlineTwoStepRidge(alpha).fit(rows, labels)
-        for start in range(0, 980, 20):
+        for start in range(0, 380, 20):
             model.forget(rows[start : start + 20], labels[start : start + 20])
-        model.forget(rows[980:995], labels[980:995])
-        twin = OnlineTwoStepRidge(alpha).fit(rows[995:], labels[995:])
-        assert_allclose(model.predict(rows[995:]), twin.predict(rows[995:]), rtol=1e-6, atol=1e-6)
-        assert model.forget(rows[995:], labels[995:]).n_seen_ == 0
+        model.forget(rows[380:395], labels[380:395])
+        twin = OnlineTwoStepRidge(alpha).fit(rows[395:], labels[395:])
+        assert_allclose(model.predict(rows[395:]), twin.predict(rows[395:]), rtol=1e-6, atol=1e-6)
+        assert model.forget(rows[395:], labels[395:]).n_seen_ == 0
     tasks = OnlineTwoStepRidge().fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
     assert tasks.forget_tasks([4]).n_tasks_ == 4

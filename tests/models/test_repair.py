@@ -90,8 +90,6 @@ def test_an_asymmetric_kernel_is_averaged_and_clipped_with_one_warning(Model):
     )
     assert "(eigenvalues from -1.5 to 4; clipped to zero)" in message
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
-    new = np.random.default_rng(7).normal(size=(3, M))
-    assert_allclose(model.predict(new), new @ parameters(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
 
 
 @over(every(**every_pair_model))
@@ -157,7 +155,5 @@ def test_with_a_constant_only_what_has_none_must_be_positive(Model):
     distances = -((X[:, None] - X[None]) ** 2).sum(-1) / 2
     model = precomputed(Model, repair="error", fit_intercept=True).fit(distances, Y)
     assert_allclose(model.predict(distances), Model().fit(X, Y).predict(X), rtol=1e-9)
-    with pytest.raises(KernelError, match="^The instance kernel is not positive semi-definite"):
-        precomputed(Model, repair="error").fit(distances, Y)
     with pytest.raises(KernelError, match="^The instance kernel is not positive semi-definite"):
         precomputed(Model, repair="error", fit_intercept=True).fit(INDEFINITE, Y)

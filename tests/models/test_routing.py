@@ -78,9 +78,8 @@ def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
 
 
 @over(both_sides)
-@over(every(**every_pair_model))
-def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, pairwise):
-    model = requesting(model_for(Model, pairwise, alpha=0.2), "fit", "score", "predict")
+def test_cross_validation_splits_rows_and_keeps_tasks_whole(rows, tasks, pairwise):
+    model = requesting(model_for(TwoStepRidge, pairwise, alpha=0.2), "fit", "score", "predict")
     expected, predictions = by_hand(model, rows, tasks, pairwise)
     result = cross_validate(
         model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)}, error_score="raise"
@@ -94,12 +93,10 @@ def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, 
 def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwise):
     model = requesting(model_for(TwoStepRidge, pairwise), "fit")
     names = [f"t{j}" for j in range(Q)]
-    frame = pd.DataFrame(tasks, names, names[: tasks.shape[1]])
-    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
-        cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": frame}, error_score="raise")
-    labels = pd.DataFrame(Y, columns=names)
-    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
-        cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
+    params = {"tasks": pd.DataFrame(tasks, names, names[: tasks.shape[1]])}
+    for labels in (Y, pd.DataFrame(Y, columns=names)):
+        with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
+            cross_validate(model, rows, labels, cv=FOLDS, params=params, error_score="raise")
 
 
 # --- pipelines ---------------------------------------------------------------------------------
@@ -112,13 +109,9 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
     scaled = StandardScaler().fit_transform(X)
     expected = Model(0.2, kernel="rbf").fit(scaled, Y, tasks=T)
     predicted = pipeline.predict(X, tasks=T_NEW)
-    assert predicted.shape == (M, 4)
     assert_allclose(predicted, expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
-    assert_allclose(
-        pipeline.score(X, Y[:, :4], tasks=T_NEW),
-        expected.score(scaled, Y[:, :4], tasks=T_NEW),
-        rtol=1e-9,
-    )
+    score = expected.score(scaled, Y[:, :4], tasks=T_NEW)
+    assert_allclose(pipeline.score(X, Y[:, :4], tasks=T_NEW), score, rtol=1e-9)
 
 
 def test_tasks_that_nobody_requested_are_not_lost_silently():
@@ -134,7 +127,6 @@ def test_the_holder_stands_for_what_it_holds(Model):
     model = Model().fit(X, Y, tasks=T)
     held = Model().fit(X, Y, tasks=Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
-    assert held.predict(X, tasks=Tasks(T_NEW)).shape == (M, 4)
     assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
     assert_array_equal(
         held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]),

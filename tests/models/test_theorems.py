@@ -39,9 +39,7 @@ def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
     return Problem(rng.normal(size=shape), K[:m, :m], G[:q, :q], K[m:, :m], G[q:, :q])
 
 
-FULL_RANK = ["tall", "wide", "square", "one-task"]
-SINGULAR = ["tall singular", "wide singular", "square singular"]
-SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one-task": (5, 1)}
+SHAPES = {"tall": (9, 4), "wide": (4, 9), "one-task": (5, 1)}
 
 
 @pytest.fixture
@@ -51,7 +49,9 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return random_problem(SHAPES[name.split()[0]], singular=name.endswith("singular"))
 
 
-every_rank = pytest.mark.parametrize("problem", FULL_RANK + SINGULAR, indirect=True)
+every_rank = pytest.mark.parametrize(
+    "problem", ["tall", "one-task", "wide singular"], indirect=True
+)
 
 
 def stack(grid: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
 
 
 @every_rank
-@over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
+@over(every(alpha=[0.0, 1.0]))
 def test_theorem_1_independent_tasks(problem, alpha):
     """With a singular task kernel the outputs are projected on its range; they do not blow up."""
     independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False)
