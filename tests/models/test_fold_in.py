@@ -328,10 +328,9 @@ def test_long_tables():
         asked = [(new[i], known[j]) for i in range(few.shape[0]) for j in range(few.shape[1])]
         assert_allclose(model.predict(asked, labels=labels), expected.ravel(), rtol=1e-9)
     message = "labels= needs pairs of new instances with training tasks, or of training"
-    with pytest.raises(ValueError, match=message):
-        model.predict(
-            [(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0])
-        )
+    for other in (rows[0], items[1]), (rows[M], items[Q]):
+        with pytest.raises(ValueError, match=message):
+            model.predict([(rows[M], items[0]), other], labels=([(rows[M], items[2])], [1.0]))
     with pytest.raises(
         TypeError, match=r"labels must be a tuple \(pairs, y\) of known pairs, found"
     ):
