@@ -327,35 +327,35 @@ def test_bounds_are_those_of_the_definition(
 @over(lines("kernel searched", ("rbf", False), ("linear", True)))
 def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel, searched, lists):
     rng = np.random.default_rng(8)
-    X = rng.normal(size=(20, 3))
-    T = rng.normal(size=(18, 3))
-    Y = np.where(rng.random((17, 15)) < 0.4, np.nan, X[:17] @ T[:15].T + rng.normal(size=(17, 15)))
-    Y[2:, 4] = np.nan  # too few labels for a coverage of 0.7
+    X = rng.normal(size=(28, 3))
+    T = rng.normal(size=(24, 3))
+    Y = np.where(rng.random((25, 21)) < 0.5, np.nan, X[:25] @ T[:21].T + rng.normal(size=(25, 21)))
+    Y[3:, 4] = np.nan  # too few labels for a coverage of 0.8
     W = rng.uniform(0.3, 3.0, size=Y.shape)
     i, j = np.nonzero(~np.isnan(Y))
     given = {"kernel": kernel, "task_kernel": kernel, "tol": 1e-13}
-    options = {"tasks": T[:15]}
+    options = {"tasks": T[:21]}
     model = KroneckerRidge(0.3, **given)
     if searched:
         model = KroneckerRidgeCV([0.3], setting="C", **given)
-        options["task_groups"] = np.arange(15) // 2
-    on_grid = clone(model).fit(X[:17], Y, sample_weight=W, **options)
+        options["task_groups"] = np.arange(21) // 2
+    on_grid = clone(model).fit(X[:25], Y, sample_weight=W, **options)
     lists()
     stored = [sparse.csr_array((values[i, j], (i, j)), shape=Y.shape) for values in (Y, W)]
-    listed = clone(model).fit(X[:17], stored[0], sample_weight=stored[1], **options)
+    listed = clone(model).fit(X[:25], stored[0], sample_weight=stored[1], **options)
     assert listed.fitted_.labels.grid is None
-    for rows, tasks in ((X[17:], None), (None, T[15:]), (X[17:], T[15:]), (None, None)):
-        found = np.array(listed.predict_interval(rows, tasks, coverage=0.7))
+    for rows, tasks in ((X[25:], None), (None, T[21:]), (X[25:], T[21:]), (None, None)):
+        found = np.array(listed.predict_interval(rows, tasks, coverage=0.8))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnboundedIntervalWarning)
-            wanted = np.array(on_grid.predict_interval(rows, tasks, coverage=0.7))
+            wanted = np.array(on_grid.predict_interval(rows, tasks, coverage=0.8))
         finite = np.isfinite(wanted).all(axis=0)
         assert_allclose(found[:, finite], wanted[:, finite], rtol=1e-8, atol=1e-8)
         is_row_new = rows is not None and tasks is None
         assert finite.all() != is_row_new
         if is_row_new:  # tasks with too few labels have the quantile of all residuals
             errors = np.sort(np.abs(Y[i, j] - listed.fitted_.hold_out(Setting.B).predictions))
-            reach = errors[ranks(errors.size, 0.7)[1] - 1]
+            reach = errors[ranks(errors.size, 0.8)[1] - 1]
             predicted = listed.predict(rows)[:, 4]
             assert_allclose(found[:, :, 4], [predicted - reach, predicted + reach], rtol=1e-8)
 
