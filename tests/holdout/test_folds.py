@@ -15,7 +15,6 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.holdout import Problem, Units, holdout, plan, planning
 from dyadlearn.holdout import folds as module
 from dyadlearn.holdout.folds import Folds, as_splitter
-from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
@@ -34,7 +33,7 @@ UNITS = {
 }
 NAMES = {"A": ["cells"], "B": ["groups"], "C": ["task_groups"], "D": ["groups", "task_groups"]}
 KINDS = [("full", "full"), ("singular", "primal"), ("thin", "sparse")]
-HOLES = ["one", "30%", "60%", "rows", "columns", "rows and columns", "block", "rows and some"]
+HOLES = ["one", "60%", "rows", "columns", "block", "rows and some"]
 # A third of the pairs, in every row and column.
 SOME = np.add.outer(np.arange(M), np.arange(Q)) % 3 == 0
 
@@ -140,7 +139,7 @@ ITERATED = [FILTERS["iterated"], FILTERS["iterated and ridge"]]
     covering(
         filters=FILTERS,
         setting="ABCD",
-        holes=["one", "30%", "block"],
+        holes=["30%", "block"],
         kinds=KINDS[:2],
         constant=[False, True],
         grouped=[False, True],
@@ -190,7 +189,6 @@ def test_rows_and_columns_without_labels_leave_the_closed_form(
         constant=[False, True],
         setting="ABCD",
         lacks_lines=[False, True],
-        strength=3,
     )
 )
 def test_a_list_that_lacks_no_pair_has_the_closed_form_of_its_grid(
@@ -283,7 +281,7 @@ def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
     sides = [Spectrum.from_features(side) for side in (X, T)]
     smoothers = (side.smoother(Tikhonov(), 1e-9) for side in sides)
     for pairing in (Kronecker(*sides, 1e-10), TwoStep(*smoothers)):
-        for setting in Setting:
+        for setting in (Setting.A, Setting.D):
             found = holdout(Problem(pairing, Labels.of_grid(Y).listed()), setting)
             close(found, holdout(Problem.of(pairing, Y), setting)[~np.isnan(Y)], 1e-12)
 
@@ -311,9 +309,6 @@ def test_a_second_solution_of_the_same_folds_takes_no_iterations(method, constan
     close(folds.held_out(other), fresh, 1e-8)
     assert max(cold) > 1
     assert np.abs(again - fresh).max() > 1e-4
-    loose = cut(problem, Setting.A, 2)
-    loose.held_out(tol=1e-2)
-    assert max(start.n_iter for start in loose.starts) < max(cold)
 
 
 # --- what costs too much ----------------------------------------------------------------------------------
@@ -360,9 +355,6 @@ def test_folds_that_stop_short_are_told(monkeypatch):
     with pytest.warns(ConvergenceWarning, match=message) as told:
         holdout(problem, Setting.A, cells=np.arange(problem.labels.size) % 3)
     assert told[0].filename == __file__
-    intervals = FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out())
-    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
-        intervals.reach(Setting.B, 0.9)
 
 
 @over(lines("setting method", ("D", "two_step"), ("A", "kronecker")))

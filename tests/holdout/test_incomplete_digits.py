@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.sparse import coo_array, issparse
 
 import fifty_digits
-from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge, evaluate
+from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.holdout import holdout
 from dyadlearn.spectrum import Spectrum
 from problems import posed
@@ -15,7 +15,7 @@ from references import left_out, reference
 from sweeps import covering, every, over
 
 
-@over(every(alpha=[1e-12, 1e-9, 1e-6, 1.0, 1e9], weighted={"": False, "weighted": True}))
+@over(every(alpha=[1e-12, 1e-6, 1e9], weighted={"": False, "weighted": True}))
 def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
     """One word occurs in one text only: the smaller alpha, the nearer its leverage is to 1, and it is left out."""
     rng = np.random.default_rng(3)
@@ -55,19 +55,6 @@ def test_pairs_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_
     empty = Spectrum.from_gram(np.zeros((3, 3)))
     found = holdout(posed("two_step", Y, spectra[0], 1e-3, empty, task_alpha), "A")
     assert_allclose(found, 0.0, atol=0)
-
-
-def test_predictions_without_any_kernel_to_the_other_labels_are_exactly_zero():
-    """In D only the product predicts. With a product of zero all predictions are zero, and none ranks above another."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(10, 3))
-    T = rng.normal(size=(8, 2))
-    Y = (rng.random((10, 8)) < 0.4) * 1.0
-    Y[rng.random(Y.shape) < 0.15] = np.nan
-    model = PairKernelRidge(product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False)
-    model.fit(X, Y, tasks=T)
-    assert_array_equal(model.holdout("D")[~np.isnan(Y)], 0.0)
-    assert evaluate(model, "D", scoring="roc_auc")["roc_auc"] == [0.5]
 
 
 class Blocked:
@@ -118,11 +105,11 @@ class Blocked:
 
 @over(
     covering(
-        alpha=[1e-6, 1.0, 1e8],
-        missing=[0.0, 0.02, 0.15, 0.5, 0.8],
+        alpha=[1e-6, 1e8],
+        missing=[0.0, 0.02, 0.15, 0.8],
         kind=["grid", "list", "weights"],
         kernel=["linear", "rbf"],
-        seed=range(2),
+        seed=[0],
     )
 )
 def test_predictions_that_are_zero_in_a_refit_are_exactly_zero(alpha, missing, kind, kernel, seed):

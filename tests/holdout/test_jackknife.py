@@ -22,15 +22,15 @@ from dyadlearn import (
     TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import UnboundedIntervalWarning
-from dyadlearn.holdout import Problem, jackknife, plan
+from dyadlearn.holdout import jackknife, plan
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.holdout.jackknife import jackknife_of
 from dyadlearn.models import reading
-from dyadlearn.pairing.base import Coupled, side_ridges
+from dyadlearn.pairing.base import side_ridges
 from dyadlearn.pairing.without_units import UnitsLeftOut, models_by_inverse
 from dyadlearn.settings import Setting
 from problems import distance
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 M = 9
 Q = 7
@@ -171,6 +171,17 @@ def check(found):
     return models, found.units
 
 
+@pytest.fixture
+def lists(monkeypatch):
+    """Give a call after which all labels that are stored sparse stay a list."""
+
+    def switch():
+        monkeypatch.setattr(reading, "SMALL_GRID", 0)
+        monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
+
+    return switch
+
+
 def may_be(model, transposed, **_):
     """Return whether a model that leaves out columns knows tasks."""
     return model != "independent" or not transposed
@@ -195,36 +206,35 @@ def test_models_are_refits_without_each_row(model, missing, intercept, weights, 
     check(found)
 
 
-@over(every(name=["features", "cells", "spectrum", "missing"], intercept=[True, False]))
-def test_all_routes_have_the_same_models(name, intercept):
-    found = case("Kronecker", "half", intercept, kernel="linear", n_features=3)
+ROUTES = every(
+    name=["features", "cells", "spectrum", "missing"],
+    missing=["half"],
+    intercept=[True, False],
+    kernel=["linear"],
+    alpha=[0.3],
+)
+#: Of a linear kernel this is ordinary least squares.
+INTERPOLATING = every(
+    name=["missing", "spectrum"],
+    missing=["few"],
+    intercept=[True, False],
+    kernel=["rbf", "linear"],
+    alpha=[0.0],
+)
+
+
+@over(ROUTES + INTERPOLATING)
+def test_all_routes_have_the_same_models(name, missing, intercept, kernel, alpha):
+    n_features = 2 if kernel == "linear" else 5
+    found = case("Kronecker", missing, intercept, kernel=kernel, alpha=alpha, n_features=n_features)
     problem = found.intervals.problem
-    how = plan(problem, Setting.B)
-    how = replace(how, way=replace(how.way, name=name))
-    held_out = how.inverted()
+    held_out = replace(found.plan, way=replace(found.plan.way, name=name)).inverted()
     units = np.arange(M)
     left = UnitsLeftOut(problem.labels, held_out.centred, held_out.held_out, held_out.shift, units)
     models = models_by_inverse(problem.pairing, held_out.inverse, left).predictions(found.new_rows)
-    for row in range(M):
-        assert_allclose(models[..., row], found.refitted([row])[M:], rtol=1e-9, atol=1e-9)
-
-
-@over(every(name=["missing", "spectrum"], intercept=[True, False], kernel=["rbf", "linear"]))
-def test_models_that_interpolate(name, intercept, kernel):
-    """With a linear kernel this is ordinary least squares."""
-    n_features = 2 if kernel == "linear" else 5
-    found = case("Kronecker", "few", intercept, kernel=kernel, alpha=0.0, n_features=n_features)
-    problem = found.intervals.problem
-    how = found.plan
-    held_out = replace(how, way=replace(how.way, name=name)).inverted()
-    left = UnitsLeftOut(
-        problem.labels, held_out.centred, held_out.held_out, held_out.shift, np.arange(M)
-    )
-    models = models_by_inverse(problem.pairing, held_out.inverse, left)
-    predictions = models.predictions(found.new_rows)
     for row in range(0, M, 3):
         expected = found.refitted([row])[M:]
-        assert_allclose(predictions[..., row], expected, rtol=1e-8, atol=1e-8)
+        assert_allclose(models[..., row], expected, rtol=1e-8, atol=1e-8)
 
 
 @over(every(model=["Kronecker", "pair kernel"], transposed=[False, True]))
@@ -238,36 +248,6 @@ def test_rows_and_columns_without_labels(model, transposed):
     empty = ~np.isfinite(found.Y).any(axis=0)
     infinite = np.isinf(upper.T if transposed else upper)
     assert_array_equal(infinite, np.broadcast_to(empty, infinite.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class Summed(Coupled):
-    """A model of pairs of which only its operators are known: Kronecker ridge regression."""
-
-    model: Coupled
-
-    words = "a test"
-    spectra = property(lambda self: self.model.spectra)
-    alphas = property(lambda self: self.model.alphas)
-    remainder = property(lambda self: self.model.remainder)
-
-    def coefficients(self, Y):
-        return self.model.coefficients(Y)
-
-    def expansion(self, coefficients):
-        return self.model.expansion(coefficients)
-
-
-def test_models_of_pairs_without_kernels_of_both_sides():
-    found = case("Kronecker", "most", intercept=False)
-    model = found.intervals.problem.pairing
-    summed = Summed(model)
-    problem = Problem(summed, found.intervals.problem.labels)
-    models = jackknife_of(problem, None)
-    assert summed.shares is None
-    for row in range(M):
-        wanted = found.refitted([row])[M:]
-        assert_allclose(models.predictions(found.new_rows)[..., row], wanted, rtol=1e-9, atol=1e-9)
 
 
 @over(covering(model=list(SEARCHES), missing=["none", "few", "most"], transposed=[False, True]))
@@ -344,50 +324,40 @@ def test_bounds_are_those_of_the_definition(
         assert np.isinf(values[~known]).all()
 
 
-@over(covering(kernel=["rbf", "linear"], searched=[False, True], weights=["none", "different"]))
-def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel, searched, weights):
+@over(lines("kernel searched", ("rbf", False), ("linear", True)))
+def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel, searched, lists):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(28, 3))
     T = rng.normal(size=(24, 3))
-    Y = X @ T.T + rng.normal(size=(28, 24)) + 2.0
-    Y = np.where(rng.random(Y.shape) < 0.5, np.nan, Y)[:25, :21]
+    Y = np.where(rng.random((25, 21)) < 0.5, np.nan, X[:25] @ T[:21].T + rng.normal(size=(25, 21)))
     Y[3:, 4] = np.nan  # too few labels for a coverage of 0.8
-    W = np.ones(Y.shape) if weights == "none" else rng.uniform(0.3, 3.0, size=Y.shape)
+    W = rng.uniform(0.3, 3.0, size=Y.shape)
     i, j = np.nonzero(~np.isnan(Y))
     given = {"kernel": kernel, "task_kernel": kernel, "tol": 1e-13}
-    if searched:
-        options = {"tasks": T[:21], "task_groups": np.arange(21) // 2}
-    else:
-        options = {"tasks": T[:21]}
+    options = {"tasks": T[:21]}
+    model = KroneckerRidge(0.3, **given)
     if searched:
         model = KroneckerRidgeCV([0.3], setting="C", **given)
-    else:
-        model = KroneckerRidge(0.3, **given)
+        options["task_groups"] = np.arange(21) // 2
     on_grid = clone(model).fit(X[:25], Y, sample_weight=W, **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "SMALL_GRID", 0)
-        patch.setattr(reading, "fits_in_memory", lambda *_: False)
-        stored = [sparse.csr_array((values[i, j], (i, j)), shape=Y.shape) for values in (Y, W)]
-        listed = clone(model).fit(X[:25], stored[0], sample_weight=stored[1], **options)
+    lists()
+    stored = [sparse.csr_array((values[i, j], (i, j)), shape=Y.shape) for values in (Y, W)]
+    listed = clone(model).fit(X[:25], stored[0], sample_weight=stored[1], **options)
     assert listed.fitted_.labels.grid is None
     for rows, tasks in ((X[25:], None), (None, T[21:]), (X[25:], T[21:]), (None, None)):
-        found = listed.predict_interval(rows, tasks, coverage=0.8)
+        found = np.array(listed.predict_interval(rows, tasks, coverage=0.8))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnboundedIntervalWarning)
-            wanted = on_grid.predict_interval(rows, tasks, coverage=0.8)
-        finite = np.isfinite(wanted[0]) & np.isfinite(wanted[1])
+            wanted = np.array(on_grid.predict_interval(rows, tasks, coverage=0.8))
+        finite = np.isfinite(wanted).all(axis=0)
+        assert_allclose(found[:, finite], wanted[:, finite], rtol=1e-8, atol=1e-8)
         is_row_new = rows is not None and tasks is None
         assert finite.all() != is_row_new
-        assert_allclose(
-            np.array(found)[:, finite], np.array(wanted)[:, finite], rtol=1e-8, atol=1e-8
-        )
         if is_row_new:  # tasks with too few labels have the quantile of all residuals
             errors = np.sort(np.abs(Y[i, j] - listed.fitted_.hold_out(Setting.B).predictions))
             reach = errors[ranks(errors.size, 0.8)[1] - 1]
             predicted = listed.predict(rows)[:, 4]
-            assert_allclose(
-                [end[:, 4] for end in found], [predicted - reach, predicted + reach], rtol=1e-8
-            )
+            assert_allclose(found[:, :, 4], [predicted - reach, predicted + reach], rtol=1e-8)
 
 
 @over(every(limit=["_MOST_WORK", "memory"]))

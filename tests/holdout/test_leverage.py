@@ -167,40 +167,6 @@ def test_leverage_short_of_one_is_answered(primal):
 # ---- alpha = 0 where the limit exists
 
 
-LEGAL = [("independent", "A"), ("independent", "B")]
-LEGAL += [(method, setting) for method in PAIRED for setting in "ABCD"]
-
-
-def groups_of(setting, cells):
-    """Return unequal groups as arguments of hold-out."""
-    if setting == "A":
-        return {"cells": cells}
-    groups = {"groups": [0, 0, 1, 1, 1, 2, 3]} if setting in "BD" else {}
-    return groups | ({"task_groups": [0, 1, 1, 2, 2]} if setting in "CD" else {})
-
-
-@over(
-    covering(
-        legal=LEGAL,
-        alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)],
-        n_folds=[None, 2, 5],
-        where=lambda legal, alphas, **_: legal[0] == "two_step" or alphas[0] == alphas[1],
-        strength=3,
-    )
-)
-def test_hold_out_without_regularisation_is_the_limit(legal, alphas, n_folds):
-    """At full rank the limit exists, and the two alphas of two-step models vanish together."""
-    method, setting = legal
-    problem = problems.problem(method, (7, 5), alpha=alphas[0], task_alpha=alphas[1])
-    groups = {}
-    if n_folds is not None:
-        groups = groups_of(setting, np.random.default_rng(0).integers(0, n_folds, size=(7, 5)))
-    found = holdout(problem, setting, **groups)
-    assert problems.error(found, refit(problem, setting, **groups)) <= 1e-8
-    tiny = problem.at(*(alpha or 1e-9 for alpha in alphas))
-    assert problems.error(found, holdout(tiny, setting, **groups)) <= 1e-5
-
-
 @over(
     covering(
         kinds=[("singular", "singular"), ("primal", "primal"), ("full", "singular")],
@@ -212,23 +178,6 @@ def test_singular_kernels_without_leverage_one_are_least_squares(method, setting
     """A null space that every row shares leaves each row to be predicted, by least squares of least norm."""
     problem = problems.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
     assert problems.error(holdout(problem, setting), refit(problem, setting)) <= 1e-8
-
-
-@over(every(method=["two_step", "network"]))
-def test_a_small_slack_without_regularisation_is_no_leverage(method):
-    """A factor of both kernels divides all slacks and changes no prediction."""
-    rng = np.random.default_rng(0)
-    K, G = (problems.gram(n, n, rng) for n in (5, 4))
-    Y = rng.normal(size=(5, 5)) if method == "network" else rng.normal(size=(5, 4))
-    Y = Y + Y.T if method == "network" else Y
-    found, expected = (
-        holdout(
-            posed(method, Y, Spectrum.from_gram(size * K), 0.0, Spectrum.from_gram(size * G), 0.0),
-            "A",
-        )
-        for size in (1e6, 1.0)
-    )
-    assert_allclose(found, expected, rtol=1e-8)
 
 
 # ---- blocks that are singular though no single row is
@@ -246,7 +195,7 @@ def twins(rng, n):
 def test_groups_of_a_singular_kernel_are_refused_or_right(method):
     """Eigenvalues of a block are known less well than slacks: noise of 1e-16 is no slack of 1e-16."""
     outcomes = []
-    for seed in range(30):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 8))
         features = twins(rng, n) if seed % 3 == 0 else rng.normal(size=(n, n // 2))
@@ -326,9 +275,8 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
         sides = [Spectrum.from_features(side) for side in features]
         problem = posed(method, np.ones((3, 3)), sides[0], alpha, sides[1], 0.1)
         for setting in "ABCD":
-            labels = {"groups": [0, 0, 1]} if setting in "BD" else {}
-            labels |= {"task_groups": [0, 1, 1]} if setting in "CD" else {}
-            for given in ({}, labels, {"cells": [[0, 1, 2]] * 3} if setting == "A" else {}):
+            groups = {"groups": [0, 0, 1]} if setting in "BD" else {}
+            for given in ({}, groups):
                 assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)
 
 
@@ -347,7 +295,7 @@ def test_cells_that_hang_on_less_than_the_precision_are_refused():
 def test_cells_beside_a_missing_block_are_refused_or_right():
     """Without regularisation, of singular kernels: by a dense least-squares fit of all that is left."""
     outcomes = set()
-    for seed in range(10, 28):
+    for seed in range(10, 20):
         rng = np.random.default_rng(seed)
         features, task_features = (rng.integers(-2, 3, size=(5, 3)).astype(float) for _ in range(2))
         Y = rng.normal(size=(5, 5))
@@ -424,7 +372,7 @@ def kept_by_cut_off(kernel, fit_intercept):
     )
 
 
-@over(every(seed=range(30), symmetry=[None, "symmetric"], fit_intercept=[False, True]))
+@over(every(seed=range(0, 30, 2), symmetry=[None, "symmetric"], fit_intercept=[False, True]))
 def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
     seed, symmetry, fit_intercept
 ):
@@ -468,7 +416,7 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
         assert np.isfinite(model.holdout("A")).all()
 
 
-@over(every(kernel=["rbf", "precomputed"], fit_intercept=[False, True], seed=range(8)))
+@over(every(kernel=["rbf", "precomputed"], fit_intercept=[False, True], seed=range(3)))
 def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(
     kernel, fit_intercept, seed
 ):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
-from dyadlearn.exceptions import IdError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import refit
 from dyadlearn.models.fitted import FittedRidge
@@ -51,30 +49,6 @@ def fitted(name, data):
 
 
 # ---- frames
-
-
-def test_groups_are_matched_by_id(data):
-    X, tasks, Y = data
-    rows = [f"r{i}" for i in range(M)]
-    columns = [f"t{j}" for j in range(Q)]
-    # Labels are in an order of their own.
-    labels = pd.DataFrame(Y, rows, columns).iloc[[3, 0, 5, 1, 4, 2], [4, 2, 0, 1, 3]]
-    model = KroneckerRidge(alpha=0.7)
-    model.fit(pd.DataFrame(X, rows), labels, tasks=pd.DataFrame(tasks, columns))
-    given = {"groups": np.arange(M) // 2, "task_groups": np.arange(Q) % 3}
-    groups = pd.Series(given["groups"], rows)
-    task_groups = pd.Series(given["task_groups"], columns)
-    plain = clone(model).fit(X, Y, tasks=tasks)
-    found = model.holdout("D", groups=groups, task_groups=task_groups).loc[rows, columns]
-    assert_allclose(found, plain.holdout("D", **given), rtol=1e-9)
-    units = {"groups": groups, "task_groups": task_groups, "random_state": 0}
-    assert verify_holdout(model, "D", **units) < 1e-11
-    cells = pd.DataFrame(np.arange(M * Q).reshape(M, Q) % 4, rows, columns)
-    found = model.holdout("A", cells=cells).loc[rows, columns]
-    assert_allclose(found, plain.holdout("A", cells=cells.to_numpy()), rtol=1e-9)
-    assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-10
-    with pytest.raises(IdError, match="groups"):
-        model.holdout("B", groups=groups.rename(index={"r0": "other"}))
 
 
 # ---- the check

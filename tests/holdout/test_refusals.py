@@ -27,12 +27,6 @@ ARGUMENTS = lines(
         "^groups are groups of left-out instances, and setting A leaves none out",
     ),
     (
-        "two_step",
-        "C",
-        {"groups": ZEROS[:, 0]},
-        "^groups are groups of left-out instances, and setting C leaves none out",
-    ),
-    (
         "kronecker",
         "B",
         {"task_groups": ZEROS[0]},
@@ -44,7 +38,6 @@ ARGUMENTS = lines(
         {"cells": ZEROS},
         "^cells are groups of left-out single pairs, and setting B leaves none out",
     ),
-    ("two_step", "D", {"cells": ZEROS}, "single pairs, and setting D leaves none out"),
     (
         "two_step",
         "B",
@@ -56,12 +49,6 @@ ARGUMENTS = lines(
         "C",
         {"task_groups": ZEROS[0][:, None]},
         r"task_groups .* 5 rows, found shape \(5, 1\)",
-    ),
-    (
-        "kronecker",
-        "D",
-        {"groups": ZEROS[:, 0], "task_groups": ZEROS[:, 0]},
-        r"task_groups .* 5 rows",
     ),
     ("two_step", "A", {"cells": ZEROS.T}, r"each of 7 × 5 cells, found shape \(5, 7\)"),
     (
@@ -122,8 +109,6 @@ def fitted(labels=None, model=None, **options):
         "options error message",
         ({"n": 0}, ValueError, "n must be a whole number of at least 1"),
         ({"n": 2.5}, ValueError, "n must be a whole number of at least 1"),
-        ({"n": True}, ValueError, "n must be a whole number of at least 1"),
-        ({"n": "3"}, ValueError, "n must be a whole number of at least 1"),
         ({"setting": "E"}, ValueError, "Unknown setting 'E'"),
         ({"groups": np.zeros(8)}, ValueError, r"groups .*7 rows, found shape \(8,\)"),
     )

@@ -26,7 +26,7 @@ def table(n=30, seed=0):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     times=st.lists(st.integers(0, 12), min_size=2, max_size=40),
     n_splits=st.integers(1, 6),
@@ -46,12 +46,6 @@ def test_training_is_always_earlier(times, n_splits):
         assert_array_equal(train, np.flatnonzero(times < times[test].min()))
     tested = np.sort(np.concatenate([test for _, test in splits]))
     assert_array_equal(tested, np.setdiff1d(np.arange(len(times)), splits[0][0]))
-
-
-def test_periods_are_about_equally_large():
-    times = np.random.default_rng(0).normal(size=600)
-    sizes = [len(test) for _, test in TimeSplit(5).split(table(600), time=times)]
-    assert sizes == [100] * 5
 
 
 def test_settings_are_those_of_a_loop():
@@ -74,11 +68,9 @@ DAYS = [datetime.date(2020, 1, 1), datetime.date(2019, 5, 2), datetime.date(2021
         "times",
         DAYS,
         [f"{day} " for day in DAYS],
-        pd.Series(DAYS),
         pd.to_datetime(pd.Series(DAYS)),
         np.array(DAYS, dtype="datetime64[D]"),
         [2.0, 1, 3],
-        ["2", "1", "3"],
     )
 )
 def test_forms_of_times(times):

@@ -48,6 +48,8 @@ def without_unit(model, setting, weights):
         setting="ABCD",
         weighted=[False, True],
         entry={"kernel between pairs": 0.0, "product with a grid": 1e12},
+        strength=1,
+        also=every(name=["pairs"], setting="ABCD", weighted=[True], entry=[0.0]),
         where=lambda name, setting, weighted, entry: name != "two-step" or setting == "A",
     )
 )

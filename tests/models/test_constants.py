@@ -19,7 +19,6 @@ from dyadlearn import (
 )
 from dyadlearn.models import decomposing
 from dyadlearn.models.side import fit_side
-from dyadlearn.selection import default_alphas
 from dyadlearn.settings import as_setting
 from sweeps import covering, every, lines, over
 
@@ -78,28 +77,10 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
         assert_allclose(model.coef_, middle, rtol=1e-8)
 
 
-@over(
-    covering(
-        factor=[1e-4, 1e4],
-        rows={"narrow": X, "wide": WIDE},
-        kind=[KroneckerRidge, PairKernelRidge],
-        letter="ABCD",
-    )
-)
-def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
-    one, other = (
-        kind(alpha, constants=(level, 2.0)).fit(scale * rows[:M], Y, tasks=T[:Q])
-        for alpha, level, scale in ((0.5, 0.7, 1.0), (0.5 * factor, 0.7 * factor, factor**0.5))
-    )
-    assert_allclose(other.holdout(letter), one.holdout(letter), rtol=1e-9)
-    for name, values in default_alphas(one).items():
-        assert_allclose(default_alphas(other)[name], np.multiply(values, factor), rtol=1e-9)
-
-
 # --- the search ----------------------------------------------------------------------------------------------------
 
-TRIED = [0.2, (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
-AS_PAIRS = [(0.2, 0.2), (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
+TRIED = [0.2, (0.0, 2.0), (10.0, 0.2)]
+AS_PAIRS = [(0.2, 0.2), (0.0, 2.0), (10.0, 0.2)]
 
 
 @over(
@@ -107,7 +88,7 @@ AS_PAIRS = [(0.2, 0.2), (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
         letter="ABCD",
         rows={"narrow": X, "wide": WIDE},
         labels={"complete": Y, "missing": HOLES},
-        alphas=[ALPHAS, None],
+        alphas=[ALPHAS[:2], None],
         kind=[KroneckerRidge, PairKernelRidge],
         strength=1,
     )
@@ -150,15 +131,6 @@ def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
     assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
 
 
-@over(
-    lines("given shape", (None, (3,)), (2.0, (3,)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3)))
-)
-def test_the_landscape_has_an_axis_of_given_constants(given, shape):
-    search = KroneckerRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
-    assert search.landscape_.shape == shape
-    assert search.constants_ in [(1.0, 1.0), (2.0, 2.0)]
-
-
 def test_without_tasks_or_an_intercept_there_are_no_constants():
     search = KroneckerRidgeCV(ALPHAS, constants=[1.0, 2.0]).fit(X[:M], Y)
     plain = KroneckerRidgeCV(ALPHAS).fit(X[:M], Y)
@@ -175,10 +147,7 @@ def test_without_tasks_or_an_intercept_there_are_no_constants():
 @over(
     lines(
         "rows form",
-        (X, "linear"),
         (WIDE, "linear"),
-        (sparse.csr_array(X), "linear"),
-        (X, "rbf"),
         (sparse.csr_array(X), "rbf"),
         (WIDE, "precomputed"),
     )
@@ -217,27 +186,14 @@ REFUSED = lines(
         ValueError,
         r"^constants must be one number, or two for instances and tasks, found \(1, 2, 3\)\.$",
     ),
-    (
-        [],
-        ValueError,
-        r"^constants must be one number, or two for instances and tasks, found \[\]\.$",
-    ),
-    ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
     (None, TypeError, r"^constants must be a number of at least 0, found None\.$"),
-    (True, TypeError, r"^constants must be a number of at least 0, found True\.$"),
-    (
-        (1.0, (2.0, 3.0)),
-        TypeError,
-        r"^constants must be a number of at least 0, found \(2.0, 3.0\)\.$",
-    ),
 )
 
 
 @over(REFUSED)
-@over(every(kind=[KroneckerRidge, PairKernelRidge]))
-def test_wrong_constants_are_refused(kind, given, error, message):
+def test_wrong_constants_are_refused(given, error, message):
     with pytest.raises(error, match=message):
-        kind(constants=given).fit(X[:M], Y, tasks=T[:Q])
+        PairKernelRidge(constants=given).fit(X[:M], Y, tasks=T[:Q])
 
 
 REFUSED_BY_SEARCHES = lines(
@@ -253,9 +209,7 @@ REFUSED_BY_SEARCHES = lines(
         r"^each of constants must be one number, or two .*, found \(1, 2, 3\)\.$",
     ),
     ([], ValueError, r"^constants is empty: give at least one number or pair of numbers\.$"),
-    (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
     ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
-    (np.array(2.0), TypeError, r"^constants must be a number of at least 0, found array\(2\.\)\.$"),
     (
         iter([1.0]),
         TypeError,
@@ -265,10 +219,9 @@ REFUSED_BY_SEARCHES = lines(
 
 
 @over(REFUSED_BY_SEARCHES)
-@over(every(kind=[KroneckerRidgeCV, PairKernelRidgeCV]))
-def test_searches_refuse_wrong_constants(kind, given, error, message):
+def test_searches_refuse_wrong_constants(given, error, message):
     with pytest.raises(error, match=message):
-        kind(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
+        PairKernelRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
 
 
 @over(

@@ -10,12 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
-    PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     load,
-    recommend,
     save,
 )
 from sweeps import every, over
@@ -46,14 +44,6 @@ def explicit(model, labels=Y):
     return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
 
 
-def test_kronecker_is_the_pair_kernel_with_these_shares():
-    model = KroneckerRidge(0.5, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
-    other = PairKernelRidge(0.5, per_instance=DELTA, per_task=EPSILON).fit(X[:M], Y, tasks=T[:Q])
-    assert_array_equal(model.predict(), other.predict())
-    assert model.log_marginal_likelihood() == other.log_marginal_likelihood()
-    assert KroneckerRidge(0.5, identity=0.0).fit(X[:M], Y, tasks=T[:Q]).fitted_.sides[0].is_primal
-
-
 def test_long_tables_know_their_rows_by_id(tmp_path):
     """In predictions, lists and model files."""
     users = [f"u{i}" for i in range(M + 3)]
@@ -69,11 +59,7 @@ def test_long_tables_know_their_rows_by_id(tmp_path):
         place = model.instance_ids_.index("u2"), model.task_ids_.index("i4")
         assert_allclose(model.predict([("u2", "i4")]), expected[place], rtol=1e-9)
         new = model.model_.predict(X[M : M + 1])[0, place[1]]
-        assert_allclose(
-            model.predict([("u2", "i4"), ("u12", "i4")]), [expected[place], new], rtol=1e-9
-        )
-        best = recommend(model, instance="u2", n=1)
-        assert_allclose(best.scores[0], model.predict([("u2", best.ids[0])])[0], rtol=1e-6)
+        assert_allclose(model.predict([("u12", "i4")]), [new], rtol=1e-9)
         save(model, tmp_path / "model.dyad")
         assert_array_equal(load(tmp_path / "model.dyad").predict(pairs), model.predict(pairs))
 

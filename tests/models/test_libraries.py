@@ -86,17 +86,6 @@ class TestDtypes:
         assert dtype(single, single, double) == double
         assert dtype(double, single, single) == double
 
-    def test_the_model_decides_at_prediction(self, name):
-        asarray, single, double = float_types(name)
-        X32, Y32, T32 = (asarray(part, dtype=single) for part in (X, Y, T))
-        model = two_step("linear").fit(X32, Y32, tasks=T32)
-        assert model.predict(asarray(X, dtype=double)).dtype == single
-        assert (
-            model.predict(asarray(X, dtype=single), tasks=asarray(T, dtype=double)).dtype == single
-        )
-        assert model.coef_.dtype == single
-        assert model.dual_coef_.dtype == single
-
     def test_labels_keep_their_digits_beside_features_of_single_precision(self, name):
         asarray, single, double = float_types(name)
         X = asarray(np.eye(M), dtype=single)
@@ -121,15 +110,6 @@ class TestDtypes:
             assert TwoStepRidge().fit(x, y, tasks=t).predict(x).dtype == expected
             assert OnlineTwoStepRidge().fit(x, y, tasks=t).coef_.dtype == expected
 
-    def test_whole_numbers_are_read_as_double(self, name):
-        asarray, _, double = float_types(name)
-        X = np.random.default_rng(0).integers(0, 5, size=(M, 3))
-        labels = Y > 0
-        model = TwoStepRidge(ALPHA, fit_intercept=False).fit(asarray(X), asarray(labels))
-        expected = np.linalg.solve(X.T @ X + ALPHA * np.eye(3), X.T @ labels)
-        assert model.coef_.dtype == double
-        assert_allclose(np.asarray(model.coef_), expected, rtol=1e-9)
-
 
 # --- mixtures ----------------------------------------------------------------------------------
 
@@ -145,7 +125,7 @@ def foreign(name: str) -> Any:
     covering(
         name=FOREIGN,
         kernel=["linear", "precomputed"],
-        which=[(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)],
+        which=[(0, 0, 1), (0, 1, 0), (1, 0, 0)],
     )
 )
 def test_libraries_do_not_mix_in_fit(name, kernel, which):
@@ -166,24 +146,16 @@ def test_libraries_do_not_mix_in_fit(name, kernel, which):
     assert str(caught.value) == message
 
 
-@over(every(name=FOREIGN, kernel=list(INPUTS)))
-def test_libraries_do_not_mix_in_predict(name, kernel):
-    rows, tasks, new, new_tasks = INPUTS[kernel]
+@over(every(name=FOREIGN))
+def test_libraries_do_not_mix_in_predict(name):
     convert = foreign(name)
-    plain = two_step(kernel).fit(rows, Y, tasks=tasks)
-    other = two_step(kernel).fit(convert(rows), convert(Y), tasks=convert(tasks))
-    with pytest.raises(TypeError, match=f"found X of {name}, the fitted model of numpy: convert"):
-        plain.predict(convert(new))
-    with pytest.raises(
-        TypeError, match=f"found tasks of {name}, the fitted model of numpy: convert"
-    ):
-        plain.predict(new, tasks=convert(new_tasks))
+    plain = two_step("rbf").fit(X, Y, tasks=T)
+    other = two_step("rbf").fit(convert(X), convert(Y), tasks=convert(T))
+    message = f"found tasks of {name}, the fitted model of numpy: convert"
+    with pytest.raises(TypeError, match=message):
+        plain.predict(X_NEW, tasks=convert(T_NEW))
     with pytest.raises(TypeError, match=f"found X of numpy, the fitted model of {name}: convert"):
-        other.predict(new)
-    with pytest.raises(
-        TypeError, match=f"found tasks of numpy, the fitted model of {name}: convert"
-    ):
-        other.predict_pairs(convert(new), new_tasks, [(0, 0)])
+        other.predict_pairs(X_NEW, convert(T_NEW), [(0, 0)])
 
 
 def test_gradients_are_left_behind():

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks, get_tags
 
@@ -20,7 +19,6 @@ from conventions import WITHOUT_DATA
 from dyadlearn import (
     KroneckerRidge,
     MultiwayRidge,
-    PairKernelRidge,
     compare,
     evaluate,
     landscape,
@@ -32,7 +30,7 @@ from dyadlearn import (
 )
 from dyadlearn.cli.models import load_model
 from dyadlearn.exceptions import IdError, LeverageError, NotEnoughMemoryError
-from dyadlearn.kernels import gram, pairs_of
+from dyadlearn.kernels import gram
 from fifty_digits import exact, in_fifty_digits, solve
 from sweeps import every, over
 
@@ -177,10 +175,10 @@ def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
     return out
 
 
-CASES = [(2, False), (3, False), (4, False), (2, True), (3, True)]
+CASES = [(2, False), (4, False), (3, True)]
 
 
-@over(every(case=CASES, fixed=[False, True]))
+@over(every(case=CASES, fixed=[True]) + every(case=CASES[2:], fixed=[False]))
 def test_hold_out_equals_refits_with_fifty_digits_in_all_settings(case, fixed):
     n_sides, alike = case
     cells = some_cells(n_sides, n_sides, alike=alike)
@@ -254,9 +252,9 @@ def test_groups_are_left_out_together():
 # --- the same models of two sides -----------------------------------------------------------------
 
 
-@over(every(intercept=[True, False], seed=[0, 1]))
-def test_two_sides_are_kronecker_ridge(intercept, seed):
-    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=seed)
+@over(every(intercept=[True, False]))
+def test_two_sides_are_kronecker_ridge(intercept):
+    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3)
     grid = KroneckerRidge(0.7, kernel="rbf", task_kernel="rbf", fit_intercept=intercept)
     grid.fit(X, Y, tasks=T)
     rows, columns = np.nonzero(~np.isnan(Y))
@@ -275,53 +273,6 @@ def test_two_sides_are_kronecker_ridge(intercept, seed):
     for setting, new in (("A", ()), ("B", "a"), ("C", "b"), ("D", ("a", "b"))):
         expected = grid.holdout(setting)[rows, columns]
         assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
-
-
-@over(every(intercept=[True, False], seed=[0, 1]))
-def test_two_sides_with_functions_of_their_own_are_pair_kernel_ridge(intercept, seed):
-    """A column that is given twice, once without entities, has a function of the other side for each level."""
-    X, Y, T = problems.data(8, 6, 3, 2, missing=0.3, seed=seed)
-    shares = {"product": 0.9, "per_task": 0.4, "per_instance": 0.2}
-    rbf = {"kernel": "rbf", "task_kernel": "rbf"}
-    grid = PairKernelRidge(0.7, **shares, **rbf, fit_intercept=intercept).fit(X, Y, tasks=T)
-    variances = {"a:b": 0.9, "a:task": 0.4, "instance:b": 0.2, "residual": 0.7}
-    if intercept:
-        main_effects = {"a": 0.9, "b": 0.9, "task": 0.4, "instance": 0.2}
-        variances = {**variances, **main_effects}
-    model = MultiwayRidge(
-        [term for term in variances if term != "residual"],
-        entities={"a": X, "b": T},
-        kernels={"a": "rbf", "b": "rbf"},
-        variances=variances,
-        fit_intercept=intercept,
-    )
-    rows, columns = np.nonzero(~np.isnan(Y))
-    model.fit({"a": rows, "instance": rows, "b": columns, "task": columns}, Y[rows, columns])
-    row, column = np.indices(Y.shape).reshape(2, -1)
-    predicted = model.predict({"a": row, "instance": row, "b": column, "task": column})
-    assert_allclose(predicted.reshape(Y.shape), grid.predict(None), rtol=1e-6, atol=1e-7)
-    twice = {"a": ("a", "instance"), "b": ("b", "task")}
-    twice["ab"] = twice["a"] + twice["b"]
-    for setting, new in (("A", ()), ("B", twice["a"]), ("C", twice["b"]), ("D", twice["ab"])):
-        expected = grid.holdout(setting)[rows, columns]
-        assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_symmetric_terms_have_the_kernels_of_pairs():
-    cells = some_cells(2, 3, alike=True)
-    model = cells.model()
-    asked = {"mother": [0, 2, 3], "father": [1, 4, 3], "covariate": [0.0, 0.0, 0.0]}
-    turned = {"mother": [1, 4, 3], "father": [0, 2, 3], "covariate": [0.0, 0.0, 0.0]}
-    assert_allclose(model.predict(asked), model.predict(turned))
-    K = cells.kernels["mother"]
-    parts = model.contributions(asked)
-    for term, name in (("mother", "sum"), ("mother:father", "product")):
-        expected = np.zeros(3)
-        for place, dual in enumerate(model.fitted_.duals):
-            of_label = [[cells.places[side][place]] for side in ("mother", "father")]
-            kernels = pairs_of(K, asked["mother"], asked["father"], known=of_label)
-            expected += cells.variances[term] * dual * kernels[name][:, 0]
-        assert_allclose(parts[term], expected)
 
 
 # --- effects --------------------------------------------------------------------------------------
@@ -422,15 +373,6 @@ def test_scores_are_those_of_held_out_predictions_beside_means():
     assert evaluate(model)["setting"] == ["cell", *list(NAMES[:3]), "mother + father + trial"]
 
 
-def test_files_and_pickles_hold_the_features_of_a_side(tmp_path):
-    features = np.random.default_rng(3).normal(size=(4, 3))
-    model = MultiwayRidge("a + b", entities={"a": features}, kernels={"a": "rbf"}, **GIVEN)
-    model.fit(TABLE, Y)
-    save(model, tmp_path / "model.dyad")
-    for same in (load(tmp_path / "model.dyad"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(same.predict(TABLE), model.predict(TABLE))
-
-
 def test_files_and_pickles_hold_the_whole_model(tmp_path):
     cells = some_cells(3, 14)
     model = cells.model(fixed="covariate")
@@ -492,12 +434,8 @@ def test_features_in_frames_are_found_by_id():
         variances=variances,
     ).fit({"line": lines, "environment": used}, y)
     asked = {"line": [0, 99], "environment": ["u", "z"]}
-    for found, expected in zip(
-        model.predict(asked, return_std=True), other.predict(asked, return_std=True), strict=True
-    ):
-        assert_allclose(found, expected)
-    effects = model.effects("environment")
-    assert effects["environment"] == list("uvwxyz")
+    assert_allclose(model.predict(asked), other.predict(asked))
+    assert model.effects("environment")["environment"] == list("uvwxyz")
     with pytest.raises(IdError, match=r"1 of 1 levels of 'environment' are not in the table"):
         model.predict({"line": [0], "environment": ["q"]})
 
@@ -514,9 +452,6 @@ def test_models_share_no_array_with_the_caller_and_clones_share_tables():
         array[...] = 0
     assert_array_equal(model.predict(cells.places), expected)
     assert clone(model).entities["mother"] is kernel
-    with config_context(enable_metadata_routing=True):
-        requests = clone(model).set_fit_request(sample_weight=True).get_metadata_routing()
-        assert requests.fit.requests == {"sample_weight": True}
 
 
 def test_rows_without_a_label_or_weight_are_left_out():
@@ -542,13 +477,8 @@ def test_torch_computes_the_same():
     there = cells.model(fixed="covariate", device="cpu")
     for new in settings(cells.kernels)[:7]:
         assert_allclose(there.holdout(new), here.holdout(new), rtol=1e-9)
-    for found, expected in zip(
-        there.predict(cells.table, return_std=True),
-        here.predict(cells.table, return_std=True),
-        strict=True,
-    ):
-        assert isinstance(found, np.ndarray)
-        assert_allclose(found, expected, rtol=1e-9)
+    found, expected = (each.predict(cells.table, return_std=True) for each in (there, here))
+    assert_allclose(found, expected, rtol=1e-9)
     assert_allclose(there.label_weights(cells.table), here.label_weights(cells.table), atol=1e-12)
     likely = [
         MultiwayRidge("mother + father", device=device).fit(cells.table, cells.y).variances_
@@ -584,10 +514,6 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
         assert_allclose(other.predict({**cells.places, **dummies}), model.predict(table), rtol=1e-8)
         assert_allclose(other.holdout("mother"), model.holdout("mother"), rtol=1e-8)
         assert_allclose(other.log_likelihood_, model.log_likelihood_)
-    numbers = pd.DataFrame({**cells.places, "trial": pd.Categorical(np.arange(20) % 3)})
-    model.fit(numbers, cells.y)
-    assert list(model.fixed_effects_) == ["intercept", "trial=1", "trial=2"]
-    assert_allclose(model.predict(numbers), coded.predict({**cells.places, **dummies}))
     model.fit(table, cells.y)
     effects = model.fixed_effects_
     whole = coded.fixed_effects_
@@ -613,20 +539,11 @@ def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
     with pytest.raises(ValueError, match="trial='new' is not estimable.*has no label"):
         model.predict(asked)
     assert np.isfinite(model.holdout("father")).all()
-    # The first level, and a number.
-    turned = {**table, "trial": np.array(["y", "x"])[(cells.places["mother"] != 0) * 1]}
-    turned["trial"][np.argmax(cells.places["mother"] == 0)] = "y"
-    model.fit({name: column[::-1] for name, column in turned.items()}, cells.y)
-    with pytest.raises(ValueError, match="trial='y' is not estimable"):
-        model.holdout("mother")
     model.set_params(fixed=("number", "trial")).fit(
         {**table, "trial": np.array(["x", "y"])[np.arange(20) % 2], "number": trial == "y"},
         cells.y,
     )
     with pytest.raises(ValueError, match="number=True is not estimable"):
-        model.holdout("mother")
-    model.fit({**table, "number": 7.0 * (trial == "y"), "trial": ["x"] * 20}, cells.y)
-    with pytest.raises(ValueError, match="fixed column 'number' is not estimable without"):
         model.holdout("mother")
 
 
@@ -732,11 +649,6 @@ def test_comparisons_draw_levels_of_all_sides():
     other = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y + 1)
     with pytest.raises(ValueError, match="'other' was fitted on other labels than 'large'"):
         compare({"large": large, "other": other}, new="mother")
-    with pytest.raises(ValueError, match="and not both"):
-        compare({"large": large, "small": small}, "A", new="mother")
-    grid = KroneckerRidge().fit(np.eye(3), np.eye(3), tasks=np.eye(3))
-    with pytest.raises(TypeError, match="found KroneckerRidge"):
-        compare({"large": large, "grid": grid}, new="mother")
 
 
 @over(every(variances=[None, "likelihood"]))
@@ -749,8 +661,8 @@ def test_permutations_move_descriptions_to_other_levels(variances):
     given = {"a": 1.0, "b": 0.1, "residual": 0.5}
     model = MultiwayRidge("a + b", entities={"a": X}, variances=variances or given)
     model.fit({"a": levels, "b": others}, y)
-    found = permutation_test(model, new="a", n_permutations=19, random_state=7)
-    assert found.p_value == 0.05
+    found = permutation_test(model, new="a", n_permutations=9, random_state=7)
+    assert found.p_value == 0.1
     assert (found.setting, found.permuted) == ("a", "a")
     order = np.random.RandomState(7).permutation(12)
     moved = clone(model).set_params(entities={"a": X[order]}).fit({"a": levels, "b": others}, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 import sys
@@ -83,18 +82,6 @@ class TestTasks:
             )
         assert model._learnt is before
 
-    def test_instances_that_are_not_kept_must_be_given(self, data, model):
-        with pytest.raises(ValueError, match="X is missing"):
-            model.partial_fit_tasks(data[2][5:], data[1][:20, 5:])
-
-    def test_tasks_without_features(self, data):
-        X, Y, T = data
-        model = OnlineTwoStepRidge(0.3).fit(X, Y)
-        with pytest.raises(ValueError, match="fitted without task features: leave tasks out"):
-            model.partial_fit_tasks(T[:1], Y[:, :1], X=X)
-        with pytest.raises(ValueError, match="knows nothing of tasks"):
-            model.predict(X, tasks=T)
-
     @over(
         lines(
             "attempt message",
@@ -103,16 +90,8 @@ class TestTasks:
                 "tasks is None, but this model has",
             ),
             (
-                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 4:], X=X[:20]),
-                r"Y has 2 columns, expected .* 1 task",
-            ),
-            (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:, 1:], Y[:20, 5:], X=X[:20]),
                 "tasks has 2 columns, expected 3",
-            ),
-            (
-                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]),
-                "X has 20 instances, but Y has 19",
             ),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 5:], chunks=[(X, Y)]),
@@ -148,14 +127,9 @@ class TestFailure:
         lines(
             "X Y message",
             (np.full((2, P), np.nan), np.ones((2, 5)), "NaN"),
-            (np.ones((2, P)), np.full((2, 5), np.nan), "NaN"),
-            (np.ones((2, P)), np.full((2, 5), np.inf), "infinity"),
             (np.ones((2, P)), sparse.csr_array(np.full((2, 5), np.nan)), "NaN"),
             (np.ones((2, P + 1)), np.ones((2, 5)), "6 features"),
             (np.ones((2, P)), np.ones((2, 4)), "Y has 4 columns, but 5 tasks are known"),
-            (np.ones((3, P)), np.ones((2, 5)), "X has 3 instances, but Y has 2 rows"),
-            (np.ones((2, P)), None, "requires y"),
-            (np.ones((2, P)), np.array([["a"] * 5] * 2), "text|convert|numeric"),
             (np.empty((0, P)), np.empty((0, 5)), "empty|minimum"),
         )
     )
@@ -195,7 +169,7 @@ class TestFailure:
         for name, change in changes.items():
             model = fresh()
             before = dict(model.__dict__)
-            for line in range(1, 2000, 11):  # every line would take too long
+            for line in range(1, 2000, 31):  # every line would take too long
                 with _InterruptAfter(line) as finished:
                     change(model)
                 # Once the one assignment that counts is done, only `return self` is left to be
@@ -213,7 +187,7 @@ class TestFailure:
                 wanted.n_tasks_,
                 wanted.alpha,
             )
-        assert min(interrupted.values()) >= 5, interrupted
+        assert min(interrupted.values()) >= 2, interrupted
 
 
 # Where the package lies, and not merely a folder of its name with an environment in it.
@@ -257,10 +231,10 @@ class TestMemory:
         T = rng.normal(size=(Q, R)) if with_tasks else None
         model = OnlineTwoStepRidge()
         sizes = []
-        for step in range(30):
+        for step in range(16):
             model.partial_fit(rng.normal(size=(3, 12)), rng.normal(size=(3, Q)), tasks=T)
             model.predict(np.ones((1, 12)))
-            if step in (14, 15, 28, 29):
+            if step in (7, 8, 14, 15):
                 sizes.append(len(pickle.dumps(model)))
         assert max(sizes) - min(sizes) < 200, sizes
         d = 12
@@ -316,10 +290,6 @@ class TestForms:
         model.forget(features[:4][::-1], labels[:4]).forget_tasks(["d1", "d0"])
         wanted = TwoStepRidge(0.3, 0.7).fit(features[4:], labels.iloc[4:, 2:], tasks=described[2:])
         pd.testing.assert_frame_equal(model.predict(features), wanted.predict(features))
-        held_out = model.holdout(features[4:7], labels.iloc[4:7, [3, 2, 5, 4]])
-        assert_allclose(held_out, wanted.holdout("B")[:3], rtol=1e-9)
-        score = model.score(features, labels.iloc[:, [5, 4, 3, 2]])
-        assert_allclose(score, wanted.score(features, labels.iloc[:, 2:]), rtol=1e-9)
         rest = labels[4:]
         for attempt, words in (
             (
@@ -331,49 +301,23 @@ class TestForms:
                 "give the new ones ids too",
             ),
             (lambda: model.forget_tasks("d0"), "not among the ids of the known tasks"),
-            (lambda: model.partial_fit(features, labels), "do not match"),
         ):
             with pytest.raises(IdError, match=words):
                 attempt()
-        with pytest.raises(ValueError, match="feature names of tasks should match"):
-            model.predict(features[:2], tasks=described.rename(columns={"a": "z"}))
-
-    def test_sparse_labels_with_repeated_entries(self, data):
-        X, _, T = data
-        twice = sparse.csr_array(
-            (np.ones(4), np.array([2, 2, 0, 0]), np.array([0, 2, 4])), shape=(2, Q)
-        )
-        model, wanted = (OnlineTwoStepRidge().fit(X, data[1], tasks=T) for _ in range(2))
-        model.partial_fit(X[:2], twice), wanted.partial_fit(X[:2], twice.toarray())
-        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-12)
-        assert twice.nnz == 4, "the caller's matrix was changed"
 
 
-@over(every(constant=[False, True], wrap=[np.asarray, sparse.csr_array], with_tasks=[False, True]))
-def test_single_precision_is_that_of_the_data_and_of_the_answer(constant, wrap, with_tasks):
-    """What lies between is computed in double precision: terms that cancel leave their digits."""
+@over(every(constant=[False, True]))
+def test_what_lies_between_data_of_single_precision_is_in_double_precision(constant):
+    """Terms that cancel leave their digits."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3)) + 1000
-    T = rng.normal(size=(5, 2)) + 100
-    Y = rng.normal(size=(60, 5))
-    X, T, Y = (part.astype(np.float32) for part in (X, T, Y))
-    given = {"tasks": T} if with_tasks else {}
-    model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(wrap(X), Y, **given)
-    double = {name: part.astype(np.float64) for name, part in given.items()}
-    exact = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(
-        wrap(X.astype(np.float64)), Y.astype(np.float64), **double
-    )
-    pairs = [(0, 1), (59, 4)]
-    for found, wanted in (
-        (model.predict(wrap(X)), exact.predict(wrap(X.astype(np.float64)))),
-        (
-            model.predict_pairs(wrap(X), None, pairs),
-            exact.predict_pairs(wrap(X.astype(np.float64)), None, pairs),
-        ),
-    ):
-        assert found.dtype == np.float32
-        assert wanted.dtype == np.float64
-        assert_allclose(found, wanted, rtol=2e-7, atol=1e-8)
+    parts = rng.normal(size=(60, 3)) + 1000, rng.normal(size=(60, 5)), rng.normal(size=(5, 2)) + 100
+    found = []
+    for dtype in (np.float32, np.float64):
+        X, Y, T = (part.astype(np.float32).astype(dtype) for part in parts)
+        model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(X, Y, tasks=T)
+        found.append(model.predict(X))
+    assert found[0].dtype == np.float32
+    assert_allclose(*found, rtol=2e-7, atol=1e-8)
 
 
 class TestMemoryOfRows:
@@ -384,15 +328,10 @@ class TestMemoryOfRows:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4000, 40))
         Y = rng.normal(size=(4000, 30))
-        if kind == "whole numbers":
-            Y = (Y > 0).astype(int)
         if kind == "missing":
             Y = np.where(
                 np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y
             )
-        if kind == "single":
-            X = X.astype(np.float32)
-            Y = Y.astype(np.float32)
         if kind == "frames":
             pd = pytest.importorskip("pandas")
             index = [f"row {row}" for row in range(4000)]
@@ -400,22 +339,15 @@ class TestMemoryOfRows:
             Y = pd.DataFrame(Y, index).iloc[::-1]
         return X, Y
 
-    @pytest.mark.parametrize("kind", ["arrays", "whole numbers", "missing", "single", "frames"])
-    @pytest.mark.parametrize("keep_labels", [False, True])
+    @pytest.mark.parametrize(
+        ("kind", "keep_labels"), [("arrays", True), ("missing", False), ("frames", True)]
+    )
     def test_fit(self, kind, keep_labels):
         X, Y = self.rows(kind)
         model = OnlineTwoStepRidge(keep_labels=keep_labels)
         need = told(lambda: model.fit(X, Y))
         peak = taken(lambda: model.fit(X, Y))
         assert peak - 2**19 < need < 2.5 * peak  # lists of ids beside it
-
-    def test_partial_fit(self):
-        X, Y = self.rows("arrays")
-        model = OnlineTwoStepRidge().fit(X[:10], Y[:10])
-        need, peak = (
-            count(lambda: copy.deepcopy(model).partial_fit(X, Y)) for count in (told, taken)
-        )
-        assert peak < need < 2.5 * peak
 
 
 def test_a_feature_map_may_return_sparse_features(data):

@@ -69,11 +69,8 @@ def test_which_models_it_equals():
     assert_allclose(found, two_ridges_in_a_row.predict(X), rtol=1e-8)
     assert np.abs(found - TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(X)).max() > 0.05
     # Without features of the tasks the two are the same.
-    for fit_intercept in (True, False):
-        model = OnlineTwoStepRidge(0.3, fit_intercept=fit_intercept).fit(X, Y)
-        wanted = IndependentTaskRidge(0.3, fit_intercept=fit_intercept).fit(X, Y)
-        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
-        assert_allclose(X @ model.coef_ + model.intercept_, wanted.predict(X), rtol=1e-7)
+    wanted = IndependentTaskRidge(0.3).fit(X, Y)
+    assert_allclose(OnlineTwoStepRidge(0.3).fit(X, Y).predict(X), wanted.predict(X), rtol=1e-8)
 
 
 @over(every(**both))
@@ -98,12 +95,9 @@ def test_a_task_without_a_label(fit_intercept):
     assert_allclose(bare.predict(X), wanted, rtol=1e-8)
     # With features it has no part in the second step, and is predicted as a new one.
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-    assert_allclose(
-        model.predict(X), Twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8
-    )
     columns = [0, 1, 3, 4, 5]
     known = Twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
-    assert_allclose(model.predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-8)
+    assert_allclose(model.predict(X), known.predict(X, tasks=T), rtol=1e-8)
     # Its first label makes it one of the others, and forgetting this undoes it.
     more = np.where(np.arange(Q) == 2, 1.0, np.nan)[None, :]
     model.partial_fit(X[:1] + 1, more)
@@ -114,11 +108,8 @@ def test_a_task_without_a_label(fit_intercept):
     if fit_intercept:
         with pytest.warns(NoLabelWarning, match="positions 2"):
             bare.forget(X[:1] + 1, more)
-    assert_allclose(
-        model.forget(X[:1] + 1, more).predict(X)[:, 2],
-        known.predict(X, tasks=T[[2]])[:, 0],
-        rtol=1e-7,
-    )
+    found = model.forget(X[:1] + 1, more).predict(X)
+    assert_allclose(found, known.predict(X, tasks=T), rtol=1e-7)
 
 
 def test_new_tasks_without_a_label():

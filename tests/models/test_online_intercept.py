@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from sweeps import lines, over
 
@@ -64,20 +64,20 @@ def test_offsets_of_features_and_labels_take_no_digits(data, offset, level, alph
 
 def test_sparse_features_are_not_made_dense():
     rng = np.random.default_rng(0)
-    # 19 MB as a dense matrix
-    n = 8_000
+    # 10 MB as a dense matrix
+    n = 4_000
     d = 300
     X = sparse.random_array((n, d), density=0.01, rng=rng, format="csr")
     Y = rng.normal(size=(n, 2)) + 5
     tracemalloc.start()
     try:
-        model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X, Y).forget(X[:2000], Y[:2000])
+        model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X, Y).forget(X[:1000], Y[:1000])
         found = model.predict(X)
-        assert tracemalloc.get_traced_memory()[1] < 6e6
+        assert tracemalloc.get_traced_memory()[1] < 4e6
     finally:
         tracemalloc.stop()
-    rows = sparse.vstack([X, X[2000:]]).toarray()
-    labels = np.vstack([Y, Y[2000:]])
+    rows = sparse.vstack([X, X[1000:]]).toarray()
+    labels = np.vstack([Y, Y[1000:]])
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
 
 
@@ -88,21 +88,20 @@ def test_few_rows_and_few_tasks(data):
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     model.partial_fit(X[1:3], Y[1:3, :1]).partial_fit_tasks(T[1:2], Y[:3, 1], X=X[:3])
-    assert_allclose(
-        model.predict(X), TwoStepRidge().fit(X[:3], Y[:3, :2], tasks=T[:2]).predict(X), rtol=1e-10
-    )
+
+    def same(rows):
+        wanted = TwoStepRidge().fit(X[rows], Y[rows, :2], tasks=T[:2])
+        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10)
+
+    same(slice(3))
     model.forget(X[1:3], Y[1:3, :2])
-    assert_allclose(
-        model.predict(X), TwoStepRidge().fit(X[:1], Y[:1, :2], tasks=T[:2]).predict(X), rtol=1e-10
-    )
+    same(slice(1))
     assert not model.forget(X[:1], Y[:1, :2]).predict(X).any()  # nothing is known
     model.partial_fit(X[4:9], Y[4:9, :2])
-    assert_allclose(
-        model.predict(X), TwoStepRidge().fit(X[4:9], Y[4:9, :2], tasks=T[:2]).predict(X), rtol=1e-10
-    )
+    same(slice(4, 9))
 
 
-def test_whether_there_is_an_intercept_is_decided_by_the_fit(data, tmp_path):
+def test_whether_there_is_an_intercept_is_decided_by_the_fit(data):
     X, Y, T = data
     for wrong in ("yes", None, 1):
         with pytest.raises(TypeError, match="fit_intercept must be True or False"):
@@ -118,8 +117,6 @@ def test_whether_there_is_an_intercept_is_decided_by_the_fit(data, tmp_path):
         with pytest.raises(ValueError, match="was fitted with fit_intercept=True"):
             change()
         assert_allclose(model.predict(X), known, rtol=0)
-    save(model, tmp_path / "model.dyad")
-    assert_allclose(load(tmp_path / "model.dyad").intercept_, model.intercept_, rtol=0)
     model.fit(X, Y, tasks=T)
     assert_allclose(
         model.predict(X),

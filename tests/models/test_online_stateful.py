@@ -112,7 +112,7 @@ class Learner:
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.NoLabelWarning")
 @over(
     covering(
-        seed=range(6),
+        seed=range(4),
         keep=[False, True],
         constant=[False, True],
         holes=[False, True],

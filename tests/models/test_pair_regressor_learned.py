@@ -12,10 +12,6 @@ from dyadlearn import (
     LearnedKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    evaluate,
-    explain,
-    load,
-    save,
 )
 from dyadlearn.kernels import Descriptions
 from sweeps import lines, over
@@ -96,9 +92,8 @@ def _grid_twin(model, form):
 @over(
     lines(
         "form setting stages",
-        ("plain", "B", 1),
         ("kernel", "A", 2),
-        ("mapping", "B", 2),
+        ("mapping", "B", 1),
     )
 )
 def test_pairs_are_those_of_the_grid(form, setting, stages):
@@ -161,15 +156,6 @@ def test_other_tables_are_looked_up_by_id(stages):
         last = next(row for row in order if row not in model.instance_ids_)
         found = model.predict([(last, "t1")])
         assert_allclose(model.set_params(instances=X).predict([(last, "t1")]), found, rtol=1e-7)
-
-
-def test_what_is_asked_of_models_is_asked_of_those_of_pairs(tmp_path):
-    pairs, _ = _table()
-    model = pickle.loads(_stored("mapping", 1))
-    assert list(evaluate(model, "A", cv=2)["method"]) == ["2 folds, kernels learned again"]
-    assert explain(model, "i12", "t1").instance == "i12"  # which is in the tables only
-    save(model, tmp_path / "model.dyad")
-    assert_allclose(load(tmp_path / "model.dyad").predict(pairs), model.predict(pairs))
 
 
 def test_models_of_one_table_refuse_several():

@@ -86,7 +86,6 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     every(
         given={
             "list": [(0, 1), (3, 2)],
-            "tuple": ([0, 1], [3, 2]),
             "uint8": np.array([[0, 1], [3, 2]], dtype=np.uint8),
             "object": np.array([[0, 1], [3, 2]], dtype=object),
             "pandas": pd.DataFrame({"instance": [0, 3], "task": [1, 2]}, index=["u", "v"]),
@@ -98,25 +97,6 @@ def test_pairs_may_come_in_any_table(given):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
     grid = model.predict(rows, tasks=tasks)
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
-
-
-@over(
-    every(
-        tasks={"training tasks": None, "new tasks": T_NEW},
-        empty={
-            "floats": np.empty((0, 2)),
-            "integers": np.empty((0, 2), dtype=int),
-            "list": [],
-            "pandas": pd.DataFrame({"i": [], "t": []}),
-            "polars": pl.DataFrame({"i": [], "t": []}),
-        },
-    )
-)
-def test_no_pairs_give_no_values(tasks, empty):
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    values = model.predict_pairs(X_NEW, tasks, empty)
-    assert values.shape == (0,)
-    assert values.dtype == np.float64
 
 
 # --- ids ---------------------------------------------------------------------------------------
@@ -147,7 +127,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
-TRAINING_GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW)
 
 
 @over(every(n=[FEW, MANY]))
@@ -156,13 +135,7 @@ def test_ids_name_pairs(kind, n):
     chosen = pairs(n)
     ids = [(ROWS[i], TASKS[j]) for i, j in chosen]
     expected = GRID[chosen[:, 0], chosen[:, 1]]
-    for given in (
-        ids,
-        np.array(ids),
-        np.array(ids, dtype=object),
-        pd.DataFrame(ids),
-        pl.DataFrame(ids, orient="row"),
-    ):
+    for given in (ids, np.array(ids), pd.DataFrame(ids), pl.DataFrame(ids, orient="row")):
         values = model.predict_pairs(rows, tasks, given)
         assert type(values) is np.ndarray
         assert_allclose(values, expected, rtol=1e-9)
@@ -177,14 +150,8 @@ def test_a_side_without_ids_goes_by_position(kind):
     for table in (given, pd.DataFrame(given), pl.DataFrame(given, orient="row")):
         assert_allclose(by_rows.predict_pairs(rows, T_NEW, table), GRID[[3, 0], [6, 9]], rtol=1e-9)
     by_tasks = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=frame(kind, T, TRAINING_TASKS, list("uvw")))
-    assert_allclose(
-        by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")]),
-        GRID[[3, 0], [6, 9]],
-        rtol=1e-9,
-    )
-    assert_allclose(
-        by_tasks.predict_pairs(X_NEW, None, [(3, "k6")]), TRAINING_GRID[[3], [6]], rtol=1e-9
-    )
+    found = by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")])
+    assert_allclose(found, GRID[[3, 0], [6, 9]], rtol=1e-9)
 
 
 def test_whole_numbers_may_be_ids():
@@ -201,32 +168,12 @@ def test_whole_numbers_may_be_ids():
 # --- bad pairs ---------------------------------------------------------------------------------
 
 
-def test_unknown_ids_are_named(kind):
-    model, rows, tasks = named(kind)
-    with pytest.raises(
-        IdError, match=r"^'x', 'y' not among the ids of X \(such as 'i0', 'i1', 'i2', …\)\.$"
-    ):
-        model.predict_pairs(rows, tasks, [("x", "t0"), ("i0", "t0"), ("y", "t1")])
-    with pytest.raises(
-        IdError, match=r"^'k0' not among the ids of tasks \(such as 't0', 't1', 't2', …\)\.$"
-    ):
-        model.predict_pairs(rows, tasks, [("i0", "k0")])
-    with pytest.raises(
-        IdError,
-        match=r"^'t0' not among the ids of the training tasks \(such as 'k0', 'k1', 'k2', …\)\.$",
-    ):
-        model.predict_pairs(rows, None, [("i0", "t0")])
-
-
 @over(
     lines(
         "pair tasks message",
         ((A, 0), T_NEW, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
-        ((-1, 0), T_NEW, r"^pairs points outside X: positions -1 to 0 in 12 rows\.$"),
-        ((0, B), T_NEW, r"^pairs points outside tasks: positions 0 to 10 in 10 rows\.$"),
         ((0, -2), T_NEW, r"^pairs points outside tasks: positions -2 to 0 in 10 rows\.$"),
         ((0, Q), None, r"^pairs points outside the training tasks: positions 0 to 7 in 7 rows\.$"),
-        ((A, 0), None, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
     )
 )
 def test_positions_must_lie_inside(pair, tasks, message):
@@ -235,7 +182,7 @@ def test_positions_must_lie_inside(pair, tasks, message):
         model.predict_pairs(X_NEW, tasks, [(0, 0), pair])
 
 
-@over(every(pair=[("i0", 0), (0.0, 0), (1.5, 0), (None, 0)]))
+@over(every(pair=[("i0", 0), (0.0, 0)]))
 def test_positions_must_be_whole_numbers(pair):
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(
@@ -251,11 +198,8 @@ def test_positions_must_be_whole_numbers(pair):
 @over(
     lines(
         "given error found",
-        ([0, 1], ValueError, "found rows of another form"),
         ([(0, 1, 2)], ValueError, "found rows of another form"),
         (np.zeros((2, 1), dtype=int), ValueError, r"found shape \(2, 1\)"),
-        (np.zeros((2, 2, 2), dtype=int), ValueError, r"found shape \(2, 2, 2\)"),
-        (pd.DataFrame({"i": [0]}), ValueError, r"found shape \(1, 1\)"),
         (pd.Series([0, 1]), TypeError, "found Series"),
     )
 )

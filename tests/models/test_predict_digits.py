@@ -12,20 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 
-import fifty_digits
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, load, save
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing import expansion
 from fifty_digits import exact, in_fifty_digits, plain, solve
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 # Errors of so many units are let pass; of a digit more where there is a constant.
 UNITS = {False: 20, True: 200}
 both = {"fit_intercept": [False, True]}
-ALPHAS = [(1e-10, 1e-10), (1e-7, 1e-3), (1e6, 1e-10)]
+ALPHAS = [(1e-10, 1e-10), (1e6, 1e-10)]
 
 
 class Rows(NamedTuple):
@@ -146,27 +145,6 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
             model.predict(X, tasks)
         assert [each.category for each in told] == [PrecisionWarning] * is_lost
         assert all("large and nearly constant in training" in str(each.message) for each in told)
-
-
-@over(every(**both, sizes=[(1e6, 1e7), (1e7, 1e3)]))
-def test_errors_of_features_of_both_sides_add(fit_intercept, sizes, tmp_path):
-    """A large direction of each side, which no column shows: each costs digits of its own, and not of the other."""
-    rng = np.random.default_rng(2)
-    sides = []
-    for n, d, size in ((8, 4, sizes[0]), (7, 3, sizes[1])):
-        turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
-        sides.append((rng.normal(size=(n, d)) * [*[1.0] * (d - 1), size]) @ turned)
-    (X, new), (T, new_tasks) = ((side[:-3], side[-3:]) for side in sides)
-    Y = rng.normal(size=(5, 4))
-    model = TwoStepRidge(0.5, 0.1, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-    weights = np.ones(Y.shape)
-    expected = fifty_digits.two_step(X, T, Y, weights, (0.5, 0.1), (new, new_tasks), fit_intercept)
-    atol = 20 * np.finfo(float).eps * max(sizes) * np.abs(expected).max()
-    assert_allclose(model.predict(new, new_tasks), expected, rtol=0, atol=atol)
-    save(model, tmp_path / "model.h5")
-    assert_array_equal(
-        load(tmp_path / "model.h5").predict(new, new_tasks), model.predict(new, new_tasks)
-    )
 
 
 @over(lines("n gamma alpha", (4, 3e-4, 1e-6), (5, 3e-4, 5e-8), (6, 3e-3, 1e-7)))

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 
 from dyadlearn import (
     KroneckerRidge,
@@ -20,10 +18,9 @@ from dyadlearn import (
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import expansion
 from listed import listed
 from process_case import ProcessCase
-from sweeps import covering, lines, over
+from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
@@ -129,12 +126,6 @@ def of_family(shares, fit_intercept, constants=(1.0, 1.0)):
         member=FAMILY,
         dtype=["float64", "float32"],
         strength=1,
-        also=covering(
-            side=["linear", "precomputed"],
-            task_side=["rbf", "sparse"],
-            member=FAMILY,
-            dtype=["float64", "float32"],
-        ),
     )
 )
 def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtype):
@@ -151,33 +142,6 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
             assert mean.dtype == deviation.dtype == dtype
             assert_allclose(deviation, expected[places, columns], rtol=rtol, atol=rtol)
     assert_allclose(model.scale_, scale, rtol=rtol)
-
-
-def test_one_task_is_the_process_of_scikit_learn():
-    """Its noise is `alpha`, its scale 1, and it has no intercept."""
-    ones = np.ones((1, 1))
-    y = Y[:, 0]
-    peer = GaussianProcessRegressor(RBF(1.3), alpha=0.2, optimizer=None).fit(X[:M], y)
-    model = KroneckerRidge(
-        alpha=0.2, kernel="rbf", kernel_params={"gamma": 0.5 / 1.3**2}, fit_intercept=False
-    )
-    model.fit(X[:M], y, tasks=ones)
-    mean, deviation = peer.predict(X, return_std=True)
-    found, found_deviation = model.predict(X, return_std=True)
-    assert found.shape == found_deviation.shape == mean.shape
-    assert_allclose(found, mean, rtol=1e-10)
-    assert_allclose(found_deviation, model.scale_ * deviation, rtol=1e-7)
-    assert_allclose(
-        model.log_marginal_likelihood(scale=1.0), peer.log_marginal_likelihood(), rtol=1e-10
-    )
-
-
-def test_blocks_change_nothing(monkeypatch):
-    model = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
-    whole = model.predict(X, T, return_std=True)
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
-    for found, expected in zip(model.predict(X, T, return_std=True), whole, strict=True):
-        assert_allclose(found, expected, rtol=1e-12)
 
 
 # --- labels of all forms -------------------------------------------------------------------------
@@ -213,6 +177,14 @@ def fitted(model, labels, weights, form="grid"):
         member=FAMILY,
         given=GIVEN,
         form=["grid", "sparse"],
+        strength=1,
+        also=every(
+            side=["rbf"],
+            task_side=["linear"],
+            member=[FAMILY["constants"]],
+            given=GIVEN,
+            form=["grid", "sparse"],
+        ),
     )
 )
 def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, given, form):
@@ -239,7 +211,15 @@ def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, giv
             assert_allclose(found, expected, rtol=1e-9)
 
 
-@over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
+@over(
+    covering(
+        member=FAMILY,
+        given=GIVEN,
+        method=["restricted", "profile"],
+        scale=[None, 0.7],
+        strength=1,
+    )
+)
 def test_gradients_are_those_of_the_dense_process(member, given, method, scale):
     labels, weights = given
     model, params = of_family(*member)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,7 +12,6 @@ from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
     OnlineTwoStepRidge,
-    PairRegressor,
     TwoStepRidge,
 )
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
@@ -55,12 +52,6 @@ def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
         large = TwoStepRidge().fit(X, y * scale, tasks=T)
         assert_allclose(large.predict(X) / scale, small.predict(X), rtol=1e-9)
         assert_allclose(large.score(X, y * scale), small.score(X, y), rtol=1e-9)
-    pairs = np.argwhere(np.ones((8, 5), dtype=bool))
-    small, large = (
-        PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y.ravel())
-        for y in (Y, Y * scale)
-    )
-    assert_allclose(large.score(pairs, Y.ravel() * scale), small.score(pairs, Y.ravel()), rtol=1e-9)
 
 
 @over(lines("scale word", (1e200, "large"), (1e-200, "small")))
@@ -71,10 +62,6 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
         TwoStepRidge().fit(form(X * scale), Y)
     with pytest.raises(ValueError, match="^The task " + sentence):
         KroneckerRidge().fit(X, Y, tasks=form(T * scale))
-    assert not TwoStepRidge(fit_intercept=False).fit(form(X * 0.0), Y).predict(X).any()
-    assert_allclose(
-        TwoStepRidge().fit(form(X * 0.0), Y).predict(X), np.tile(Y.mean(axis=0), (8, 1)), rtol=1e-12
-    )
 
 
 def test_kernels_too_small_to_divide_by_are_refused():
@@ -90,30 +77,6 @@ def test_kernels_too_small_to_divide_by_are_refused():
     assert_allclose(
         model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B")
     )
-    assert (
-        not IndependentTaskRidge(kernel="precomputed", fit_intercept=False)
-        .fit(K * 0.0, Y)
-        .predict(K)
-        .any()
-    )
-    means = np.tile(Y.mean(axis=0), (8, 1))
-    assert_allclose(
-        IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K), means, rtol=1e-12
-    )
-
-
-def test_single_precision_has_no_precision_of_its_own():
-    """Kernels with one large eigenvalue each, as means have: only the rounding of the data themselves remains."""
-    rows, columns = (RNG.normal(size=(n, 40)) / 6 + 4 for n in (120, 90))
-    labels = RNG.normal(size=(120, 90))
-    single = [part.astype(np.float32) for part in (rows, labels, columns)]
-    given = [part.astype(np.float64) for part in single]
-    for Model in (KroneckerRidge, TwoStepRidge):
-        found = Model(1e-4).fit(single[0], single[1], tasks=single[2])
-        exact = Model(1e-4).fit(given[0], given[1], tasks=given[2])
-        assert found.predict(single[0]).dtype == found.holdout("B").dtype == np.float32
-        assert_allclose(found.predict(single[0]), exact.predict(given[0]), rtol=1e-6, atol=1e-6)
-        assert_allclose(found.holdout("B"), exact.holdout("B"), rtol=1e-6, atol=1e-6)
 
 
 @over(lines("Model", IndependentTaskRidge, TwoStepRidge, KroneckerRidge))
@@ -128,17 +91,6 @@ def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
         Model(1e-13, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-9, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-13, **options).fit(np.eye(30), RNG.normal(size=(30, 2)))
-
-
-def test_large_kernels_are_taken_as_they_are():
-    for fit_intercept in (False, True):
-        options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
-        large = IndependentTaskRidge(1e200, **options).fit(K * 1e200, Y)
-        assert_allclose(
-            large.predict(K * 1e200),
-            IndependentTaskRidge(1.0, **options).fit(K, Y).predict(K),
-            rtol=1e-9,
-        )
 
 
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
@@ -169,14 +121,6 @@ def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
         )
 
 
-def test_a_kernel_of_low_rank_needs_no_warning_without_regularisation():
-    # Nothing here is close to singular: the null space is one, and left out.
-    IndependentTaskRidge(0.0, kernel="precomputed").fit(X @ X.T, Y)
-    IndependentTaskRidge(0.0).fit(np.column_stack([X, X[:, 0]]), Y)
-    IndependentTaskRidge(0.0).fit(X * [1.0, 1e-5, 1e-6], Y)
-    KroneckerRidge(0.0, kernel="rbf").fit(X, Y, tasks=np.eye(5))
-
-
 def test_a_negative_kernel_has_a_sentence_of_its_own():
     with pytest.raises(
         KernelError, match=r"^The instance kernel is negative: its eigenvalues .*minus the matrix"
@@ -204,28 +148,19 @@ def test_forgetting_what_was_far_larger_is_warned_of():
         assert np.abs(model.coef_ - before).max() > 1e-9 * np.abs(before).max()
 
 
-def test_a_warning_of_lost_digits_that_is_an_error_changes_nothing():
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(X[:1] * 1e8, Y[:1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrecisionWarning)
-        with pytest.raises(PrecisionWarning):
-            model.forget(X[:1] * 1e8, Y[:1])
-    assert model.n_seen_ == 9
-
-
 def test_ordinary_forgetting_is_not_warned_of():
     rng = np.random.default_rng(1)
-    rows = rng.normal(size=(1000, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
-    labels = rng.normal(size=(1000, 3))
-    rows[:990, 3] = 0.0  # a feature that comes late, and one that goes early
-    rows[500:, 4] = 0.0
+    rows = rng.normal(size=(400, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
+    labels = rng.normal(size=(400, 3))
+    rows[:390, 3] = 0.0  # a feature that comes late, and one that goes early
+    rows[200:, 4] = 0.0
     for alpha in (0.0, 1.0):
         model = OnlineTwoStepRidge(alpha).fit(rows, labels)
-        for start in range(0, 980, 20):
+        for start in range(0, 380, 20):
             model.forget(rows[start : start + 20], labels[start : start + 20])
-        model.forget(rows[980:995], labels[980:995])
-        twin = OnlineTwoStepRidge(alpha).fit(rows[995:], labels[995:])
-        assert_allclose(model.predict(rows[995:]), twin.predict(rows[995:]), rtol=1e-6, atol=1e-6)
-        assert model.forget(rows[995:], labels[995:]).n_seen_ == 0
+        model.forget(rows[380:395], labels[380:395])
+        twin = OnlineTwoStepRidge(alpha).fit(rows[395:], labels[395:])
+        assert_allclose(model.predict(rows[395:]), twin.predict(rows[395:]), rtol=1e-6, atol=1e-6)
+        assert model.forget(rows[395:], labels[395:]).n_seen_ == 0
     tasks = OnlineTwoStepRidge().fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
     assert tasks.forget_tasks([4]).n_tasks_ == 4

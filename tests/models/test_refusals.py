@@ -18,7 +18,6 @@ from sklearn.exceptions import NotFittedError
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError, LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.kernels import kernel_names
 from sweeps import every, lines, over
 
 M = 6
@@ -87,33 +86,21 @@ FIT = [
     ({"y": LABELS, "tasks": pd.DataFrame(T[:3], TASKS[:3])}, ValueError, "tasks has 3 rows"),
     ({"X": X[:, 0]}, ValueError, "must be a matrix, found 1 dimension|Expected 2D array, got 1D"),
     ({"tasks": T[:, 0]}, ValueError, "tasks must be a matrix|Expected 2D array, got 1D"),
-    ({"y": Y[:, :, None]}, ValueError, "must have one or two dimensions|Found array with dim 3"),
     ({"y": Y[:, :0]}, ValueError, r"Y .*\(6, 0\).*empty|Y .*empty.*\(6, 0\)"),
     ({"y": Y[:0]}, ValueError, r"Y .*\(0, 4\).*empty|Y .*empty.*\(0, 4\)"),
-    ({"y": np.empty(0)}, ValueError, r"Y .*\(0,\).*empty|Y .*empty.*\(0,\)"),
     ({"tasks": T[:0]}, ValueError, r"tasks .*\(0, 2\).*empty|tasks .*empty.*\(0, 2\)"),
-    ({"tasks": T[:, :0]}, ValueError, r"tasks .*\(4, 0\).*empty|tasks .*empty.*\(4, 0\)"),
     ({"X": X[:0]}, ValueError, r"\(0, ?3\)"),
     ({"X": X[:, :0]}, ValueError, r"\(6, ?0\)"),
-    ({"y": None}, ValueError, "Ridge requires y to be passed, but the target y is None"),
     ({"X": spoilt(X, np.nan)}, ValueError, "X contains (NaN|infinity)"),
-    ({"X": spoilt(X, -np.inf)}, ValueError, "X contains (NaN|infinity)"),
     ({"tasks": spoilt(T, np.nan)}, ValueError, "tasks contains (NaN|infinity)"),
-    ({"tasks": spoilt(T, np.inf)}, ValueError, "tasks contains (NaN|infinity)"),
-    ({"y": spoilt(Y, np.inf)}, ValueError, "Y contains infinity"),
-    ({"y": spoilt(Y, -np.inf)}, ValueError, "Y contains infinity"),
     ({"y": spoilt(spoilt(Y, np.nan, 2, 2), np.inf)}, ValueError, "Y contains infinity"),
-    ({"y": np.full((M, Q), np.nan)}, ValueError, NOTHING),
     ({"y": np.full((M, Q), np.nan), "tasks": T}, ValueError, NOTHING),
     (
         {"sample_weight": np.ones(5)},
         ValueError,
         r"^sample_weight must give a weight for each of 6 instances, 4 tasks or 6 × 4 cells, found shape \(5,\)",
     ),
-    ({"sample_weight": np.ones((4, 6))}, ValueError, r"^sample_weight .*found shape \(4, 6\)"),
-    ({"sample_weight": np.full(6, -1.0)}, ValueError, NO_WEIGHTS),
     ({"sample_weight": np.full((6, 4), np.nan)}, ValueError, NO_WEIGHTS),
-    ({"sample_weight": np.full(6, np.inf)}, ValueError, NO_WEIGHTS),
     (
         {"sample_weight": np.zeros((6, 4))},
         ValueError,
@@ -137,19 +124,14 @@ FIT = [
     ),
 ]
 FIT_KERNELS = [
-    ({"y": Y[:5]}, ValueError, ROWS_OF_LABELS),
     ({"X": X}, KernelError, SQUARE.format("instance", "6, 3") + r"\. For features, "),
     ({"tasks": T}, KernelError, SQUARE.format("task", "4, 2")),
-    ({"X": spoilt(K, np.nan)}, ValueError, "X contains (NaN|infinity)"),
-    ({"tasks": spoilt(G, np.inf)}, ValueError, "tasks contains (NaN|infinity)"),
 ]
 
 
 @over(lines("given error sentence", *FIT))
-@over(every(**every_model))
+@over(every(Model=[IndependentTaskRidge, TwoStepRidge]))
 def test_arguments_of_fit(Model, given, error, sentence, library):
-    if Model is IndependentTaskRidge and "tasks" in given and error is not ValueError:
-        return
     model = Model().fit(X, Y)
     predicted = model.predict(X)
     arguments = converted(library, {"X": X, "y": Y} | given)
@@ -178,21 +160,15 @@ KERNEL = "kernel must be one of .*rbf.*, or a callable, found "
 #: Parameters, the models that have them, the type of the error and a part of its sentence.
 PARAMETERS = [
     *(({"alpha": value}, PAIR_MODELS, error, f"^alpha {NUMBER}") for value, error in NUMBERS),
-    *(
-        ({"alpha": value}, [IndependentTaskRidge], error, f"^alpha {NUMBER}")
-        for value, error in NUMBERS[:6]
-    ),
     (
         {"alpha": [1.0]},
         [IndependentTaskRidge],
         ValueError,
         "^alpha has 1 values, but Y has 4 tasks",
     ),
-    *(
-        ({"task_alpha": value}, [TwoStepRidge], error, f"^task_alpha {NUMBER}")
-        for value, error in NUMBERS
-    ),
-    *(({"tol": value}, PAIR_MODELS, error, f"^tol {NUMBER}") for value, error in NUMBERS),
+    ({"alpha": -1.0}, [IndependentTaskRidge], ValueError, f"^alpha {NUMBER}"),
+    ({"task_alpha": "1"}, [TwoStepRidge], TypeError, f"^task_alpha {NUMBER}"),
+    ({"tol": np.nan}, PAIR_MODELS, ValueError, f"^tol {NUMBER}"),
     *(
         (
             {"max_iter": value},
@@ -200,7 +176,7 @@ PARAMETERS = [
             ValueError,
             "^max_iter must be a whole number of at least 1, found ",
         )
-        for value in (0, -3, 2.5, "1", None, True, [1.0], np.ones(2))
+        for value in (0, 2.5, "1", True)
     ),
     ({"kernel": "rgf"}, MODELS, KernelError, r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\?"),
     *(({"kernel": name}, MODELS, KernelError, KERNEL) for name in (3, None, ["rbf"])),
@@ -232,14 +208,13 @@ PARAMETERS = [
             ValueError,
             rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$",
         )
-        for value in ("mend", None, True)
+        for value in ("mend", None)
     ),
     *(
         ({name: value}, [TwoStepRidge], TypeError, f"^{name[:-6]}{FILTER}")
         for name in ("filter", "task_filter")
-        for value in ("tikhonov", 1.0, Tikhonov)
+        for value in ("tikhonov", Tikhonov)
     ),
-    ({"filter": "tikhonov"}, [IndependentTaskRidge], TypeError, f"^{FILTER}"),
     ({"identity": -1.0}, PAIR_MODELS, ValueError, f"identity {NUMBER}-1"),
     ({"identity": (1, 2, 3)}, PAIR_MODELS, ValueError, "identity must be one number, or two "),
     ({"identity": "much"}, PAIR_MODELS, TypeError, f"identity {NUMBER}'much'"),
@@ -250,13 +225,6 @@ PARAMETERS = [
 def test_parameters(params, models, error, sentence):
     for Model in models:
         refused(lambda Model=Model: Model(**params).fit(X, Y, tasks=T), error, sentence)
-
-
-def test_an_unknown_kernel_lists_the_known_ones():
-    with pytest.raises(KernelError) as caught:
-        TwoStepRidge(kernel="rgf").fit(X, Y)
-    for name in kernel_names():
-        assert name in str(caught.value)
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -271,12 +239,6 @@ QUESTIONS = [
         (X, Y, T[:2]),
         ValueError,
         r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks\(tasks\)\.$",
-    ),
-    (
-        "score",
-        (X, Y[:5]),
-        ValueError,
-        r"Y has shape \(5, 4\), but the predictions .* have shape \(6, 4\)",
     ),
     ("score", (X, np.full((M, Q), np.nan)), ValueError, NOTHING),
     (
@@ -322,11 +284,10 @@ def test_instances_of_another_width(Model, library):
 
 
 @over(every(method=["predict", "predict_pairs", "score"]))
-@over(every(**every_pair_model))
-def test_without_a_task_side_there_are_no_new_tasks(Model, method):
-    model = Model().fit(X, Y)
+def test_without_a_task_side_there_are_no_new_tasks(method):
+    model = TwoStepRidge().fit(X, Y)
     given = {"predict": (X, T), "predict_pairs": (X, T, [(0, 0)]), "score": (X, Y, T)}[method]
-    sentence = f"^This {Model.__name__} {NO_TASKS}"
+    sentence = f"^This TwoStepRidge {NO_TASKS}"
     refused(lambda: getattr(model, method)(*given), ValueError, sentence)
 
 
@@ -361,7 +322,6 @@ FRAMES = [
         IdError,
         rf"^The index of X {REPEATED}\(1 of \d+ ids\): aggregate or rename them\.$",
     ),
-    ((X, pd.DataFrame(Y, TWICE, TASKS)), IdError, rf"^The index of Y {REPEATED}\("),
     (
         (X, LABELS, pd.DataFrame(T, ["t0", "t1", "t1", "t0"])),
         IdError,
@@ -384,8 +344,6 @@ FRAMES = [
         rf"{TRANSPOSED}.* pass Y\.T, or exchange X and tasks\.$",
     ),
     ((TASK_FEATURES, LABELS, FEATURES), IdError, "exchange X and tasks"),
-    # As many instances as tasks: sizes would tell nothing.
-    ((FEATURES.iloc[:4], LABELS.iloc[:4].T, TASK_FEATURES), IdError, TRANSPOSED),
     (
         (X, Y.T),
         ValueError,
@@ -413,7 +371,7 @@ FRAMES = [
     ((pl.LazyFrame({"a": X[:, 0]}), Y), TypeError, "X is a lazy frame: collect it first"),
     *(
         case
-        for label in ("", "  ", None, float("nan"), pd.NA)
+        for label in ("  ", None, float("nan"))
         for case in (
             (
                 (pd.DataFrame(X, pd.Index([*ROWS[:-1], label], dtype=object)), Y),
@@ -429,7 +387,7 @@ FRAMES = [
     ),
     *(
         case
-        for text in (TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT))
+        for text in (TEXT, TEXT.astype(object), pd.DataFrame(TEXT))
         for case in (
             ((text, Y), ValueError, r"\bX\b"),
             ((X, text), ValueError, r"\bY\b"),
@@ -469,25 +427,6 @@ def test_a_block_of_a_kernel_on_its_side_is_told():
         model.predict(block.T)
     with pytest.raises(IdError, match=r"^tasks looks transposed"):
         model.predict(block, tasks=task_block.T)
-
-
-def test_features_in_another_order_are_refused_with_a_remedy():
-    features = pd.DataFrame(X, columns=list("abc"))
-    tasks = pd.DataFrame(T, columns=list("de"))
-    for model in (
-        TwoStepRidge().fit(features, Y, tasks=tasks),
-        OnlineTwoStepRidge().fit(features, Y, tasks=tasks),
-    ):
-        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-            model.predict(features[["b", "a", "c"]])
-        with pytest.raises(
-            ValueError, match=r"names of tasks .*; put the columns in the order of the training"
-        ):
-            model.predict(features, tasks=tasks[["e", "d"]])
-        with pytest.raises(
-            ValueError, match=r"names of tasks .*; pass the features of the training data\.$"
-        ):
-            model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
 
 
 def test_independent_tasks_know_no_new_tasks():
@@ -548,20 +487,6 @@ def test_a_failed_first_fit_leaves_the_model_unfitted():
         model.predict(K)
 
 
-@over(lines("value error", *[*NUMBERS[:4], NUMBERS[5]]))
-@over(every(**every_model))
-def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
-    model = Model(alpha=0.5).fit(X, Y, tasks=T)
-    predicted = model.predict(X)
-    dual = model.dual_coef_
-    params = model.get_params()
-    with pytest.raises(error, match="alpha must be a"):
-        model.set_alpha(value)
-    assert_array_equal(model.predict(X), predicted)
-    assert_array_equal(model.dual_coef_, dual)
-    assert model.get_params() == params
-
-
 @over(every(alphas=[(2.0, -1.0), (-1.0, 2.0), (2.0, "x")]))
 def test_one_refused_alpha_refuses_both(alphas):
     model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
@@ -601,19 +526,8 @@ def test_none_leaves_alphas_as_they_are():
     )
 
 
-@over(every(**every_model, kernel=["linear", "rbf"]))
-def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
-    model = Model(alpha=0.5, kernel=kernel).fit(X, Y)
-    predicted = model.predict(X)
-    dual = model.dual_coef_
-    model.set_params(alpha=50.0)
-    assert_array_equal(model.predict(X), predicted)
-    assert_array_equal(model.dual_coef_, dual)
-
-
-@over(every(**every_model, kernel=["linear", "rbf"]))
-def test_a_failed_refit_forgets_no_width(Model, kernel):
-    model = Model(kernel=kernel).fit(pd.DataFrame(X, columns=list("fgh")), Y)
+def test_a_failed_refit_forgets_no_width():
+    model = TwoStepRidge().fit(pd.DataFrame(X, columns=list("fgh")), Y)
     predicted = model.predict(pd.DataFrame(X, columns=list("fgh")))
     with pytest.raises(ValueError, match="Y contains infinity"):
         model.fit(pd.DataFrame(X[:, :2], columns=list("uv")), spoilt(Y, np.inf))

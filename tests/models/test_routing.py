@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,8 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_html_repr
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
-from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
-from dyadlearn.kernels import Sum
+from dyadlearn import KroneckerRidge, Tasks, TwoStepRidge
 from sweeps import every, lines, over
 
 # As many tasks as instances: where scikit-learn would cut the tasks with the rows.
@@ -82,9 +78,8 @@ def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
 
 
 @over(both_sides)
-@over(every(**every_pair_model))
-def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, pairwise):
-    model = requesting(model_for(Model, pairwise, alpha=0.2), "fit", "score", "predict")
+def test_cross_validation_splits_rows_and_keeps_tasks_whole(rows, tasks, pairwise):
+    model = requesting(model_for(TwoStepRidge, pairwise, alpha=0.2), "fit", "score", "predict")
     expected, predictions = by_hand(model, rows, tasks, pairwise)
     result = cross_validate(
         model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)}, error_score="raise"
@@ -98,12 +93,10 @@ def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, 
 def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwise):
     model = requesting(model_for(TwoStepRidge, pairwise), "fit")
     names = [f"t{j}" for j in range(Q)]
-    frame = pd.DataFrame(tasks, names, names[: tasks.shape[1]])
-    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
-        cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": frame}, error_score="raise")
-    labels = pd.DataFrame(Y, columns=names)
-    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
-        cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
+    params = {"tasks": pd.DataFrame(tasks, names, names[: tasks.shape[1]])}
+    for labels in (Y, pd.DataFrame(Y, columns=names)):
+        with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
+            cross_validate(model, rows, labels, cv=FOLDS, params=params, error_score="raise")
 
 
 # --- pipelines ---------------------------------------------------------------------------------
@@ -116,13 +109,9 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
     scaled = StandardScaler().fit_transform(X)
     expected = Model(0.2, kernel="rbf").fit(scaled, Y, tasks=T)
     predicted = pipeline.predict(X, tasks=T_NEW)
-    assert predicted.shape == (M, 4)
     assert_allclose(predicted, expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
-    assert_allclose(
-        pipeline.score(X, Y[:, :4], tasks=T_NEW),
-        expected.score(scaled, Y[:, :4], tasks=T_NEW),
-        rtol=1e-9,
-    )
+    score = expected.score(scaled, Y[:, :4], tasks=T_NEW)
+    assert_allclose(pipeline.score(X, Y[:, :4], tasks=T_NEW), score, rtol=1e-9)
 
 
 def test_tasks_that_nobody_requested_are_not_lost_silently():
@@ -138,7 +127,6 @@ def test_the_holder_stands_for_what_it_holds(Model):
     model = Model().fit(X, Y, tasks=T)
     held = Model().fit(X, Y, tasks=Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
-    assert held.predict(X, tasks=Tasks(T_NEW)).shape == (M, 4)
     assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
     assert_array_equal(
         held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]),
@@ -156,35 +144,7 @@ def test_the_holder_is_not_array_like():
     )
 
 
-def test_the_holder_tells_what_it_holds():
-    assert repr(Tasks(T)) == "Tasks(ndarray of shape (12, 2))"
-    assert repr(Tasks(pd.DataFrame(T))) == "Tasks(DataFrame of shape (12, 2))"
-    assert repr(Tasks([[1.0]])) == "Tasks(list)"
-
-
 # --- clones, parameters, files, pictures -------------------------------------------------------
-
-CONFIGURED = [
-    IndependentTaskRidge(
-        0.5, kernel="rbf", kernel_params={"gamma": 0.1}, filter=SpectralCutoff(), repair="shift"
-    ),
-    KroneckerRidge(
-        0.5, kernel="poly", task_kernel="rbf", task_kernel_params={"gamma": 2.0}, repair="error"
-    ),
-    TwoStepRidge(
-        0.5,
-        2.0,
-        kernel=Sum(("linear", ("rbf", {"gamma": 0.5})), weights=(1, 2)),
-        task_kernel=RBF(3.0),
-        filter=IteratedTikhonov(3),
-        task_filter=Tikhonov(),
-    ),
-]
-configured = {"model": CONFIGURED}
-
-
-def test_a_pickled_holder_holds():
-    assert_array_equal(pickle.loads(pickle.dumps(Tasks(T))).array, T)
 
 
 def test_parameters_of_a_nested_kernel_are_reached():
@@ -193,17 +153,3 @@ def test_parameters_of_a_nested_kernel_are_reached():
     model.set_params(kernel__length_scale=3.0).fit(X, Y)
     expected = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 1 / 18}).fit(X, Y)
     assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
-
-
-@over(every(**configured))
-def test_models_show_themselves(model):
-    name = type(model).__name__
-    assert f"{name}(" in repr(model)
-    assert "alpha=0.5" in repr(model)
-    for shown, is_fitted in ((model, False), (clone(model).fit(X, Y, tasks=T), True)):
-        page = estimator_html_repr(shown)
-        assert name in page
-        assert "kernel" in page
-        assert ("Not fitted" in page) != is_fitted
-        assert f"<pre>{name}(" in shown._repr_html_()
-        assert name in shown._repr_mimebundle_()["text/html"]

@@ -11,10 +11,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
-from sklearn.model_selection import KFold, cross_validate
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, Tasks, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import to_grid
@@ -73,46 +71,12 @@ def test_the_weight_of_an_instance_or_a_task_is_that_of_its_cells(labels):
             assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
 
 
-@over(
-    every(weights={"cells": pd.DataFrame(WEIGHTS, ROWS, TASKS), "rows": pd.Series(OF_ROWS, ROWS)})
-)
-def test_weights_of_frames_are_aligned_by_id(weights):
-    labels = pd.DataFrame(HOLES, ROWS, TASKS)
-    sides = {"X": pd.DataFrame(X, ROWS), "tasks": pd.DataFrame(T, TASKS)}
-    expected = make_model(TwoStepRidge).fit(X, HOLES, tasks=T, sample_weight=weights.to_numpy())
-    turned = weights.iloc[::-1, ::-1] if weights.ndim == 2 else weights.iloc[::-1]
-    found = make_model(TwoStepRidge).fit(y=labels, sample_weight=turned, **sides)
-    close(found.predict(NEW), expected.predict(NEW))
-
-
 def test_a_network_takes_no_weights():
     with pytest.raises(
         ValueError,
         match=r"^A network does not support weights of edges: leave sample_weight out\.$",
     ):
         TwoStepRidge(symmetry="symmetric").fit(X, np.eye(M), sample_weight=np.ones(M))
-
-
-@over(every(weights={"instances": WEIGHTS[:, 0], "cells": WEIGHTS}))
-def test_scikit_learn_cuts_the_weights_with_the_rows(weights):
-    folds = KFold(4)
-    with config_context(enable_metadata_routing=True):
-        model = make_model(TwoStepRidge).set_fit_request(tasks=True, sample_weight=True)
-        found = cross_validate(
-            model.set_score_request(tasks=False, sample_weight=False),
-            X,
-            HOLES,
-            cv=folds,
-            params={"tasks": Tasks(T), "sample_weight": weights},
-            error_score="raise",
-        )
-    expected = []
-    for train, test in folds.split(X):
-        own = make_model(TwoStepRidge).fit(
-            X[train], HOLES[train], tasks=T, sample_weight=weights[train]
-        )
-        expected.append(own.score(X[test], HOLES[test]))
-    assert_allclose(found["test_score"], expected)
 
 
 def test_as_many_labels_as_products_of_features_keep_their_digits():
@@ -144,8 +108,6 @@ def test_ids_tell_tasks_from_instances():
     }
     cases = [
         (OF_TASKS, "instances"),  # without ids, as in scikit-learn
-        (OF_TASKS[:, None], "instances"),
-        (OF_TASKS[None, :], "tasks"),
         (pd.Series(OF_TASKS[shuffled], index=np.array(ROWS)[shuffled]), "instances"),
         (pd.Series(OF_TASKS[shuffled], index=np.array(TASKS)[shuffled]), "tasks"),
         (pd.DataFrame(OF_TASKS[None, shuffled], columns=np.array(TASKS)[shuffled]), "tasks"),
@@ -159,8 +121,6 @@ def test_ids_tell_tasks_from_instances():
     unknown = pd.Series(OF_TASKS, index=list("abcdef"))
     with pytest.raises(IdError, match="sample_weight"):
         make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=unknown)
-    with pytest.raises(ValueError, match="each of 8 instances, 6 tasks or 8 × 6 cells"):
-        make_model(KroneckerRidge).fit(X, Y, tasks=T, sample_weight=np.ones(5))
 
 
 @over(every(side=[0, 1], form=["grid", "list"]))

@@ -39,9 +39,7 @@ def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
     return Problem(rng.normal(size=shape), K[:m, :m], G[:q, :q], K[m:, :m], G[q:, :q])
 
 
-FULL_RANK = ["tall", "wide", "square", "one-task"]
-SINGULAR = ["tall singular", "wide singular", "square singular"]
-SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one-task": (5, 1)}
+SHAPES = {"tall": (9, 4), "wide": (4, 9), "one-task": (5, 1)}
 
 
 @pytest.fixture
@@ -51,8 +49,9 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return random_problem(SHAPES[name.split()[0]], singular=name.endswith("singular"))
 
 
-full_rank = pytest.mark.parametrize("problem", FULL_RANK, indirect=True)
-every_rank = pytest.mark.parametrize("problem", FULL_RANK + SINGULAR, indirect=True)
+every_rank = pytest.mark.parametrize(
+    "problem", ["tall", "one-task", "wide singular"], indirect=True
+)
 
 
 def stack(grid: np.ndarray) -> np.ndarray:
@@ -88,7 +87,7 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
 
 
 @every_rank
-@over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
+@over(every(alpha=[0.0, 1.0]))
 def test_theorem_1_independent_tasks(problem, alpha):
     """With a singular task kernel the outputs are projected on its range; they do not blow up."""
     independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False)
@@ -154,14 +153,3 @@ def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alp
     assert_same(model.dual_coef_, ordinary.dual_coef_, tolerance)
     dual = np.linalg.solve(K, problem.Y) @ np.linalg.inv(G)
     assert_same(ordinary.dual_coef_, dual, tolerance)
-
-
-@full_rank
-def test_theorem_3_is_about_unseen_pairs_only(problem):
-    """On the training grid ordinary least squares interpolates, two-step ridge does not."""
-    K = problem.K + identity_like(problem.K)
-    G = problem.G + identity_like(problem.G)
-    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
-    assert_same(ordinary.predict(K, tasks=G), problem.Y)
-    fitted = two_step(problem, 1.0, 1.0).predict(problem.K)
-    assert np.abs(fitted - problem.Y).max() > 0.1 * np.abs(problem.Y).max()

@@ -32,7 +32,7 @@ MODELS = {
 }
 # A common factor of the weights, and the orders of magnitude between the largest and the smallest
 # of them.
-SCALES = [(1e-18, 0), (1e18, 0), (1e12, 2), (1e-18, 16), (1.0, 16), (1e18, 16)]
+SCALES = [(1e-18, 0), (1e12, 2), (1.0, 16), (1e18, 16)]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def test_predictions_are_those_of_weighted_least_squares(model, shape, scale, mi
     covering(
         model=["independent", "kronecker", "two-step"],
         shape=SHAPES,
-        scale=[(1e18, 0), (1e12, 2), (1e-18, 16), (1e18, 16)],
+        scale=[(1e18, 0), (1e-18, 16)],
         missing=[False, True],
         setting="ABCD",
         where=lambda model, setting, **rest: model != "independent" or setting in "AB",
@@ -111,7 +111,7 @@ def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, 
     data = draw(shape, *scale, missing)
     fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
     found = fitted.holdout(setting)
-    for i, j in fifty_digits.cells_of(data.Y, 7):
+    for i, j in fifty_digits.cells_of(data.Y, 4):
         hidden, rows, columns = fifty_digits.left_out(data.Y, setting, (i, j))
         if model == "two-step" and setting != "A":
             part = data.part(rows, columns)

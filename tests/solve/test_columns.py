@@ -52,8 +52,8 @@ def refits(K: np.ndarray, Y: np.ndarray, weights: Any, alpha: float) -> tuple[An
         **weightings,
         kind=KINDS,
         shape=SHAPES,
-        pattern=PATTERNS,
-        alpha=[1e-6, 1e-3, 0.4, 1e3, 1e6],
+        pattern=PATTERNS[1:],
+        alpha=[1e-6, 0.4, 1e6],
         # A singular kernel plus little of the identity loses digits, whoever computes it.
         where=lambda kind, alpha, **_: kind == "full" or alpha > 0.1,
     )
@@ -95,7 +95,7 @@ def test_other_filters_fill_in_what_they_would_predict(filter, n_missing, kind):
     grids.close(held_out[~observed], expected[~observed], 1e-8)
 
 
-@over(covering(kind=KINDS, seed=range(5)))
+@over(every(kind=KINDS, seed=[0]))
 def test_rows_that_the_model_interpolates_are_refused(kind, seed):
     """Fewer labels than directions that are kept whole say nothing of the other rows."""
     rng = np.random.default_rng(seed)
@@ -112,7 +112,7 @@ def test_rows_that_the_model_interpolates_are_refused(kind, seed):
         leave_one_out_columns(side, Y)
 
 
-@over(covering(filter=[Tikhonov(), IteratedTikhonov(2)], pattern=PATTERNS))
+@over(covering(filter=[Tikhonov(), IteratedTikhonov(2)], pattern=PATTERNS[1::2]))
 def test_without_regularisation_the_limit_is_taken(filter, pattern):
     """At λ = 0 with full rank every label is kept, and what is predicted is what small λ comes to."""
     spectrum, K, Y, weights = make_problem("full", (7, 3), pattern, True)
@@ -129,7 +129,7 @@ def test_without_regularisation_the_limit_is_taken(filter, pattern):
 
 def test_missing_rows_that_only_together_are_interpolated_are_refused():
     """Eigenvalues of a block are rounding there, not exactly zero; on a flat spectrum that is easily overlooked."""
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         basis = np.linalg.qr(rng.normal(size=(9, 7)))[0]
         side = Spectrum.from_gram(basis @ basis.T).smoother(Tikhonov(), 0.0)
@@ -239,17 +239,6 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha, constant):
     assert_array_equal(found[~is_missing], Y[~is_missing])
 
 
-def test_no_regularisation_is_a_limit():
-    X, T, Y = make_sides((6, 5), "full")
-    rows = [0, 4, 2]
-    columns = [3, 1]
-    for alphas in ((0.0, 0.0), (0.0, 0.5), (0.5, 0.0)):
-        sides = [smoother(side, alpha) for side, alpha in zip((X, T), alphas, strict=True)]
-        near = tuple(alpha or 1e-20 for alpha in alphas)
-        expected = exact(X, T, Y, rows, columns, near)
-        assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
-
-
 def test_labels_that_nothing_predicts_are_refused():
     X, T, Y = make_sides((6, 5), "singular")
     side = smoother(X, 0.0)
@@ -272,7 +261,7 @@ def test_labels_that_nothing_predicts_are_refused():
     assert complete_block(identity, identity, np.ones((3, 3)), [2], [1])[2, 1] == 0
 
 
-@over(every(reverse=[False, True], seed=range(8)))
+@over(every(reverse=[False, True], seed=range(4)))
 def test_means_of_rows_without_labels_and_without_a_penalty_are_refused(reverse, seed):
     """The slack of the constant of the tasks is rounding, in a truncated spectrum too; of some seeds it is zero."""
     rng = np.random.default_rng(seed)
@@ -316,20 +305,6 @@ def test_libraries(library):
     assert type(found) is type(labels)
     assert found.dtype == namespace(found).float64
     assert_allclose(library.to_numpy(found), expected, rtol=0, atol=10 * library.rtol)
-
-
-def test_labels_inside_the_block_are_neither_read_nor_overwritten():
-    shape, rows, columns = BLOCKS["block"]
-    X, T, Y = make_sides(shape, "full")
-    sides = smoother(X, 0.5), smoother(T, 0.2)
-    holes = Y.copy()
-    holes[np.ix_(rows, columns)] = np.nan
-    before = holes.copy()
-    found = complete_block(*sides, holes, rows, columns)
-    assert_array_equal(found, complete_block(*sides, Y, rows, columns))
-    assert_array_equal(holes, before)
-    for nothing in (([], [1, 2]), ([1], [])):
-        assert_array_equal(complete_block(*sides, Y, *nothing), Y)
 
 
 @over(every(axis=[0, 1], least=[1e-3, 1e-12]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,7 +41,7 @@ def counted(operator):
 
 
 @over(lines("condition tol", (1.0, 1e-13), (100.0, 1e-12), (1e6, 1e-9)))
-@over(every(shape=[(6, 5), (12,), (2, 3, 4), (1, 1)]))
+@over(every(shape=[(6, 5), (2, 3, 4), (1, 1)]))
 def test_the_dense_solution(shape, condition, tol):
     A, operator, b = make_system(shape, condition)
     found = conjugate_gradients(operator, b, tol=tol)
@@ -57,17 +55,6 @@ def test_the_dense_solution(shape, condition, tol):
 
 
 # --- where to start -----------------------------------------------------------------------------------
-
-
-def test_the_solution_needs_no_iteration():
-    A, operator, b = make_system()
-    x = np.linalg.solve(A, b.ravel()).reshape(b.shape)
-    found = conjugate_gradients(operator, b, start=x)
-    assert found.n_iter == 0
-    assert found.converged
-    assert_array_equal(found.values, x)
-    assert_allclose(found.residual, true_residual(A, x, b), atol=1e-15)
-    assert found.values is not x
 
 
 # --- preconditioners ------------------------------------------------------------------------------------
@@ -120,16 +107,6 @@ def test_a_drifting_residual_is_not_believed():
     assert true_residual(A, found.values, b) <= 1.001e-10
 
 
-def test_nothing_on_the_right_is_solved_by_nothing():
-    _, operator, _ = make_system()
-    product, calls = counted(operator)
-    for start in (None, np.ones((6, 5))):
-        found = conjugate_gradients(product, np.zeros((6, 5)), start=start)
-        assert_array_equal(found.values, 0.0)
-        assert (found.n_iter, found.residual, found.converged) == (0, 0.0, True)
-    assert not calls
-
-
 def test_systems_that_are_solved_together_may_have_nothing_on_the_right():
     A, _, _ = make_system((6, 5))
     right = np.random.default_rng(1).normal(size=(30, 3)) * [1.0, 0.0, 1e3]
@@ -170,8 +147,8 @@ def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.nda
 # Sums go over the instances first, or over the tasks, or in the cheaper order.
 @over(
     covering(
-        shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)],
-        share=[0.01, 0.2, 0.9, 1.0],
+        shape=[(30, 4), (4, 30), (11, 12), (1, 9)],
+        share=[0.01, 0.9],
         kinds=[("full", "full"), ("thin", "full"), ("primal", "thin"), ("sparse", "singular")],
         over_instances=[None, False, True],
     )
@@ -188,11 +165,7 @@ def test_the_small_system(shape, share, kinds, over_instances, monkeypatch):
     for weights in (rng.uniform(0.0, 2.0, size=shape), (rng.random(shape) < 0.3).astype(float)):
         deflate = Deflation(spectra, leading, diagonal, weights)
         expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
-        before = grid.copy(), weights.copy()
         grids.close(deflate(grid).ravel(), expected, 1e-11)
-        grids.close(deflate(2.0 * grid).ravel(), 2.0 * expected, 1e-11)
-        assert_array_equal(grid, before[0])
-        assert_array_equal(weights, before[1])
 
 
 # --- what is left for conjugate gradients --------------------------------------------------------------------
@@ -241,7 +214,7 @@ def test_directions_that_shrink_alike(route):
         here = ~np.isnan(Y).ravel()
         dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
         expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
-        for rank in (1, 4, 6, 20, 29):
+        for rank in (1, 6, 29):
             found = complete(operators, Y, route=route, rank=rank, max_direct=0, tol=1e-12)
             grids.close(found.labels, expected, 1e-9)
 
@@ -269,29 +242,15 @@ def test_many_directions_pay_where_little_is_regularised(rbf):
     assert ranks[0] == 0 < ranks[1] <= ranks[2] <= 900
 
 
-@over(every(max_rank=[0, 1, 10, 64, 100, 333]))
-def test_no_more_directions_than_allowed(rbf, max_rank):
-    for alpha in (1e3, 1e-1, 1e-4, 1e-8):
-        rank = chosen(Kronecker(*rbf, alpha), max_rank)
-        assert isinstance(rank, int)
-        assert 0 <= rank <= max_rank
-
-
 def test_nothing_pays_for_few_unknowns(rbf):
     """As many iterations as unknowns solve any system."""
     assert chosen(Kronecker(*rbf, 1e-3), n_unknowns=2) == 0
 
 
-@over(every(shape=[(1, 1), (1, 5), (3, 2)]))
-def test_small_and_empty_spectra(shape):
-    for remainder, tol in product(
-        (np.full(shape, 1e-9), np.zeros(shape), np.ones(shape)), (1e-3, 1e-12)
-    ):
-        assert (
-            0
-            <= choose_rank(remainder, shape, 100, shape[0] * shape[1], tol, 900)
-            < shape[0] * shape[1]
-        )
+@over(every(shape=[(1, 1), (3, 2)], value=[1e-9, 0.0, 1.0]))
+def test_small_and_empty_spectra(shape, value):
+    n = shape[0] * shape[1]
+    assert 0 <= choose_rank(np.full(shape, value), shape, 100, n, 1e-12, 900) < n
     assert choose_rank(np.empty((0, 3)), (4, 3), 100, 6, 1e-8, 0) == 0
 
 
@@ -305,10 +264,3 @@ def test_what_is_chosen_saves_iterations(rbf):
     assert plain.converged
     assert found.converged
     assert 4 * found.n_iter < plain.n_iter
-    # Where nothing pays, nothing is spent: the iterations are those of the plain solver.
-    operators = Kronecker(*rbf, 1e4)
-    plain, found = (
-        complete(operators, Y, route="observed", rank=rank).solution for rank in (0, None)
-    )
-    assert found.n_iter == plain.n_iter
-    assert_array_equal(found.values, plain.values)

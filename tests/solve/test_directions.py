@@ -92,7 +92,7 @@ def test_leave_one_out(shape, spread, ridge, has_mean):
 
 
 @over(
-    covering(shape={"tall": (25, 20), "wide": (20, 25)}, ridge=[1e-10, 1.0], has_mean=[False, True])
+    covering(shape={"tall": (12, 9), "wide": (9, 12)}, ridge=[1e-10, 1.0], has_mean=[False, True])
 )
 def test_features_of_different_scales_keep_their_digits(shape, ridge, has_mean):
     """Directions that a filter hardly shrinks have features of 10¹⁰ beside others of 1."""
@@ -141,16 +141,6 @@ def test_large_features_that_are_a_constant_stay_out_of_the_mean(size, ridge):
     assert_allclose(
         system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7
     )
-
-
-def test_a_light_row_tells_a_feature_from_the_mean():
-    """The heavy rows have the same feature, and the light row another one."""
-    features = np.array([[1.0], [1.0], [1.0], [2.0]])
-    root = np.array([1.0, 1.0, 1.0, 1e-15])
-    coefficients, means = LeastSquares(features, root, 1e-40, has_mean=True).solve(
-        np.array([[1.0], [1.0], [1.0], [4.0]])
-    )
-    assert_allclose(features @ coefficients + means, [[1.0], [1.0], [1.0], [4.0]], rtol=1e-6)
 
 
 def test_a_row_that_alone_has_a_large_feature_is_left_out_with_a_warning():

@@ -66,12 +66,6 @@ def test_a_pair_has_weights_and_a_variance(part):
     assert_allclose(fit.variance(gap), [error], rtol=1e-8, atol=1e-12)
 
 
-def test_a_pair_without_columns_given_has_ones():
-    fit = PARTS["constant"].solved(lambda given: np.linalg.solve(SYSTEM, given))
-    assert_allclose(fit.label_weights(np.zeros(N)), fit.of_labels[0])
-    assert_allclose(fit.label_weights(np.zeros(N)).sum(), 1.0)
-
-
 @over(every(part=["constant", "columns", "penalised"], size=[1, 3]))
 def test_units_are_held_out_with_their_columns(part, size):
     part = PARTS[part]
@@ -110,8 +104,3 @@ def test_units_that_alone_determine_a_column_are_named():
     assert_array_equal(
         FixedPart(part.columns, np.array([0.0, 1.0, 1.0])).lost_without(level, 3), [False] * 3
     )
-
-
-def test_nearest_coefficients_are_least_squares():
-    part = PARTS["columns"]
-    assert_allclose(part.nearest(Y), np.linalg.lstsq(part.columns, Y)[0], rtol=1e-9)

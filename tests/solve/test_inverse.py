@@ -18,9 +18,9 @@ from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.spectrum import Spectrum
 from references import left_out
-from sweeps import covering, every, over
+from sweeps import covering, over
 
-SHAPES = {"tall": (8, 5), "wide": (4, 9), "square": (6, 6), "one row": (1, 8)}
+SHAPES = {"tall": (7, 5), "wide": (4, 7), "one row": (1, 8)}
 KINDS = {"full": ("full", "full"), "thin": ("thin", "thin"), "sparse": ("sparse", "primal")}
 NAMES = ["cells", "missing", "spectrum", "features"]
 
@@ -47,7 +47,6 @@ def grid_of_units(units, shape):
         "rows": 3 * rows - 4,
         "columns": columns,
         "three": np.random.default_rng(1).permutation(cells.ravel()).reshape(shape) % 3 + 5,
-        "most": (cells > 1).astype(int),
     }[units]
 
 
@@ -63,11 +62,11 @@ def leave_out(name, pairing, labels, *codes):
     covering(
         name=NAMES,
         method=["kronecker", "two_step"],
-        units=["each", "rows", "columns", "three", "most", "crossed"],
+        units=["each", "rows", "columns", "three", "crossed"],
         largest=[64, 7, 0],
         shape=SHAPES,
         kinds=KINDS,
-        alpha=[1e-3, 0.1, 1.0, 30.0, 1e5],
+        alpha=[1e-3, 1.0, 1e5],
         constant=[False, True],
         orders=[0, 2],
         blocks=[False, True],
@@ -100,29 +99,6 @@ def test_every_inverse_leaves_out_as_refits_do(
     shift = labels.values.mean() if constant else 0.0
     # Digits are relative to the predictions, which are small where the regularisation is large.
     problems.close(found - shift, expected[observed] - shift, 1e-9)
-
-
-@over(every(largest=[64, 7, 0], name=NAMES))
-def test_many_columns_of_labels_are_left_out_together(largest, name, monkeypatch):
-    monkeypatch.setattr("dyadlearn.solve.crossing._SMALL_SET", largest)
-    labels, pairing, _ = made()
-    values = np.c_[labels.values, labels.values**2]
-    inverse = inverse_of(pairing, labels, name)
-    alone = [inverse.leave_crossed_out(column[:, None], *labels.places) for column in values.T]
-    assert_allclose(inverse.leave_crossed_out(values, *labels.places), np.hstack(alone), rtol=1e-10)
-
-
-@over(every(units=["each", "rows", "columns", "crossed"]))
-def test_a_complete_grid_has_no_missing_pair(units):
-    labels, pairing, model = made(share=0.0, constant=True)
-    if units == "crossed":
-        expected = left_out(model, "D")
-        found = leave_out("missing", pairing, labels, *labels.places)
-    else:
-        cells = grid_of_units(units, model.Y.shape)
-        expected = left_out(model, "A", cells=cells)
-        found = leave_out("missing", pairing, labels, cells.ravel())
-    assert_allclose(found, expected.ravel(), rtol=1e-8)
 
 
 def test_missing_labels_of_a_kernel_of_zeros():

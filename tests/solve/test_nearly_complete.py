@@ -92,7 +92,7 @@ def _always(monkeypatch):
     monkeypatch.setattr("dyadlearn.solve.missing_inverse.blocks_work", lambda *given: np.inf)
 
 
-GRIDS = [((6, 8), 1), ((8, 6), 2), ((7, 9), 30), ((9, 5), 12), ((2, 7), 2), ((7, 2), 1)]
+GRIDS = [((6, 8), 1), ((8, 6), 2), ((9, 5), 12), ((2, 7), 2)]
 
 
 @over(
@@ -101,8 +101,8 @@ GRIDS = [((6, 8), 1), ((8, 6), 2), ((7, 9), 30), ((9, 5), 12), ((2, 7), 2), ((7,
         free_mean=[False, True],
         shares=[(1.0, 0.0, 0.0), SHARES],
         grid=[*GRIDS, ((10, 14), 60)],
-        ranks=[(0, 0), (2, 0), (0, 2), (3, 2)],
-        alpha=[1e-6, 1e-3, 0.2, 30.0, 1e6],
+        ranks=[(0, 0), (0, 2), (3, 2)],
+        alpha=[1e-6, 1e-3, 0.2, 1e6],
         where=lambda setting, shares, grid, ranks, alpha, **_: (
             (shares != SHARES or alpha > 0.1)
             and (alpha > 1e-5 or ranks != (0, 0))
@@ -127,16 +127,6 @@ def test_closed_forms_equal_blocks(setting, alpha, monkeypatch):
     assert case.inverse.grid_left_out(labels, *case.units(setting)) is None
     blocks = getattr(case.inverse, leave)(labels, *case.units(setting))
     assert_allclose(closed, blocks, rtol=case.digits, atol=case.digits * abs(blocks).mean())
-
-
-def test_predictions_of_zero_are_exact():
-    """Predictions from labels of zero are exactly zero, so that they tie."""
-    case = Case((8, 7), 3, 1e-3)
-    y = np.where(case.observed[0] == 2, case.y, 0.0)[:, None]
-    grid = case.inverse.grid_left_out(y, *case.units("B"))
-    assert_array_equal(grid[2], 0.0)
-    y = np.where((case.observed[0] == 2) | (case.observed[1] == 4), case.y, 0.0)[:, None]
-    assert_array_equal(case.inverse.grid_left_out(y, *case.units("D"))[2, 4], 0.0)
 
 
 def test_other_units_are_left_to_blocks():

@@ -11,7 +11,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from dyadlearn.solve.observed import ObservedSystem, PairProducts, mean_of, product_cost
+from dyadlearn.solve.observed import ObservedSystem, PairProducts, product_cost
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, PATTERNS, SHAPES, close, holes
 from sweeps import covering, every, lines, over
@@ -44,7 +44,7 @@ def everywhere(operators, solution):
     return to_numpy(operators.expansion(coefficients).grid(None, None))
 
 
-@over(covering(model=ALL_MODELS, shape=SHAPES, missing=PATTERNS, kinds=KINDS, orders=[0, 1, 3]))
+@over(covering(model=ALL_MODELS, shape=SHAPES, missing=PATTERNS, kinds=KINDS, orders=[0, 3]))
 def test_predictions_are_those_of_the_dense_system(model, shape, missing, kinds, orders):
     given = holes(model, shape, missing, kinds)
     weights = weights_of(shape, orders)
@@ -67,11 +67,9 @@ def test_predictions_are_those_of_the_dense_system(model, shape, missing, kinds,
         digits=[
             (1e-8, "float64", 3e-7, 1e-6),
             (1e-4, "float64", 1e-10, 1e-9),
-            (1.0, "float64", 1e-11, 1e-10),
             (1e4, "float64", 1e-11, 1e-9),
             (1e8, "float64", 1e-11, 1e-5),
             (1e-4, "float32", 1e-5, 1e-2),
-            (1.0, "float32", 1e-5, 1e-4),
             (1e4, "float32", 1e-5, 1e-1),
         ],
         model=ALL_MODELS,
@@ -92,7 +90,7 @@ def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
     close(found.astype(float) - solution.mean, expected - mean, own)
 
 
-@over(every(model=ALL_MODELS, orders=[0, 2], max_iter=[1, 4]))
+@over(every(model=ALL_MODELS, orders=[0, 2], max_iter=[4]))
 def test_what_is_left_over_is_told(model, orders, max_iter):
     given = holes(model, (9, 7), "50%", KINDS["full"], alpha=0.01, task_alpha=0.02)
     weights = weights_of((9, 7), orders)
@@ -132,10 +130,8 @@ def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
 @over(
     lines(
         "dtype weighted atol",
-        ("float64", False, 1e-8),
         ("float64", True, 1e-8),
         ("float32", False, 0.05),
-        ("float32", True, 0.05),
     )
 )
 @over(every(model=["two-step + 1", "kronecker + 1"]))
@@ -160,15 +156,6 @@ def test_labels_that_say_nothing():
         assert (solution.n_iter, solution.residual, solution.converged) == (0, 0.0, True)
         assert not solution.spectral.any()
         assert_array_equal(system.fitted(solution), labels.values)
-
-
-def test_labels_where_no_feature_is():
-    side = Spectrum.from_features(np.array([[1.0], [0.0], [0.0]]))
-    labels = Labels((np.array([1, 2]), np.array([0, 1])), np.array([1.0, 4.0]), (3, 3))
-    system = ObservedSystem.of(Kronecker(side, side, 1.0), labels)
-    solution = system.solve()
-    assert_array_equal(system.fitted(solution), [0.0, 0.0])
-    assert (solution.n_iter, solution.converged) == (0, True)
 
 
 # --- preconditioning -----------------------------------------------------------------------------------------------
@@ -315,11 +302,6 @@ def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
         np.ones((m, 1)), np.ones((q, 1)), Labels(tuple(np.array([[0], [0]])), np.ones(1), shape)
     )
     assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
-
-
-def test_means_are_weighted():
-    assert mean_of(np.array([1.0, 4.0]), None) == 2.5
-    assert mean_of(np.array([1.0, 4.0]), np.array([2.0, 1.0])) == 2.0
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])

@@ -29,7 +29,7 @@ def spectrum_of(kind, constant=None):
 kinds = {"kind": ["full", "singular", "primal", "thin"], "constant": [None, "free"]}
 
 
-@over(covering(filter=FILTERS, **kinds, alpha=[0.05, 0.8, 50.0], strength=3))
+@over(covering(filter=FILTERS, **kinds, alpha=[0.05, 0.8, 50.0]))
 def test_what_stays_is_the_schur_complement(filter, kind, constant, alpha):
     side = spectrum_of(kind, constant).smoother(filter, alpha)
     R = side.residual()  # not 1 − f by a difference: little is left of some directions
@@ -56,7 +56,7 @@ def test_what_stays_is_the_schur_complement(filter, kind, constant, alpha):
         assert_allclose(last.residual(), reduced(side, ROWS[:5]).residual(), atol=1e-10)
 
 
-@over(every(n_iter=[2, 3, 4], alpha=[1e-3, 1e-5], dual=[True, False], constant=[None, "free"]))
+@over(covering(n_iter=[2, 4], alpha=[1e-3, 1e-5], dual=[True, False], constant=[None, "free"]))
 def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(
     n_iter, alpha, dual, constant
 ):
@@ -97,11 +97,6 @@ def test_weights_count_as_repeated_rows(kind, constant):
     root = weights[:, None] ** 0.5
     found = reduced(side, ROWS, weights[:, None]).smooth(root * labels[:, None]) / root
     assert_allclose(found[:, 0], kernel[np.ix_(ROWS, ROWS)] @ dual + mean, atol=1e-10)
-
-
-def test_nothing_that_leaves_leaves_the_side_as_it_is():
-    side = spectrum_of("full").smoother(Tikhonov(), 0.4)
-    assert reduced(side, np.arange(N)) is side
 
 
 def test_digits_that_are_lost_of_hidden_rows_are_counted():
