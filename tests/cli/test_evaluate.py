@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    OnlineTwoStepRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
     compare,
@@ -91,16 +90,6 @@ def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
         assert ran.code == 0, ran.err
         assert_allclose(scores(ran, name)["D"], search.best_score_)
         assert name in run(f"evaluate {path} --setting D").out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [(["--setting X"], "Unknown setting"), (["--scoring auc"], "Unknown scoring")],
-)
-def test_wrong_words(model, run, words, message):
-    ran = run(f"evaluate {model}", *words)
-    assert ran.code == 2
-    assert message in ran.err
 
 
 def test_what_is_no_model_file(tables, run):
@@ -193,26 +182,6 @@ def test_files_of_the_same_name_are_called_by_their_paths(files, run):
     assert set(ran.json["settings"][0]["scores"]) == {str(paths[0]), str(other / "two_step.dyad")}
 
 
-def test_what_cannot_be_compared(files, tables, run):
-    paths, _ = files
-    assert "is given twice" in run(f"evaluate {paths[0]} --against {paths[0]} --setting B").err
-    assert "Unknown setting" in run(f"evaluate {paths[0]} --against {paths[1]} --setting E").err
-    ran = run(f"evaluate {paths[0]} --against {paths[1]}")
-    assert (
-        ran.code,
-        "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err,
-    ) == (2, True)
-    other = tables.folder / "other.dyad"
-    save(TwoStepRidge().fit(tables.X, 1 - tables.Y, tasks=tables.T), other)
-    ran = run(f"evaluate {paths[0]} --against {other} --setting B")
-    assert ran.code == 2
-    assert "'two_step' and 'other' were fitted on different labels" in ran.err
-    online = tables.folder / "online.dyad"
-    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), online)
-    ran = run(f"evaluate {paths[0]} --against {online} --setting B")
-    assert (ran.code, "'online' cannot be compared" in ran.err) == (2, True)
-
-
 def test_the_setting_that_all_were_tuned_for(tables, run):
     paths = {}
     for name, setting, alphas in (("a", "D", "1,10"), ("b", "D", "100"), ("c", "B", "1,10")):
@@ -263,19 +232,6 @@ def test_what_is_not_said_is_what_the_model_was_tuned_for(tables, model, run):
         "settings"
     ][0]
     assert (ran["setting"], ran["permuted"], ran["scoring"]) == ("B", "tasks", "r2")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--permute rows", "permute must be"),
-        ("--setting Z", "Unknown setting"),
-        ("--permutations 0", "--permutations"),
-    ],
-)
-def test_wrong_words_of_permutations(model, run, words, message):
-    ran = run(f"evaluate {model} --permutations 2 {words}")
-    assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
 def test_sides_are_called_by_their_names(tables, run):
