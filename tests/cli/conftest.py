@@ -70,6 +70,19 @@ def run(capsys, monkeypatch) -> Callable[..., Ran]:
     return call
 
 
+def do(*arguments: Any) -> None:
+    """Run a command that must not fail, for fixtures of a module."""
+    with pytest.raises(SystemExit) as stop:
+        COMMAND(words(arguments), prog_name="dyadlearn")
+    assert not stop.value.code, arguments
+
+
+def refusals(text: str) -> list[dict[str, str]]:
+    """Return the command of each line, and a part of the sentence that refuses it."""
+    parts = [line.split(" | ") for line in text.strip().splitlines()]
+    return [{"command": command.strip(), "sentence": said.strip()} for command, said in parts]
+
+
 def write_csv(path: Path, rows: Any, columns: Any, values: Any, *, delimiter: str = ",") -> Path:
     """Write a grid with ids."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -93,13 +106,6 @@ def put() -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def get() -> Callable[[Path], list[list[str]]]:
     return read_csv
-
-
-class Words(tuple[str, ...]):
-    """Words of a command; its text is that of the command."""
-
-    def __str__(self) -> str:
-        return " ".join(self)
 
 
 @dataclass(frozen=True)
@@ -126,20 +132,19 @@ class Tables:
         return self.folder / "items.csv"
 
     @property
-    def sides(self) -> Words:
-        return Words(("--instances", str(self.instances), "--tasks", str(self.tasks)))
+    def sides(self) -> str:
+        return f"--instances {self.instances} --tasks {self.tasks}"
 
 
-@pytest.fixture
-def tables(tmp_path) -> Tables:
-    """Labels of 12 users × 8 items that their features nearly explain, as 0 and 1, in files."""
+def write_tables(folder: Path) -> Tables:
+    """Write labels of 12 users × 8 items that their features nearly explain, as 0 and 1."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(12, 3))
     T = rng.normal(size=(8, 2))
     Y = (X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 8)) > 0).astype(float)
     users = [f"u{i}" for i in range(12)]
     items = [f"i{j}" for j in range(8)]
-    found = Tables(tmp_path, X, T, Y, users, items)
+    found = Tables(folder, X, T, Y, users, items)
     write_csv(found.labels, users, items, Y)
     # In another order than the labels: they must be matched by name.
     write_csv(found.instances, users[::-1], ["age", "height", "mood"], X[::-1])
@@ -147,20 +152,46 @@ def tables(tmp_path) -> Tables:
     return found
 
 
-@pytest.fixture(scope="session")
-def tuned() -> list[bytes]:
-    """The content of the model file, once it was made."""
-    return []
+@pytest.fixture
+def tables(tmp_path, monkeypatch) -> Tables:
+    """Give the tables in files of the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return write_tables(tmp_path)
 
 
 @pytest.fixture
-def model(tables, run, tuned) -> Path:
+def tune(tables, run) -> Callable[..., Ran]:
+    """Give a function that tunes a model m.dyad on the tables, which must not fail."""
+
+    def call(*more: Any) -> Ran:
+        ran = run(f"tune labels.csv {tables.sides} -fo m.dyad", *more)
+        assert ran.code == 0, ran.err
+        return ran
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def once() -> Callable[..., Path]:
+    """Give a function that has a file made by the first who asks for it, and copies it for others."""
+    kept: dict[str, bytes] = {}
+
+    def copy(name: str, path: Path, make: Callable[[], Any]) -> Path:
+        if name in kept:
+            path.write_bytes(kept[name])
+        else:
+            make()
+            kept[name] = path.read_bytes()
+        return path
+
+    return copy
+
+
+MODEL = "--model two-step --setting D --alphas 0.1,1,10 -q"
+
+
+@pytest.fixture
+def model(tables, once) -> Path:
     """A model file made from the tables."""
     path = tables.folder / "model.dyad"
-    if not tuned:
-        words = ["--model", "two-step", "--setting", "D", "--alphas", "0.1,1,10", "-o", path, "-q"]
-        ran = run("tune", tables.labels, *tables.sides, *words)
-        assert ran == Ran(0, "", "")
-        tuned.append(path.read_bytes())
-    path.write_bytes(tuned[0])
-    return path
+    return once("model", path, lambda: do(f"tune labels.csv {tables.sides} {MODEL} -o", path))

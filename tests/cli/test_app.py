@@ -56,13 +56,6 @@ def test_every_command_shows_an_example_and_speaks_json(run, command):
     assert "--quiet" in ran.out
 
 
-def test_an_unknown_command_is_an_error(run):
-    ran = run("nonesuch")
-    assert ran.code == 2
-    assert "nonesuch" in ran.err
-    assert ran.out == ""
-
-
 def fail_with(error, monkeypatch):
     def fail():
         raise error

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from cli.conftest import read_csv
 from dyadlearn import TwoStepRidgeCV, audit, save
 from dyadlearn.selection.nearness import BANDS, bands_of
-from sweeps import lines, over
 
 TRAIN = [("ann", "tea", 1.0), ("ann", "cake", 2.0), ("bob", "tea", 3.0)]
 TEST = [("bob", "cake", 1.5), ("eve", "tea", 2.5), ("ann", "tea", 1.0)]
@@ -168,26 +167,3 @@ def test_hold_outs_of_a_model(run, tmp_path):
     ran = run("audit", tmp_path / "m.dyad", "--setting", "ABC", "--scoring", "pearson")
     assert "No entity is held out, only pairs." in ran.out
     assert "tasks" in ran.out
-
-
-@over(
-    lines(
-        "words message",
-        ("TRAIN", "Give two tables or more, training first"),
-        ("TRAIN TEST --split part", "--split is for one table"),
-        ("TRAIN --split part", "has no column 'part'"),
-        ("TRAIN --split stars --columns 1", "--columns must name two columns"),
-        ("TRAIN TEST --prediction stars", "--prediction goes with --label"),
-        ("TRAIN TEST --smiles user", "Name the columns of both sides"),
-        ("TRAIN TEST --smiles user --id item --columns 1,2", "--columns has no effect beside"),
-        ("TRAIN TEST --time item", "time must hold numbers, dates or text such as 2021-07-01"),
-        ("MODEL --split part", "--split is for a split in tables"),
-        ("MODEL MODEL", "Give one model file"),
-    )
-)
-def test_wrong_words(split, run, tmp_path, words, message):
-    paths = {"TRAIN": split[0], "TEST": split[1], "MODEL": tmp_path / "m.dyad"}
-    ran = run("audit", *[paths.get(word, word) for word in words.split()])
-    assert ran.code == 2
-    assert message in ran.err
-    assert ran.err.count("\n") == 1

@@ -9,18 +9,12 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from cli.conftest import read_csv
+from cli.conftest import read_csv, refusals
 from dyadlearn import MultiwayRidge, compare, evaluate, explain, load, permutation_test, save
 from dyadlearn.cli.cells import cell_settings
 from sweeps import over
 
 TERMS = "mother + father + mother:father"
-
-
-def cases(text):
-    """Return the words of each line, and a part of the sentence that refuses them."""
-    parts = [line.split("|") for line in text.strip().splitlines()]
-    return [{"words": words.strip(), "sentence": sentence.strip()} for words, sentence in parts]
 
 
 class Trial:
@@ -120,8 +114,8 @@ def test_tune_prints_variances_and_scores(trial, run, tmp_path):
 
 def test_a_setting_chooses_the_held_out_error(trial, run, tmp_path):
     path = tmp_path / "m.dyad"
-    words = ["--model", "multiway", "--setting", "mother+father", "--no-intercept"]
-    ran = run("tune", trial.path, *trial.words, *words, "-o", path, "--json")
+    words = "--model multiway --terms 'mother + father' --setting mother+father --no-intercept"
+    ran = run("tune", trial.path, *trial.words, f"{words} --json -o", path)
     assert ran.code == 0, ran.err
     found = load(path)
     assert (found.variances, found.new) == ("holdout", ("mother", "father"))
@@ -306,9 +300,9 @@ TUNE = """
 """
 
 
-@over(cases(TUNE))
-def test_tune_refuses(trial, run, tmp_path, words, sentence):
-    ran = run("tune", trial.path, words, "-o", tmp_path / "m.dyad", "-q")
+@over(refusals(TUNE))
+def test_tune_refuses(trial, run, tmp_path, command, sentence):
+    ran = run("tune", trial.path, command, "-o", tmp_path / "m.dyad", "-q")
     assert ran.code == 2, ran
     assert sentence in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -333,12 +327,11 @@ predict --explain --cell mother=m1,father=a,trial=t1,height=1 --by pair -o x.csv
 """
 
 
-@over(cases(OTHERS))
-def test_other_commands_refuse(fitted_file, run, tmp_path, monkeypatch, words, sentence):
+@over(refusals(OTHERS))
+def test_other_commands_refuse(fitted_file, run, tmp_path, monkeypatch, command, sentence):
     monkeypatch.chdir(tmp_path)
-    command, _, rest = words.partition(" ")
-    more = (rest,) if rest else ()
-    ran = run(command, fitted_file, *more)
+    command, _, rest = command.partition(" ")
+    ran = run(f"{command} {fitted_file} {rest}")
     assert ran.code == 2, ran
     assert sentence in ran.err
     assert len([line for line in ran.err.splitlines() if "note:" not in line]) == 1
@@ -349,9 +342,3 @@ def test_only_models_of_one_kind_are_compared(fitted_file, model, run):
         ran = run("evaluate", first, "--against", second, "--setting", setting)
         assert ran.code == 2
         assert "different kinds of labels" in ran.err
-
-
-def test_a_cell_is_for_models_of_cells(model, run):
-    ran = run("predict", model, "--explain", "--cell", "a=b")
-    assert ran.code == 2
-    assert "--cell is for a model of --terms" in ran.err

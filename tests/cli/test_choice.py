@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -30,102 +32,62 @@ def chosen(tables, labels, setting):
     return better_of(searches, tables.X, labels, tasks=tables.T)
 
 
-def words_of(tables, *more):
-    return [
-        f"tune {tables.labels} {tables.sides} --alphas 0.1,1,10 -o {tables.folder / 'm.dyad'} -f",
-        *more,
-    ]
-
-
-@pytest.mark.parametrize("setting", ["A", "B", "C", "D"])
-@pytest.mark.parametrize("is_complete", [True, False])
-def test_tune_keeps_the_better_model(tables, run, request, setting, is_complete):
+@pytest.mark.parametrize(
+    ("setting", "is_complete"), [("A", False), ("B", False), ("C", True), ("D", False), ("D", True)]
+)
+def test_tune_keeps_the_better_model(tables, tune, request, setting, is_complete):
     labels = tables.Y if is_complete else request.getfixturevalue("holes")
-    ran = run(*words_of(tables, "--setting", setting, "--json"))
-    assert ran.code == 0, ran.err
+    ran = tune(f"--alphas 0.1,1,10 --setting {setting} --json")
     twin = chosen(tables, labels, setting)
     assert ran.json["model"] == twin.name
-    assert sorted(ran.json["choice"]["scores"]) == sorted(twin.scores)
-    for name, score in twin.scores.items():
-        assert_allclose(ran.json["choice"]["scores"][name], score, rtol=1e-9)
-    assert set(twin.scores) == (
-        # Rankings in D are compared in the same folds by both.
-        {"two-step", "kronecker"} if is_complete or setting in "AD" else {"kronecker"}
-    )
+    # Rankings in D are compared in the same folds by both.
+    both = {"two-step", "kronecker"} if is_complete or setting in "AD" else {"kronecker"}
+    assert set(twin.scores) == both
+    assert ran.json["choice"]["scores"] == pytest.approx(twin.scores, rel=1e-9)
     assert_allclose(ran.json["score"], twin.model.best_score_, rtol=1e-9)
     assert ran.json["reason"] == twin.model.holdout_reason_
-    found = load(tables.folder / "m.dyad")
+    found = load("m.dyad")
     assert type(found) is type(twin.model)
     assert_allclose(found.predict(tables.X), twin.model.predict(tables.X), rtol=1e-9)
     assert getattr(found, "constants_", None) == getattr(twin.model, "constants_", None)
 
 
-def test_the_line_says_which_and_why(tables, run, holes):
-    ran = run(*words_of(tables, "--setting", "B"))
-    assert ran.code == 0, ran.err
-    printed = " ".join(ran.out.split())
+def test_the_line_says_which_and_why(tune, run, holes):
+    printed = " ".join(tune("--alphas 0.1,1,10 --setting B").out.split())
     assert "model kronecker" in printed
     assert "Why kronecker: roc_auc in setting B: kronecker 0." in printed
-    assert (
-        "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for"
-        in printed
-    )
-    found = load(tables.folder / "m.dyad")
+    left_out = "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula"
+    assert left_out in printed
+    found = load("m.dyad")
     # All say the same of how the score was held out.
     assert f"{found.holdout_reason_}" in printed
     assert evaluate(found, "B").results[0].reason == found.holdout_reason_
-    scored = run(f"evaluate {tables.folder / 'm.dyad'} --setting BD --json").json["settings"]
-    assert scored[0]["reason"] == found.holdout_reason_
-    assert scored[0]["reason"].startswith(f"{scored[0]['method']} by ")
-    inspected = run(f"inspect {tables.folder / 'm.dyad'} --json").json
+    [scored] = run("evaluate m.dyad --setting B --json").json["settings"]
+    assert scored["reason"] == found.holdout_reason_
+    assert scored["reason"].startswith(f"{scored['method']} by ")
+    inspected = run("inspect m.dyad --json").json
     assert (inspected["model"], inspected["reason"]) == ("KroneckerRidgeCV", found.holdout_reason_)
-    page = tables.folder / "report.html"
-    assert run(f"report {tables.folder / 'm.dyad'} -o {page} --setting B -q").code == 0
-    assert found.holdout_reason_ in page.read_text(encoding="utf-8")
+    assert run("report m.dyad -o report.html --setting B -q").code == 0
+    assert found.holdout_reason_ in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_options_of_one_model_choose_it(tables, run):
-    for option, model, value in (
-        ("--task-alphas", "two-step", "0.1,1"),
-        ("--constants", "kronecker", "0.5,20"),
-    ):
-        ran = run(*words_of(tables, option, value, "--json"))
-        assert ran.code == 0, ran.err
+def test_options_of_one_model_choose_it(tune):
+    for option, model in (("--task-alphas 0.1", "two-step"), ("--constants 0.5,20", "kronecker")):
+        ran = tune(f"--alphas 1 {option} --json")
         assert ran.json["model"] == model
         assert "choice" not in ran.json
-    ran = run(*words_of(tables, "--task-alphas", "1", "--constants", "1"))
-    assert (ran.code, ran.out) == (2, "")
-    assert (
-        ran.err
-        == "dyadlearn: --task-alphas and --constants are of different models: leave one of them "
-        "out.\n"
-    )
-    ran = run(*words_of(tables, "--steps", "3"))
-    assert (
-        ran.err
-        == "dyadlearn: tune without --model has no option --steps: use it with --model learned.\n"
-    )
 
 
-def test_a_method_is_forced(tables, run, holes):
-    ran = run(*words_of(tables, "--setting", "B", "--method", "folds", "--json"))
-    assert ran.code == 0, ran.err
-    assert (ran.json["holdout"], ran.json["reason"]) == (
-        "5 folds, refitted",
-        "5 folds, refitted: folds were asked for",
-    )
+def test_a_method_is_forced(tables, tune, run, holes):
+    ran = tune("--alphas 1 --setting B --method folds --cv 2 --json")
+    assert ran.json["holdout"] == "2 folds, refitted"
+    assert ran.json["reason"] == "2 folds, refitted: folds were asked for"
     assert sorted(ran.json["choice"]["scores"]) == ["kronecker", "two-step"]
-    path = tables.folder / "m.dyad"
-    ran = run(*words_of(tables, "--setting", "B", "--model", "two-step", "--method", "exact"))
+    words = f"tune labels.csv {tables.sides} --setting B --model two-step --method exact"
+    ran = run(words, "-fo m.dyad")
     assert ran.code == 2
-    assert (
-        "Setting B has no exact hold-out here: two-step ridge regression has no formula" in ran.err
-    )
+    no_formula = "Setting B has no exact hold-out here: two-step ridge regression has no formula"
+    assert no_formula in ran.err
     assert "Use --method folds, or no method." in ran.err
-    scored = run(f"evaluate {path} --setting B --method folds --json").json["settings"]
-    assert scored[0]["method"] == "5 folds, refitted"
-    for words in (words_of(tables, "--method", "loo"), [f"evaluate {path} --method loo"]):
-        ran = run(*words)
-        assert (ran.code, ran.err) == (2, "dyadlearn: --method is exact or folds, found 'loo'.\n")
-    ran = run(f"evaluate {path} --permutations 2 --method folds")
-    assert "--method has no effect beside --permutations" in ran.err
+    [scored] = run("evaluate m.dyad --setting B --method folds --cv 2 --json").json["settings"]
+    assert scored["method"] == "2 folds, refitted"

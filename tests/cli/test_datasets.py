@@ -50,9 +50,3 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
     assert "2 × 3" in ran.out
     again = run(f"datasets nr --to {tmp_path / 'nr'}")
     assert (again.code, "exists already" in again.err) == (2, True)
-
-
-def test_names_that_are_none(run):
-    ran = run("datasets nonesuch")
-    assert ran.code == 2
-    assert "Unknown data set 'nonesuch': the names are debtags, nr" in ran.err

@@ -12,20 +12,20 @@ from dyadlearn import TwoStepRidge, datasets, evaluate
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
 
-ROWS = np.arange(0, 1500, 25)
-COLUMNS = np.arange(0, 151, 6)
+ROWS = np.arange(0, 1500, 40)
+COLUMNS = np.arange(0, 151, 10)
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    """The kernels of 60 packages and 26 tags."""
+    """The kernels of 38 packages and 16 tags."""
     K, G = debtags_kernels(load_debtags())
     return K[np.ix_(ROWS, ROWS)], G[np.ix_(COLUMNS, COLUMNS)]
 
 
 @pytest.fixture
 def small_debtags(kernels, monkeypatch, tmp_path):
-    """Let the demonstration run on 60 packages and 26 tags, in an empty folder."""
+    """Let the demonstration run on a part of the data, in an empty folder."""
     data = load_debtags()
     rows = ROWS
     columns = COLUMNS
@@ -47,7 +47,7 @@ def small_debtags(kernels, monkeypatch, tmp_path):
 def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
     ran = run("demo")
     assert ran.code == 0, ran.err
-    assert "60 Debian packages × 26 tags" in ran.out
+    assert "38 Debian packages × 16 tags" in ran.out
     for setting in ("A: pair", "B: new package", "C: new tag", "D: both new"):
         assert setting in ran.out
     for name in ("independent", "kronecker", "two-step"):

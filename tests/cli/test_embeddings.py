@@ -133,7 +133,7 @@ def test_an_online_model_grows_from_a_store(tables, stores, put, run):
     )
 
 
-def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch):
+def test_what_stands_after_the_name_of_a_file(tables):
     assert file_options(Path("a/b.h5::/g/x")) == (Path("a/b.h5"), {"key": "/g/x"})
     assert file_options(Path("b.h5::g,pool=mean,row_ids=acc")) == (
         Path("b.h5"),
@@ -148,12 +148,8 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     assert files.paths == {"r": Path("b.h5::pool=mean"), "s": Path("c.h5::g")}
     assert files.words == "r=b.h5::pool=mean s=c.h5::g"
     assert Files.of(["b.h5::pool=mean"], "--instances").paths == {"": Path("b.h5::pool=mean")}
-    monkeypatch.chdir(tmp_path)
     one_each(Path("odd::name.h5"), tables.users, tables.X)
     assert open_source(Path("odd::name.h5")).file.ids.labels == tuple(sorted(tables.users))
-    Path("p.fasta").write_text(">a\nACDE\n")
-    ran = run(f"tune {tables.labels} --instances p.fasta::x --model independent -o m.dyad")
-    assert (ran.code, "p.fasta holds sequences: leave out ::" in ran.err) == (2, True)
 
 
 def test_the_page_does_what_it_says(run, monkeypatch):

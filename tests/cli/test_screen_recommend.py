@@ -91,17 +91,6 @@ def test_recommended_with_probabilities(tables, model, run, put):
         best = ran.json["best"]
         scores = np.array([entry["score"] for entry in best])
         assert_allclose([entry["probability"] for entry in best], mapping(scores))
-    for words, fault in (
-        (["--prevalence", "0.1"], "--prevalence goes with --probability"),
-        (["--coverage", "0.8"], "--coverage goes with --by lower or --by upper"),
-        (["--by", "bound"], "--by must be one of 'score', 'lower', 'upper'"),
-        (["--observed", "--zeros"], "--zeros has no effect beside --observed"),
-        (["--by", "upper", "--setting", "B"], "leave --setting and --cv out"),
-    ):
-        ran = run("recommend", model, "--for", "u3", *words)
-        assert (ran.code, fault in ran.err) == (2, True), ran.err
-    ran = run("recommend", model, "--new", users, "--observed")
-    assert "--observed has no effect beside --new" in ran.err
 
 
 def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
@@ -117,10 +106,6 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
         "dyadlearn: 'x2' is among the instances and the tasks: choose one by --side.\n",
     )
     assert run(f"recommend {path} --for x2 --side task --json").json["recommended"] == "instances"
-    ran = run(f"recommend {path} --for nobody")
-    assert ran.code == 2
-    assert "has no instance or task 'nobody' (ids are such as 'x0', 'i0')" in ran.err
-    assert "--side must be instance or task" in run(f"recommend {path} --for x2 --side row").err
 
 
 def test_a_node_of_a_network_is_one(tables, run):
@@ -141,17 +126,6 @@ def test_models_without_ids_are_asked_by_position(tables, run):
     save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run(f"recommend {path} --for 11 -n 1 --json")
     assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, n=1).ids[0]
-
-
-def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, put):
-    put(tables.labels, tables.users, tables.items, tables.Y + np.arange(8) / 10)
-    path = tables.folder / "r.dyad"
-    run(f"tune {tables.labels} {tables.sides} --alphas 1,10 -o {path} -q")
-    ran = run(f"recommend {path} --for u3")
-    assert ran.code == 2
-    assert "Every label of 'u3' is observed" in ran.err
-    assert "use --zeros if a zero means" in ran.err
-    assert run(f"recommend {path} --for i0 --zeros -q").code == 0
 
 
 def test_recommend_for_new_ones(tables, model, run, put, get):
@@ -177,9 +151,6 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     assert lines[0] == ["task", "instance", "score"]
     turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
-    ran = run(f"recommend {model} --new {new} --zeros")
-    assert ran.code == 2
-    assert "--zeros has no effect beside --new: leave one of them out" in ran.err
 
 
 def test_the_top_pairs(model, run):
@@ -191,9 +162,3 @@ def test_the_top_pairs(model, run):
     )
     seen = run(f"recommend {model} --pairs")
     assert "Best pairs that are not observed" in seen.out
-    for words in ([], ["--pairs --for u1"], ["--new x.csv --pairs"]):
-        ran = run(f"recommend {model}", *words)
-        assert (ran.code, "one of --for (a known id), --new (a file) and --pairs" in ran.err) == (
-            2,
-            True,
-        )

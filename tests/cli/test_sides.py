@@ -94,21 +94,6 @@ def test_an_update_keeps_the_names(tables, run, put):
     assert run(f"inspect {path} --json").json["sides"] == ["user", "film"]
 
 
-@pytest.mark.parametrize(
-    "words", ["host", "host,", "a,b,c", "<b>x</b>,task", "a\nb,task", "drug,Drug", f"{'x' * 50},y"]
-)
-def test_names_that_are_none(tables, named, run, words):
-    out = tables.folder / "never.dyad"
-    ran = run(f"tune {tables.labels} {tables.sides} -o {out}", "--sides", words)
-    assert ran.code == 2
-    assert ran.err.startswith("dyadlearn: --sides must be two ")
-    assert ran.err.count("\n") == 1
-    assert not out.exists()
-    for command in ("screen", "recommend --pairs", "inspect", "evaluate"):
-        ran = run(f"{command} {named[0]}", "--sides", words)
-        assert (ran.code, ran.err.startswith("dyadlearn: --sides must be two ")) == (2, True)
-
-
 def test_files_without_names_and_with_forged_ones(named, run):
     path, _ = named
     header, arrays = read_container(path)

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
+from cli.conftest import do
 from dyadlearn import TwoStepRegressor, TwoStepRidge, cli, load, save
 from dyadlearn.cli import update
 
@@ -34,21 +35,10 @@ def parts(tables, put):
     }
 
 
-@pytest.fixture(scope="module")
-def written():
-    """The content of the file below, once it was made."""
-    return []
-
-
 @pytest.fixture
-def online(tables, parts, run, written):
-    path = tables.folder / "online.dyad"
-    if not written:
-        words = [f"tune {parts['labels']} {tables.sides} --model online --alphas 1 -o {path} -q"]
-        assert run(*words).code == 0
-        written.append(path.read_bytes())
-    path.write_bytes(written[0])
-    return path
+def online(tables, parts, once):
+    words = f"tune l0.csv {tables.sides} --model online --alphas 1 -o online.dyad -q"
+    return once("online", tables.folder / "online.dyad", lambda: do(words))
 
 
 def check(path, tables):
@@ -97,7 +87,7 @@ def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
     check(other, tables)
 
 
-def test_ratings_of_known_users(tables, parts, put, run):
+def test_ratings_of_known_users(tables, parts, run):
     """A long table of ratings: new ones, and others for known users, each of a few items only."""
     path = tables.folder / "o.dyad"
     ratings = tables.folder / "today.csv"
@@ -106,15 +96,6 @@ def test_ratings_of_known_users(tables, parts, put, run):
     u, i = tables.users, tables.items
     ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
     words = [f"update {path} --labels {ratings} --format long"]
-    before = path.read_bytes()
-    few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
-    for more, message in (
-        ("--known ignore", "--known must be one of 'error', 'replace', found 'ignore'"),
-        ("", f"1 of 2 instances are known already, and would count twice: '{u[0]}'"),
-    ):
-        refused = run(*words, f"--instances {few} {more}")
-        assert (refused.code, message in refused.err) == (2, True), refused.err
-    assert path.read_bytes() == before
     ran = run(*words, f"--instances {tables.instances} --known replace --json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
@@ -146,40 +127,6 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     refused = run(f"update {path} --tasks {parts['new_items']} --labels {parts['new_labels']}")
     assert "tuned without --tasks" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--labels l1.csv"], "Give --instances or --tasks: the file of the new"),
-        (
-            ["--instances u1.csv --labels l2.csv"],
-            "u1.csv lacks 8 of the 12 instances of l2.csv: 'u0'",
-        ),
-        (
-            ["--instances users.csv --labels labels.csv"],
-            "only in the columns of labels.csv",
-        ),
-        (
-            ["--tasks items.csv --instances users.csv --labels labels.csv"],
-            "are known already",
-        ),
-    ],
-)
-def test_what_does_not_fit_changes_nothing(tables, parts, online, run, words, message, monkeypatch):
-    monkeypatch.chdir(tables.folder)
-    before = online.read_bytes()
-    ran = run(f"update {online}", *words)
-    assert ran.code == 2
-    assert message in ran.err
-    assert ran.err.count("\n") == 1
-    assert online.read_bytes() == before
-
-
-def test_other_models_do_not_learn_more(tables, model, parts, run):
-    ran = run(f"update {model} --instances {parts['more_users']} --labels {parts['more_labels']}")
-    assert ran.code == 2
-    assert "only models of tune --model online can be updated" in ran.err
 
 
 # Others at the same time, and interrupts ---------------------------------------------------------
