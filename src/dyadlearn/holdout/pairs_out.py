@@ -10,6 +10,10 @@ the model that was fitted without the labels i and j predicts
 
 so that all pairs take one inverse and a few operations each (Airola, Pahikkala, Waegeman, De Baets
 and Salakoski 2011).
+
+Where all pairs cost too much, the score is that of the leave-one-out predictions, which takes one
+sort, plus what leave-pair-out adds to it in a sample of pairs. Both put nearly all pairs in the
+same order, so that the sum varies far less with the sample than the score of the sample itself.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ from dyadlearn.solve.inverse import Inverse
 # Numbers of a block of pairs: eight arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 16384
-_SAMPLED_IN_SEARCH = 2048
+_SAMPLED = 1024
+# As many are kept for resampling, where the score of the sample itself is needed.
+_RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
 _ROWS_TOGETHER = 16
 _OTHER_ROWS = 2
@@ -129,12 +134,11 @@ class PairsOut:
             return cls(problem, judge, route)
         if judge.average_in(Setting.A) != "pooled":
             return None
-        n_sampled = _SAMPLED if n_alphas == 1 else _SAMPLED_IN_SEARCH
         of_row = _n_chosen(labels) / max(m, q)
         of_one = float(k) * r + of_row * min(m, q) * _SHARE * (min(k, r) + _OF_A_PAIR)
-        if not is_affordable(work + n_sampled * of_one, labels, n_alphas):
+        if not is_affordable(work + _SAMPLED * of_one, labels, n_alphas):
             return None
-        return cls(problem, judge, route, n_sampled)
+        return cls(problem, judge, route, _SAMPLED)
 
     @property
     def cost(self) -> Cost:
@@ -167,6 +171,8 @@ class PairsOut:
         """
         if problem is None:
             problem = self.problem
+        if self.n_sampled:
+            return self._sampled_score(targets, problem)
         labels = problem.labels
         won = []
         for outcomes in self._outcomes(targets, problem):
@@ -186,16 +192,36 @@ class PairsOut:
             )
         return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
 
-    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
-        """Yield the comparisons of each row that is compared by itself, in blocks."""
+    def _sampled_score(self, targets: Array | None, problem: Problem) -> PairScore:
+        """Return the score of leave-one-out predictions, plus the mean gain of leave-pair-out in a sample."""
+        labels = problem.labels
+        pairs = self._pairs_of(problem)
+        grid = to_numpy(labels.values if targets is None else targets)
+        alone = np.reshape(pairs.predictions, grid.shape)
+        score = float(self.judge(grid, alone, average="pooled", tie_tolerance=None))
+        gain = 0.0
+        total = 0.0
+        for block in pairs.sampled(labels, grid[labels.observed], self.n_sampled):
+            gain += float((block.wins - block.alone).sum())
+            total += float(np.count_nonzero(block.differ))
+        if total:
+            score += gain / total
+        return PairScore(min(max(score, 0.0), 1.0), 0, 1)
+
+    def _pairs_of(self, problem: Problem) -> _Pairs:
         labels = problem.labels
         need = bytes_of(self.route, labels)
         compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
         inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
-        pairs = _Pairs.of(inverse, problem)
+        return _Pairs.of(inverse, problem)
+
+    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
+        """Yield the comparisons of each row that is compared by itself, in blocks."""
+        labels = problem.labels
+        pairs = self._pairs_of(problem)
         values = to_numpy(labels.values if targets is None else targets)[labels.observed]
         if self.n_sampled:
-            yield pairs.sampled(labels, values, self.n_sampled)
+            yield pairs.sampled(labels, values, _RESAMPLED)
             return
         average = self.judge.average_in(Setting.A)
         for members in _rows(labels, average, ~np.isnan(values)):
@@ -222,7 +248,7 @@ class PairsOut:
         n_kept = _n_chosen(labels) * labels.size
         if self.n_sampled:
             of_row = _n_chosen(labels) / max(labels.shape)
-            n_kept = self.n_sampled * of_row * min(labels.shape) * _SHARE
+            n_kept = _RESAMPLED * of_row * min(labels.shape) * _SHARE
         if n_kept > _MOST_KEPT:
             return None
         rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
@@ -262,12 +288,15 @@ class _Outcomes(NamedTuple):
         1 for two labels in the right order, 0.5 for a tie, else 0; 0 for equal labels.
     differ : boolean array of shape (s, r)
         Whether the labels differ.
+    alone : array of shape (s, r)
+        The wins of leave-one-out predictions.
     """
 
     first: np.ndarray
     second: np.ndarray
     wins: np.ndarray
     differ: np.ndarray
+    alone: np.ndarray
 
     def weighted(self, values: np.ndarray, weights: np.ndarray) -> float:
         """Return the sum of values (s, r), each times the weights of both labels."""
@@ -404,7 +433,7 @@ class _Pairs:
                 second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
                 second = second[random.random_sample(second.size) < _SHARE]
                 first = members[is_first[members]]
-                if first.size:
+                if first.size and second.size:
                     yield self._outcomes(first, second, values, width)
                 n_sampled -= len(one) * len(other[:_OTHER_ROWS])
                 if n_sampled <= 0:
@@ -414,13 +443,11 @@ class _Pairs:
         self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float
     ) -> _Outcomes:
         """Return the comparisons of some labels with others."""
-        gap = self._gaps(at, second)
         sign = np.sign(values[at][:, None] - values[second][None, :])
-        wins = (gap * sign > 0).astype(np.float32)
-        wins[np.abs(gap) <= width] = 0.5
         differ = sign != 0
-        wins *= differ
-        return _Outcomes(at, second, wins, differ)
+        wins = _wins(self._gaps(at, second), sign, differ, width)
+        alone = self.predictions[at][:, None] - self.predictions[second][None, :]
+        return _Outcomes(at, second, wins, differ, _wins(alone, sign, differ, width))
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""
@@ -459,6 +486,14 @@ class _Pairs:
         """Set those of the sums that are rounding to zero, and return the sums."""
         sums[np.abs(sums) <= self.level] = 0.0
         return sums
+
+
+def _wins(gap: np.ndarray, sign: np.ndarray, differ: np.ndarray, width: float) -> np.ndarray:
+    """Return 1 where differences of predictions have the sign of those of the labels, 0.5 for ties, else 0."""
+    wins = (gap * sign > 0).astype(np.float32)
+    wins[np.abs(gap) <= width] = 0.5
+    wins *= differ
+    return wins
 
 
 def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -403,3 +403,531 @@ def _norms(stack: Array) -> Array:
     xp = namespace(stack)
     squares = [xp.sum(stack[a, ...] ** 2) for a in range(stack.shape[0])]
     return xp.stack(squares) ** 0.5
+
+
+# Main effects with more than this many times the kernel values of interactions are a border of the
+# system.
+_OUTWEIGHS = 100.0
+# Operators between some rows of a side are computed by themselves if the side has this many times as
+# many rows, and else taken from those between all rows, which are kept.
+_MANY_CALLS = 20
+# Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
+_MOST_REACH = 1e4
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStep(Coupled):
+    """Two-step ridge regression, with a filter and a regularisation for each side."""
+
+    words: ClassVar[str] = "two-step ridge regression"
+    takes_pairs: ClassVar[bool] = True
+
+    rows: Smoother
+    columns: Smoother
+    #: For each side: multiplication by H or by I − H, whichever is smaller, if models share it.
+    shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
+
+    # --- sides and regularisation ---------------------------------------------------------------------
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of instances and tasks."""
+        return self.rows, self.columns
+
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with another regularisation of the instances, or of both sides."""
+        rows = self.rows.at(alphas[0])
+        if len(alphas) > 1:
+            columns = self.columns.at(alphas[1])
+        else:
+            columns = self.columns
+        return replace(self, rows=rows, columns=columns, shared=None)
+
+    @property
+    def transposed(self) -> TwoStep:
+        """Model of the transposed labels, in which tasks are the instances."""
+        return TwoStep(self.columns, self.rows)
+
+    # --- operators ----------------------------------------------------------------------------------
+
+    @cached_property
+    def hat_is_identity(self) -> bool:
+        """Whether λ = 0 at full rank on both sides: hat matrices are identities, and residuals defined up to scale."""
+        return self.rows.remainder_limit is not None and self.columns.remainder_limit is not None
+
+    @cached_property
+    def scaled(self) -> tuple[Smoother, Smoother]:
+        """Smoothers of both sides, with scaled residuals that do not vanish."""
+        if self.hat_is_identity:
+            return self.rows.scaled(), self.columns.scaled()
+        return self.rows, self.columns
+
+    @property
+    def ridge(self) -> float:
+        """The ridge: 1, or 0 if `hat_is_identity`."""
+        return 0.0 if self.hat_is_identity else 1.0
+
+    @property
+    def prefers_residual(self) -> bool:
+        """Whether both sides prefer the residual."""
+        return all(side.prefers_residual for side in self.scaled)
+
+    @cached_property
+    def floor(self) -> float:
+        """Lower bound of slacks; 0 if all directions are penalised."""
+        return common_floor(*self.scaled)
+
+    @property
+    def residual_cost(self) -> int:
+        """Multiplications in one product on each side."""
+        return SideProduct.cost(*self.grid_spectra)
+
+    @cached_property
+    def shrinkage(self) -> Array:
+        r"""The hat in the rotated labels, :math:`f_if'_j`, shape (k, l)."""
+        rows, columns = self.scaled
+        return rows.shrinkage[:, None] * columns.shrinkage[None, :]
+
+    @cached_property
+    def remainder(self) -> Array:
+        r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
+        rows, columns = self.scaled
+        kept = 1.0 if self.hat_is_identity else rows.shrinkage[:, None]
+        return rows.remainder[:, None] + kept * columns.remainder[None, :]
+
+    @cached_property
+    def _products(self) -> tuple[SideProduct, SideProduct]:
+        """For each side: multiplication by H or by I − H, whichever is smaller."""
+        if self.shared is not None and not self.hat_is_identity:
+            return self.shared
+        rows, columns = self.scaled
+        return _smaller(rows), _smaller(columns)
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        if self.hat_is_identity:
+            return grid
+        return self.rows.smooth(self.columns.smooth(grid.T).T)
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid minus the fitted grid, without loss of digits."""
+        left, right = self._products
+        rows, columns = self.scaled
+        product = right.right(grid)
+        difference = grid - product
+        if columns.prefers_residual:
+            rest, kept = (product, difference)
+        else:
+            rest, kept = (difference, product)
+        if self.hat_is_identity:
+            kept = grid
+        image = left.left(kept)
+        if not rows.prefers_residual:
+            image *= -1.0
+            image += kept
+        image += rest
+        return image
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        side, task_side = self.scaled
+        residual = between(side.residual_block, rows)
+        same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
+        if self.hat_is_identity:
+            hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
+        else:
+            hat = between(partial(side.spectrum.block, side.shrinkage), rows)
+        return residual * same_task + hat * between(task_side.residual_block, columns)
+
+    @cached_property
+    def _matrices(self) -> dict[int, tuple[Array, Array]]:
+        """Hat and residual operator between all rows of each side for which they are computed."""
+        return {}
+
+    def _matrices_of(self, axis: int, rows: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some distinct rows.
+
+        For λ = 0 at full rank, the hat is the identity.
+        """
+        side = self.scaled[axis]
+        residual = side.residual_block(rows)
+        if not self.hat_is_identity:
+            return side.spectrum.block(side.shrinkage, rows), residual
+        xp = namespace(residual)
+        eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
+        return eye, residual
+
+    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some rows and others."""
+        n_rows = self.scaled[axis].spectrum.n_rows
+        distinct = np.union1d(first, second)
+        if axis not in self._matrices and _MANY_CALLS * distinct.size <= n_rows:
+            hat, residual = self._matrices_of(axis, distinct)
+            first, second = (np.searchsorted(distinct, at) for at in (first, second))
+        else:
+            if axis not in self._matrices:
+                self._matrices[axis] = self._matrices_of(axis, np.arange(n_rows))
+            hat, residual = self._matrices[axis]
+        return take_block(hat, first, second), take_block(residual, first, second)
+
+    def between(self, first: Places, second: Places, *, hat: bool) -> Array:
+        """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
+        (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
+        row_hat, row_residual = self._side_blocks(0, rows, columns)
+        column_hat, column_residual = self._side_blocks(1, task_rows, task_columns)
+        if hat:
+            return row_hat * column_hat
+        block = row_hat * column_residual
+        same_task = as_array_of(task_rows[:, None] == task_columns[None, :], block, block.dtype)
+        return block + same_task * row_residual
+
+    def split_kernel(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> tuple[Array, Array | None, Array | None]:
+        """Return the kernel between some cells (n, n) without large main effects, and these as a border.
+
+        If the regularisation of a side is tiny, its main effects are almost unpenalised. Their part
+        of the kernel is so large that the rest would be lost in rounding.
+        """
+        if not self.free_mean:
+            return super().split_kernel(rows, columns)
+        xp = namespace(self.kernel_values)
+        values = self.kernel_values
+        known = to_numpy(values)
+        inside = known[:-1, :-1].max(initial=0.0)
+        free = np.zeros(known.shape, dtype=bool)
+        free[-1, :], free[:, -1] = (
+            known[-1, :] > _OUTWEIGHS * inside,
+            known[:, -1] > _OUTWEIGHS * inside,
+        )
+        if np.count_nonzero(free) >= rows.size:  # more than these cells determine
+            free[:] = False
+        free[-1, -1] = True
+        penalised = xp.where(as_array_of(free, values), 0.0, values)
+        block = self.block(penalised, rows, columns)
+        first, second = np.nonzero(free)
+        vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
+        left = take_rows(take_rows(vectors, first).T, rows)
+        right = take_rows(take_rows(task_vectors, second).T, columns)
+        free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        return block, left * right, ratio(1.0, free_values)
+
+    # --- complete labels ----------------------------------------------------------------------------
+
+    @cached_property
+    def _absorbed(self) -> tuple[bool, bool]:
+        """Whether the coefficients contain the spectral weights of instances and of tasks.
+
+        If a side is in the dual, or coefficients of both would lose digits, they do not contain
+        those of the smaller side, see `dyadlearn.pairing.expansion`.
+        """
+        is_primal = all(spectrum.components is not None for spectrum in self.grid_spectra)
+        if is_primal and _reach(self.rows) * _reach(self.columns) <= _MOST_REACH:
+            return True, True
+        first, second = (spectrum.n_coefficients for spectrum in self.grid_spectra)
+        return second <= first, first < second
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        sides = zip((self.rows, self.columns), self._absorbed, strict=True)
+        return Expansion(
+            coefficients,
+            *(Part(side.spectrum, None if absorbed else side) for side, absorbed in sides),
+        )
+
+    def coefficients(self, Y: Array) -> Array:
+        r"""Return the coefficients, with the spectral weights of absorbed sides only.
+
+        .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
+                  \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
+        """
+        return self._of_rotated(self.rotated(Y))
+
+    def coefficients_of(self, spectral: Array, mean: float) -> Array:
+        """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
+        copy = replace(self)
+        values = spectral * copy.kernel_values**0.5
+        if self.free_mean:
+            values[-1, -1] = mean * math.sqrt(self.n_cells)
+        # Rotated labels of which the function is the fit.
+        return self._of_rotated(ratio(values, copy.shrinkage))
+
+    def _of_rotated(self, rotated: Array) -> Array:
+        """Return coefficients from rotated labels, which may be overwritten."""
+        rows = self.rows
+        columns = self.columns
+        if self._absorbed[0]:
+            rotated *= rows.phi[:, None]
+            rotated = rows.spectrum.lift(rotated)
+        if self._absorbed[1]:
+            rotated *= columns.phi[None, :]
+            rotated = columns.spectrum.lift(rotated.T).T
+        return rotated
+
+    def dual(self, Y: Array) -> Array:
+        r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}(\mathbf{G}+\lambda_t\mathbf{I})^{-1}`."""
+        return self.columns.dual(self.rows.dual(Y).T).T
+
+
+@full.holdout_grids.register(TwoStep)
+def _holdout_grids(model: TwoStep) -> tuple[float, float]:
+    return (15.0 if model.symmetry else 5.5), 0.0
+
+
+full.sweep.register(TwoStep, TwoStepSweep)
+
+
+@full.hold_out_stack.register(TwoStep)
+def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
+    """Return hold-out predictions; grids are concatenated along the tasks for the instances, and the reverse."""
+    if setting is Setting.A and model.hat_is_identity:
+        return full.each_grid(partial(pairs_without_ridge, model.rows, model.columns), stack)
+    (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
+    members, task_members = groups or (None, None)
+
+    def side_by_side(turned: Array) -> Array:
+        """Return results of the step over the tasks (q, n m) as targets of the step over the instances (m, n q)."""
+        return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
+
+    below = xp.reshape(stack, (n * m, q)).T
+    if setting is Setting.A:
+        smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
+        held_out = rows.smooth_others(smoothed)[1]
+        held_out += rows.leverage[:, None] * others
+        slack = full.cell_slack(model)
+        check_cells(slack, model.floor)
+    else:
+        half = side_by_side(
+            leave_out(columns, below, task_members) if 1 in setting.new else columns.smooth(below)
+        )
+        if 0 in setting.new:
+            held_out = leave_out(rows, half, members)
+        else:
+            held_out = rows.smooth(half)
+    held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+    if setting is Setting.A:
+        held_out /= slack
+    return held_out
+
+
+@full.jackknife.register(TwoStep)
+def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
+    """Return the jackknife models, regressions on labels smoothed over the tasks."""
+    return side_jackknife(model.rows, model.columns.smooth(Y.T).T, members)
+
+
+@full.cell_slack.register(TwoStep)
+def slack_of_cells(model: TwoStep) -> Array:
+    """Return the diagonal of the residual operator, shape (m, q)."""
+    rows, columns = model.scaled
+    leverage = 1.0 if model.hat_is_identity else rows.leverage[:, None]
+    return rows.slack[:, None] + leverage * columns.slack[None, :]
+
+
+@full.closed_weights.register(TwoStep)
+def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
+    """Return the weights of the instances times those of the tasks; for a network, the mean of both directions."""
+    weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
+    if model.symmetry:
+        return (weights + model.symmetry * weights.T) / 2
+    return weights
+
+
+# Missing or weighted labels --------------------------------------------------------------------------
+
+
+@incomplete.completion.register(TwoStep)
+def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any) -> Completion:
+    block = _missing_block(Y, weights)
+    if block is None or _needs_directions(model, Y, block):
+        return complete_grid(replace(model), Y, weights, **options)
+    if model.free_mean and math.prod(Y.shape) == block[0].size * block[1].size:
+        raise nothing_observed()
+    xp = namespace(Y)
+    observed = ~namespace(Y).isnan(Y)
+    centred, shift = centred_labels(Y, observed) if model.free_mean else (Y, 0.0)
+    labels = xp.where(
+        observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift
+    )
+    return Completion(labels, "block", Solution(labels, 0, 0.0, True))
+
+
+def _needs_directions(model: TwoStep, Y: Array, block: Axes) -> bool:
+    """Return whether the closed form of a block would lose digits that a fit of its directions keeps."""
+    n_observed = math.prod(Y.shape) - block[0].size * block[1].size
+    return suit_directions(model, n_observed) and loses_digits(model.rows, model.columns, *block)
+
+
+@incomplete.has_formula.register(TwoStep)
+def _has_formula(model: TwoStep, labels: Labels, setting: Setting) -> bool:
+    """Return whether the missing cells form a block, or the default formula applies, in setting A."""
+    has_block = _block_to_leave_beside(model, labels, setting) is not None
+    return has_block or incomplete.has_formula.dispatch(Pairing)(model, labels, setting)
+
+
+@incomplete.leave_one_out.register(TwoStep)
+def _leave_one_out(
+    model: TwoStep, labels: Labels, setting: Setting, completed: Callable[[], Array]
+) -> Array:
+    """Return setting A beside a block of missing labels, or by the default formula."""
+    block = _block_to_leave_beside(model, labels, setting)
+    if block is None:
+        return incomplete.leave_one_out.dispatch(Pairing)(model, labels, setting, completed)
+    incomplete.check_mean_of_others(model, labels)
+    filled = completed()
+    shift = namespace(filled).mean(filled) if model.free_mean else 0.0
+    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, block) + shift
+
+
+def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> Axes | None:
+    """Return the block of missing labels for which setting A has a formula; None for networks."""
+    if setting is not Setting.A or model.symmetry or not labels.has_missing:
+        return None
+    return _missing_block(labels.values, labels.weights)
+
+
+@incomplete.rows_leave_kernels.register(TwoStep)
+def _rows_leave_kernels(model: TwoStep, setting: Setting) -> bool:
+    if model.symmetry and setting is not Setting.A:
+        raise ValueError(
+            f"Setting {setting.value} of a network with missing labels is not supported: leave out "
+            f"edges "
+            "(setting A), or complete the labels first."
+        )
+    return setting is not Setting.A
+
+
+@incomplete.part_of.register(TwoStep)
+def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
+    if sides is None:
+        sides = {}
+    parts = []
+    for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
+        key = (axis, side.alpha, rows.tobytes())
+        key_of_rows = (axis, rows.tobytes())
+        if key not in sides:
+            if side.filter.refits and key_of_rows not in spectra:
+                spectra[key_of_rows] = side.spectrum.part(rows)
+            refit = side.filter.refits
+            if refit:
+                part = spectra[key_of_rows].smoother(side.filter, side.alpha)
+            else:
+                part = reduced(side, rows)
+            sides[key] = part, _smaller(part)
+        parts.append(sides[key])
+    smoothers, products = zip(*parts, strict=True)
+    return TwoStep(*smoothers, shared=products)
+
+
+@incomplete.predict_outside.register(TwoStep)
+def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
+    values = completed.T
+    for side, kept in zip((model.columns, model.rows), axes[::-1], strict=True):
+        left = without(kept, side.spectrum.n_rows)
+        if left.size:
+            values = in_order([predict_others(side, kept, values), values], [left, kept]).T
+        else:  # all rows are predicted as training rows
+            values = side.smooth(values).T
+    return values.T
+
+
+@incomplete.expansion_of_fold.register(TwoStep)
+def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> Expansion:
+    """Return the predictions for new instances, from targets of training instances and predictions of left-out ones."""
+    if axes is None:
+        return model.expansion(model.coefficients(completed))
+    kept = axes[0]
+    spectrum = model.rows.spectrum
+    smoothed = model.columns.smooth(completed.T).T
+    pieces = [smoothed, predict_others(model.rows, kept, smoothed)]
+    targets = in_order(pieces, [kept, without(kept, spectrum.n_rows)])
+    return Expansion(model.rows.coefficients(targets), Part(spectrum))
+
+
+# Reference implementation ----------------------------------------------------------------------------
+
+
+@refit_block.register(TwoStep)
+def _refit_block(
+    model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks
+) -> np.ndarray:
+    if model.symmetry:  # a vertex is left out of both sides
+        kept = (kept[0] & kept[1],) * 2
+    left, right = (
+        side.predictor(*masks)
+        for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True)
+    )
+    return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
+
+
+@refit_cells.register(TwoStep)
+def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
+    r"""Return the predictions for hidden cells by the paper's transductive objective over the others.
+
+    The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u =
+    \lambda_d/\sigma` and
+    :math:`v = \lambda_t/s`, none for a free constant, and a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they
+    are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to
+    :math:`1/(1/\sigma + 1/s)` with ridge 0.
+    """
+    if not all(side.is_ridge for side in sides):
+
+        def impute(hidden: np.ndarray) -> np.ndarray:
+            i, j = np.nonzero(hidden)
+            H, task_H = (side.hat for side in sides)
+            known = (H @ np.where(hidden, 0.0, Y) @ task_H)[hidden]
+            return np.asarray(
+                np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known)
+            )
+
+        return impute
+    alpha = sides[0].ridge
+    task_alpha = sides[1].ridge
+    ridge = 1.0
+    if alpha == 0 and task_alpha == 0:
+        alpha = 1.0
+        task_alpha = 1.0
+        ridge = 0.0
+    u = sides[0].penalties(alpha)[:, None]
+    v = sides[1].penalties(task_alpha)[None, :]
+    with np.errstate(invalid="ignore"):  # a null direction with a constant: 0 times infinity
+        total = u + v + (ridge * u * v if ridge else 0.0)
+    kernel = ratio(1.0, np.where(np.isfinite(total), total, 0.0))
+    return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
+
+
+def _reach(side: Smoother) -> float:
+    """Return the largest feature times the largest coefficient of a side, of labels of size one."""
+    xp = namespace(side.phi)
+    values = side.spectrum.penalised
+    roots = xp.where(values > 0, values, 0.0) ** 0.5
+    return largest(roots) * largest(roots * side.filter.phi(values, side.alpha))
+
+
+def _smaller(side: Smoother) -> SideProduct:
+    """Return the multiplication by H or by I − H of a side, whichever is smaller."""
+    return SideProduct(side.spectrum, side.smaller)
+
+
+def pairs_without_ridge(rows: Smoother, columns: Smoother, Y: Array) -> Array:
+    """Return setting A in the limit of both regularisations to 0 at full rank, where hat matrices are identities."""
+    rows = rows.scaled()
+    columns = columns.scaled()
+    residual = rows.product(Y) + columns.product(Y.T).T
+    slack = rows.slack[:, None] + columns.slack[None, :]
+    check_cells(slack, 0.0)  # a constant interpolates a single cell
+    held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
+    held_out /= slack
+    return held_out
+
+
+def _missing_block(Y: Array, weights: Array | None) -> Axes | None:
+    """Return the rows and columns of the missing cells, if these form a block and there is a closed form."""
+    if weights is not None:
+        return None
+    missing = np.isnan(to_numpy(Y))
+    rows = np.flatnonzero(missing.any(axis=1))
+    columns = np.flatnonzero(missing.any(axis=0))
+    if missing[np.ix_(rows, columns)].all():
+        return rows, columns
+    return None
