@@ -40,7 +40,7 @@ from dyadlearn.solve.inverse import Inverse
 # Numbers of a block of pairs: eight arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 1024
+_SAMPLED = 512
 # As many are kept for resampling, where the score of the sample itself is needed.
 _RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
