@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import problems
 from dyadlearn import KroneckerRidge
+from dyadlearn.holdout import pairs_out
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.kernels import gram
 from dyadlearn.metrics import scorer
@@ -87,3 +88,17 @@ def test_rows_that_are_drawn_several_times_count_several_times(average, axis, mi
     expected = np.average((won / np.maximum(total, 1))[is_scored], weights=counts[axis][is_scored])
     assert len(set(won[is_scored] / total[is_scored])) > 1
     assert_allclose(plan.resampled(model.fitted_.labels.values, [drawn]), [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("metric", ["roc_auc", "concordance_index"])
+def test_scores_do_not_depend_on_the_sizes_of_blocks(metric, missing, monkeypatch):
+    X, Y, T = problems.data(7, 5, seed=2, missing=missing)
+    if metric == "roc_auc":
+        Y = np.where(np.isnan(Y), np.nan, np.random.default_rng(1).random(Y.shape) < 0.5)
+    model = KroneckerRidge(0.5, **RBF, tol=1e-13).fit(X, Y, tasks=T)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer(metric))
+    expected = plan.score().score
+    monkeypatch.setattr(pairs_out, "_BLOCK_NUMBERS", 100)
+    monkeypatch.setattr(pairs_out, "_CACHED_NUMBERS", 30)
+    assert_allclose(plan.score().score, expected, rtol=1e-13)

@@ -37,8 +37,10 @@ from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse
 
-# Numbers of a block of pairs: eight arrays of it are in memory.
+# Numbers of a block of pairs: four arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
+# Numbers that are compared at once: their arrays stay in the cache of a processor.
+_CACHED_NUMBERS = 2**15
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
 _SAMPLED = 512
 # As many are kept for resampling, where the score of the sample itself is needed.
@@ -288,8 +290,8 @@ class _Outcomes(NamedTuple):
         1 for two labels in the right order, 0.5 for a tie, else 0; 0 for equal labels.
     differ : boolean array of shape (s, r)
         Whether the labels differ.
-    alone : array of shape (s, r)
-        The wins of leave-one-out predictions.
+    alone : array of shape (s, r), or (s, 0)
+        The wins of leave-one-out predictions, in samples.
     """
 
     first: np.ndarray
@@ -402,13 +404,19 @@ class _Pairs:
             return
         width = self.tie_width(members)
         first = _rarer(members, of_members)
-        if first.size == members.size:
-            second = members
-        else:
-            second = np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
-        for start in range(0, first.size, step):
-            yield self._outcomes(first[start : start + step], second, values, width)
+        if first.size < members.size:
+            second = np.setdiff1d(members, first)
+            for start in range(0, first.size, step):
+                yield self._outcomes(first[start : start + step], second, values, width)
+            return
+        # Each pair is compared once: labels with those after them.
+        for start in range(0, members.size, step):
+            outcomes = self._outcomes(members[start : start + step], members[start:], values, width)
+            is_later = np.triu(np.ones(outcomes.differ.shape, dtype=bool), 1)
+            yield outcomes._replace(
+                wins=outcomes.wins * is_later, differ=outcomes.differ & is_later
+            )
 
     def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
         """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
@@ -434,53 +442,72 @@ class _Pairs:
                 second = second[random.random_sample(second.size) < _SHARE]
                 first = members[is_first[members]]
                 if first.size and second.size:
-                    yield self._outcomes(first, second, values, width)
+                    yield self._outcomes(first, second, values, width, with_alone=True)
                 n_sampled -= len(one) * len(other[:_OTHER_ROWS])
                 if n_sampled <= 0:
                     return
 
     def _outcomes(
-        self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float
+        self,
+        at: np.ndarray,
+        second: np.ndarray,
+        values: np.ndarray,
+        width: float,
+        *,
+        with_alone: bool = False,
     ) -> _Outcomes:
-        """Return the comparisons of some labels with others."""
-        sign = np.sign(values[at][:, None] - values[second][None, :])
-        differ = sign != 0
-        wins = _wins(self._gaps(at, second), sign, differ, width)
-        alone = self.predictions[at][:, None] - self.predictions[second][None, :]
-        return _Outcomes(at, second, wins, differ, _wins(alone, sign, differ, width))
+        """Return the comparisons of some labels with others; those of leave-one-out are zero if not asked for."""
+        between = to_numpy(self.inverse.between(at, second))
+        wins = np.empty(between.shape, dtype=np.float32)
+        alone = np.zeros(between.shape if with_alone else (at.size, 0), dtype=np.float32)
+        differ = np.empty(between.shape, dtype=bool)
+        step = max(1, _CACHED_NUMBERS // max(second.size, 1))
+        for start in range(0, at.size, step):
+            here = slice(start, start + step)
+            first = at[here]
+            sign = np.sign(values[first][:, None] - values[second])
+            np.not_equal(sign, 0, out=differ[here])
+            gaps, scale = self._gaps(first, second, between[here])
+            wins[here] = _wins(gaps, sign, width * scale)
+            if with_alone:
+                gaps = self.predictions[first][:, None] - self.predictions[second]
+                alone[here] = _wins(gaps, sign, width)
+        return _Outcomes(at, second, wins, differ, alone)
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""
         return float(np.finfo(np.float64).eps ** 0.75 * np.abs(self.predictions[members]).max())
 
-    def _gaps(self, at: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the predictions of some labels (s,) minus those of others (r,), each pair left out, (s, r)."""
-        between = to_numpy(self.inverse.between(at, others))
+    def _gaps(
+        self, at: np.ndarray, others: np.ndarray, between: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the predictions of some labels minus those of others, each pair left out, and their unit.
+
+        Both have the shape (s, r). The unit is the determinant of each pair, which is positive:
+        without a division by it, the sign of the difference is the same.
+        """
         diagonal = self.diagonal[at][:, None]
-        other_diagonal = self.diagonal[others][None, :]
-        right = self._settled(self.others[at][:, None] - between * self.labels[others][None, :])
-        left = self._settled(self.others[others][None, :] - between * self.labels[at][:, None])
-        product = diagonal * other_diagonal
-        determinant = product - between * between
-        is_near = determinant <= _LEAST * product
-        near = np.argwhere(is_near)
-        determinant[is_near] = 1.0
-        gaps = between * left
-        gaps -= other_diagonal * right
-        gaps /= determinant
-        gaps /= self.root[at][:, None]
-        subtracted = between * right
-        subtracted -= diagonal * left
-        subtracted /= determinant
-        subtracted /= self.root[others][None, :]
-        gaps -= subtracted
+        other_diagonal = self.diagonal[others]
+        scale = diagonal * other_diagonal
+        least = _LEAST * scale
+        scale -= between * between
+        right = self._settled(self.others[at][:, None] - between * self.labels[others])
+        left = self._settled(self.others[others] - between * self.labels[at][:, None])
+        root = self.root[at][:, None]
+        other_root = self.root[others]
+        left *= between / root + diagonal / other_root
+        right *= other_diagonal / root + between / other_root
+        left -= right
+        is_near = scale <= least
+        near = np.argwhere(is_near) if is_near.any() else ()
         for row, column in near:
             pair = np.array([at[row], others[column]])
+            scale[row, column] = 1.0
             # A label with itself is no pair.
             if pair[0] != pair[1]:
                 alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
-                gaps[row, column] = alone[0] - alone[1]
-        return np.asarray(gaps)
+                left[row, column] = alone[0] - alone[1]
+        return left, scale
 
     def _settled(self, sums: np.ndarray) -> np.ndarray:
         """Set those of the sums that are rounding to zero, and return the sums."""
@@ -488,12 +515,15 @@ class _Pairs:
         return sums
 
 
-def _wins(gap: np.ndarray, sign: np.ndarray, differ: np.ndarray, width: float) -> np.ndarray:
-    """Return 1 where differences of predictions have the sign of those of the labels, 0.5 for ties, else 0."""
-    wins = (gap * sign > 0).astype(np.float32)
-    wins[np.abs(gap) <= width] = 0.5
-    wins *= differ
-    return wins
+def _wins(gaps: np.ndarray, sign: np.ndarray, width: Any) -> np.ndarray:
+    """Return 1 where differences of predictions have the sign of those of the labels, 0.5 for ties, else 0.
+
+    Equal labels have the sign 0, and the answer 0.
+    """
+    wins = (gaps * sign > 0).astype(np.float32)
+    is_tie = np.abs(gaps) <= width
+    wins[is_tie] = 0.5 * np.abs(sign[is_tie])
+    return np.asarray(wins)
 
 
 def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:
