@@ -15,6 +15,7 @@ from dyadlearn.holdout import pairs_out
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.kernels import gram
 from dyadlearn.metrics import scorer
+from fair import pairs_in_order
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 
@@ -102,3 +103,16 @@ def test_scores_do_not_depend_on_the_sizes_of_blocks(metric, missing, monkeypatc
     monkeypatch.setattr(pairs_out, "_BLOCK_NUMBERS", 100)
     monkeypatch.setattr(pairs_out, "_CACHED_NUMBERS", 30)
     assert_allclose(plan.score().score, expected, rtol=1e-13)
+
+
+def test_weighted_labels_of_few_features_leave_pairs_out():
+    X, Y, T = problems.data(5, 4, seed=2, missing=0.1)
+    # Few different rows have few features.
+    X, T = X[[0, 0, 1, 1, 2]], T[[0, 0, 1, 1]]
+    Y = np.where(np.isnan(Y), np.nan, np.random.default_rng(1).random(Y.shape) < 0.5)
+    weights = 10 ** np.random.default_rng(0).uniform(-1, 1, Y.shape)
+    model = KroneckerRidge(0.5, **RBF, tol=1e-13).fit(X, Y, tasks=T, sample_weight=weights)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
+    plan = replace(plan, route=replace(plan.route, name="features"))
+    expected = pairs_in_order(model, Y, weights)["pooled"]
+    assert_allclose(plan.score().score, expected, rtol=1e-12)
