@@ -394,10 +394,10 @@ def libraries(device: str) -> None:
                 arrays += [model.predict(put(X[:9])), model.completed_]
                 if labels is Y:
                     arrays += [model.holdout(setting) for setting in "ABCD"]
+                    # Setting A compares all pairs of labels, for each point.
+                    few = ALPHAS[::4]
                     scores = [
-                        landscape(
-                            model, alphas=ALPHAS, task_alphas=ALPHAS, setting="ABCD", scoring=name
-                        )
+                        landscape(model, alphas=few, task_alphas=few, setting="ABCD", scoring=name)
                         for name in ("r2", "concordance_index")
                     ]
                     arrays += [array for both in scores for array in both.values()]

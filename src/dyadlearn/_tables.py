@@ -92,7 +92,9 @@ class Ids(Stored):
         """Return some of the ids, in this order; None means all of them."""
         if positions is None:
             return self
-        return replace(self, labels=tuple(self.labels[place] for place in positions))
+        # Whole numbers of numpy are slow to index with, one by one.
+        places = positions.tolist() if isinstance(positions, np.ndarray) else positions
+        return replace(self, labels=tuple(map(self.labels.__getitem__, places)))
 
 
 def shown(labels: Sequence[Any], limit: int = 5) -> str:

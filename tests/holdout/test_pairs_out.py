@@ -11,9 +11,11 @@ from numpy.testing import assert_allclose
 
 import problems
 from dyadlearn import KroneckerRidge
+from dyadlearn.holdout import pairs_out
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.kernels import gram
 from dyadlearn.metrics import scorer
+from fair import pairs_in_order
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 
@@ -28,25 +30,45 @@ def posed(shape, average=None, missing=0.0):
     return model, Y, PairsOut.of(model.fitted_.training_problem, scorer("roc_auc", average=average))
 
 
+def without(kernel, labels, left_out):
+    """Return the predictions for all cells by the model without some of them."""
+    seen = np.setdiff1d(np.flatnonzero(~np.isnan(labels)), left_out)
+    dual, _ = problems.bordered(kernel[np.ix_(seen, seen)] + 0.5 * np.eye(seen.size), labels[seen])
+    return kernel[:, seen] @ dual
+
+
 def wins(model, Y):
-    """Yield each two cells with different labels, the higher one first, and whether dense refits order them so."""
+    """Yield each two cells with different labels, the higher one first, and whether dense refits order them so.
+
+    The first answer is that of the model without both labels, the second that of two models without
+    one each.
+    """
     P = np.kron(*(gram(side.features, kernel="rbf") + 1.0 for side in model.fitted_.sides))
     labels = Y.ravel()
+    alone = np.array([without(P, labels, [cell])[cell] for cell in range(labels.size)])
     for high, low in product(np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)):
-        seen = np.setdiff1d(np.flatnonzero(~np.isnan(labels)), [high, low])
-        dual, _ = problems.bordered(P[np.ix_(seen, seen)] + 0.5 * np.eye(seen.size), labels[seen])
-        is_won = P[high, seen] @ dual > P[low, seen] @ dual
-        yield divmod(high, Y.shape[1]), divmod(low, Y.shape[1]), float(is_won)
+        both = without(P, labels, [high, low])
+        won = float(both[high] > both[low])
+        won_alone = float(alone[high] > alone[low])
+        yield divmod(high, Y.shape[1]), divmod(low, Y.shape[1]), won, won_alone
 
 
-def test_a_sample_compares_labels_of_different_rows():
+def test_a_sample_adds_to_leave_one_out_what_it_gains_between_different_rows():
     model, Y, plan = posed((6, 4))
-    expected = np.mean([won for high, low, won in wins(model, Y) if high[0] != low[0]])
-    sampled = replace(plan, n_sampled=2_000)
+    outcomes = list(wins(model, Y))
+    alone = np.mean([won_alone for *_, won_alone in outcomes])
+    gain = np.mean([won - of_one for high, low, won, of_one in outcomes if high[0] != low[0]])
+    sampled = replace(plan, n_sampled=4_000)
     found = sampled.score().score
     assert sampled.method == "leave-pair-out, sampled"
-    assert abs(found - expected) < 0.02 < abs(plan.score().score - expected)
+    assert abs(found - (alone + gain)) < 0.01 < abs(gain)
     assert sampled.score().score == found
+
+
+def test_a_small_sample_is_close_to_all_pairs():
+    _, _, plan = posed((40, 12))
+    sampled = replace(plan, n_sampled=200).score().score
+    assert_allclose(sampled, plan.score().score, atol=0.01)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -58,7 +80,7 @@ def test_rows_that_are_drawn_several_times_count_several_times(average, axis, mi
     weights = np.outer(*counts)
     won = np.zeros(Y.shape[axis])
     total = np.zeros(Y.shape[axis])
-    for high, low, is_won in wins(model, Y):
+    for high, low, is_won, _ in wins(model, Y):
         if high[axis] == low[axis]:
             weight = weights[high] * weights[low]
             won[high[axis]] += weight * is_won
@@ -67,3 +89,30 @@ def test_rows_that_are_drawn_several_times_count_several_times(average, axis, mi
     expected = np.average((won / np.maximum(total, 1))[is_scored], weights=counts[axis][is_scored])
     assert len(set(won[is_scored] / total[is_scored])) > 1
     assert_allclose(plan.resampled(model.fitted_.labels.values, [drawn]), [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("metric", ["roc_auc", "concordance_index"])
+def test_scores_do_not_depend_on_the_sizes_of_blocks(metric, missing, monkeypatch):
+    X, Y, T = problems.data(7, 5, seed=2, missing=missing)
+    if metric == "roc_auc":
+        Y = np.where(np.isnan(Y), np.nan, np.random.default_rng(1).random(Y.shape) < 0.5)
+    model = KroneckerRidge(0.5, **RBF, tol=1e-13).fit(X, Y, tasks=T)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer(metric))
+    expected = plan.score().score
+    monkeypatch.setattr(pairs_out, "_BLOCK_NUMBERS", 100)
+    monkeypatch.setattr(pairs_out, "_CACHED_NUMBERS", 30)
+    assert_allclose(plan.score().score, expected, rtol=1e-13)
+
+
+def test_weighted_labels_of_few_features_leave_pairs_out():
+    X, Y, T = problems.data(5, 4, seed=2, missing=0.1)
+    # Few different rows have few features.
+    X, T = X[[0, 0, 1, 1, 2]], T[[0, 0, 1, 1]]
+    Y = np.where(np.isnan(Y), np.nan, np.random.default_rng(1).random(Y.shape) < 0.5)
+    weights = 10 ** np.random.default_rng(0).uniform(-1, 1, Y.shape)
+    model = KroneckerRidge(0.5, **RBF, tol=1e-13).fit(X, Y, tasks=T, sample_weight=weights)
+    plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
+    plan = replace(plan, route=replace(plan.route, name="features"))
+    expected = pairs_in_order(model, Y, weights)["pooled"]
+    assert_allclose(plan.score().score, expected, rtol=1e-12)

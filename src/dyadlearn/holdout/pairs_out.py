@@ -10,6 +10,10 @@ the model that was fitted without the labels i and j predicts
 
 so that all pairs take one inverse and a few operations each (Airola, Pahikkala, Waegeman, De Baets
 and Salakoski 2011).
+
+Where all pairs cost too much, the score is that of the leave-one-out predictions, which takes one
+sort, plus what leave-pair-out adds to it in a sample of pairs. Both put nearly all pairs in the
+same order, so that the sum varies far less with the sample than the score of the sample itself.
 """
 
 from __future__ import annotations
@@ -33,11 +37,14 @@ from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse
 
-# Numbers of a block of pairs: eight arrays of it are in memory.
+# Numbers of a block of pairs: four arrays of it are in memory.
 _BLOCK_NUMBERS = 2**20
+# Numbers that are compared at once: their arrays stay in the cache of a processor.
+_CACHED_NUMBERS = 2**15
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 16384
-_SAMPLED_IN_SEARCH = 2048
+_SAMPLED = 512
+# As many are kept for resampling, where the score of the sample itself is needed.
+_RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
 _ROWS_TOGETHER = 16
 _OTHER_ROWS = 2
@@ -129,12 +136,11 @@ class PairsOut:
             return cls(problem, judge, route)
         if judge.average_in(Setting.A) != "pooled":
             return None
-        n_sampled = _SAMPLED if n_alphas == 1 else _SAMPLED_IN_SEARCH
         of_row = _n_chosen(labels) / max(m, q)
         of_one = float(k) * r + of_row * min(m, q) * _SHARE * (min(k, r) + _OF_A_PAIR)
-        if not is_affordable(work + n_sampled * of_one, labels, n_alphas):
+        if not is_affordable(work + _SAMPLED * of_one, labels, n_alphas):
             return None
-        return cls(problem, judge, route, n_sampled)
+        return cls(problem, judge, route, _SAMPLED)
 
     @property
     def cost(self) -> Cost:
@@ -167,6 +173,8 @@ class PairsOut:
         """
         if problem is None:
             problem = self.problem
+        if self.n_sampled:
+            return self._sampled_score(targets, problem)
         labels = problem.labels
         won = []
         for outcomes in self._outcomes(targets, problem):
@@ -186,16 +194,36 @@ class PairsOut:
             )
         return PairScore(float(np.mean(won)), n_parts - len(won), n_parts)
 
-    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
-        """Yield the comparisons of each row that is compared by itself, in blocks."""
+    def _sampled_score(self, targets: Array | None, problem: Problem) -> PairScore:
+        """Return the score of leave-one-out predictions, plus the mean gain of leave-pair-out in a sample."""
+        labels = problem.labels
+        pairs = self._pairs_of(problem)
+        grid = to_numpy(labels.values if targets is None else targets)
+        alone = np.reshape(pairs.predictions, grid.shape)
+        score = float(self.judge(grid, alone, average="pooled", tie_tolerance=None))
+        gain = 0.0
+        total = 0.0
+        for block in pairs.sampled(labels, grid[labels.observed], self.n_sampled):
+            gain += float((block.wins - block.alone).sum())
+            total += float(np.count_nonzero(block.differ))
+        if total:
+            score += gain / total
+        return PairScore(min(max(score, 0.0), 1.0), 0, 1)
+
+    def _pairs_of(self, problem: Problem) -> _Pairs:
         labels = problem.labels
         need = bytes_of(self.route, labels)
         compute = partial(inverse_of, problem.pairing, labels, self.route.name, self.cache)
         inverse = last_inverse.of(problem, self.route.name, compute, need, labels.values)
-        pairs = _Pairs.of(inverse, problem)
+        return _Pairs.of(inverse, problem)
+
+    def _outcomes(self, targets: Array | None, problem: Problem) -> Iterator[Iterator[_Outcomes]]:
+        """Yield the comparisons of each row that is compared by itself, in blocks."""
+        labels = problem.labels
+        pairs = self._pairs_of(problem)
         values = to_numpy(labels.values if targets is None else targets)[labels.observed]
         if self.n_sampled:
-            yield pairs.sampled(labels, values, self.n_sampled)
+            yield pairs.sampled(labels, values, _RESAMPLED)
             return
         average = self.judge.average_in(Setting.A)
         for members in _rows(labels, average, ~np.isnan(values)):
@@ -222,7 +250,7 @@ class PairsOut:
         n_kept = _n_chosen(labels) * labels.size
         if self.n_sampled:
             of_row = _n_chosen(labels) / max(labels.shape)
-            n_kept = self.n_sampled * of_row * min(labels.shape) * _SHARE
+            n_kept = _RESAMPLED * of_row * min(labels.shape) * _SHARE
         if n_kept > _MOST_KEPT:
             return None
         rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
@@ -262,12 +290,15 @@ class _Outcomes(NamedTuple):
         1 for two labels in the right order, 0.5 for a tie, else 0; 0 for equal labels.
     differ : boolean array of shape (s, r)
         Whether the labels differ.
+    alone : array of shape (s, r), or (s, 0)
+        The wins of leave-one-out predictions, in samples.
     """
 
     first: np.ndarray
     second: np.ndarray
     wins: np.ndarray
     differ: np.ndarray
+    alone: np.ndarray
 
     def weighted(self, values: np.ndarray, weights: np.ndarray) -> float:
         """Return the sum of values (s, r), each times the weights of both labels."""
@@ -373,13 +404,19 @@ class _Pairs:
             return
         width = self.tie_width(members)
         first = _rarer(members, of_members)
-        if first.size == members.size:
-            second = members
-        else:
-            second = np.setdiff1d(members, first)
         step = max(1, _BLOCK_NUMBERS // self.inverse.n_labels)
-        for start in range(0, first.size, step):
-            yield self._outcomes(first[start : start + step], second, values, width)
+        if first.size < members.size:
+            second = np.setdiff1d(members, first)
+            for start in range(0, first.size, step):
+                yield self._outcomes(first[start : start + step], second, values, width)
+            return
+        # Each pair is compared once: labels with those after them.
+        for start in range(0, members.size, step):
+            outcomes = self._outcomes(members[start : start + step], members[start:], values, width)
+            is_later = np.triu(np.ones(outcomes.differ.shape, dtype=bool), 1)
+            yield outcomes._replace(
+                wins=outcomes.wins * is_later, differ=outcomes.differ & is_later
+            )
 
     def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
         """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
@@ -404,61 +441,89 @@ class _Pairs:
                 second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
                 second = second[random.random_sample(second.size) < _SHARE]
                 first = members[is_first[members]]
-                if first.size:
-                    yield self._outcomes(first, second, values, width)
+                if first.size and second.size:
+                    yield self._outcomes(first, second, values, width, with_alone=True)
                 n_sampled -= len(one) * len(other[:_OTHER_ROWS])
                 if n_sampled <= 0:
                     return
 
     def _outcomes(
-        self, at: np.ndarray, second: np.ndarray, values: np.ndarray, width: float
+        self,
+        at: np.ndarray,
+        second: np.ndarray,
+        values: np.ndarray,
+        width: float,
+        *,
+        with_alone: bool = False,
     ) -> _Outcomes:
-        """Return the comparisons of some labels with others."""
-        gap = self._gaps(at, second)
-        sign = np.sign(values[at][:, None] - values[second][None, :])
-        wins = (gap * sign > 0).astype(np.float32)
-        wins[np.abs(gap) <= width] = 0.5
-        differ = sign != 0
-        wins *= differ
-        return _Outcomes(at, second, wins, differ)
+        """Return the comparisons of some labels with others; those of leave-one-out are zero if not asked for."""
+        between = to_numpy(self.inverse.between(at, second))
+        wins = np.empty(between.shape, dtype=np.float32)
+        alone = np.zeros(between.shape if with_alone else (at.size, 0), dtype=np.float32)
+        differ = np.empty(between.shape, dtype=bool)
+        step = max(1, _CACHED_NUMBERS // max(second.size, 1))
+        for start in range(0, at.size, step):
+            here = slice(start, start + step)
+            first = at[here]
+            sign = np.sign(values[first][:, None] - values[second])
+            np.not_equal(sign, 0, out=differ[here])
+            gaps, scale = self._gaps(first, second, between[here])
+            wins[here] = _wins(gaps, sign, width * scale)
+            if with_alone:
+                gaps = self.predictions[first][:, None] - self.predictions[second]
+                alone[here] = _wins(gaps, sign, width)
+        return _Outcomes(at, second, wins, differ, alone)
 
     def tie_width(self, members: np.ndarray) -> float:
         """Return the largest difference of two predictions that tie, as for held-out predictions."""
         return float(np.finfo(np.float64).eps ** 0.75 * np.abs(self.predictions[members]).max())
 
-    def _gaps(self, at: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the predictions of some labels (s,) minus those of others (r,), each pair left out, (s, r)."""
-        between = to_numpy(self.inverse.between(at, others))
+    def _gaps(
+        self, at: np.ndarray, others: np.ndarray, between: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the predictions of some labels minus those of others, each pair left out, and their unit.
+
+        Both have the shape (s, r). The unit is the determinant of each pair, which is positive:
+        without a division by it, the sign of the difference is the same.
+        """
         diagonal = self.diagonal[at][:, None]
-        other_diagonal = self.diagonal[others][None, :]
-        right = self._settled(self.others[at][:, None] - between * self.labels[others][None, :])
-        left = self._settled(self.others[others][None, :] - between * self.labels[at][:, None])
-        product = diagonal * other_diagonal
-        determinant = product - between * between
-        is_near = determinant <= _LEAST * product
-        near = np.argwhere(is_near)
-        determinant[is_near] = 1.0
-        gaps = between * left
-        gaps -= other_diagonal * right
-        gaps /= determinant
-        gaps /= self.root[at][:, None]
-        subtracted = between * right
-        subtracted -= diagonal * left
-        subtracted /= determinant
-        subtracted /= self.root[others][None, :]
-        gaps -= subtracted
+        other_diagonal = self.diagonal[others]
+        scale = diagonal * other_diagonal
+        least = _LEAST * scale
+        scale -= between * between
+        right = self._settled(self.others[at][:, None] - between * self.labels[others])
+        left = self._settled(self.others[others] - between * self.labels[at][:, None])
+        root = self.root[at][:, None]
+        other_root = self.root[others]
+        left *= between / root + diagonal / other_root
+        right *= other_diagonal / root + between / other_root
+        left -= right
+        is_near = scale <= least
+        near = np.argwhere(is_near) if is_near.any() else ()
         for row, column in near:
             pair = np.array([at[row], others[column]])
+            scale[row, column] = 1.0
             # A label with itself is no pair.
             if pair[0] != pair[1]:
                 alone = to_numpy(self.inverse.leave_set_out(self.centred, pair))[:, 0]
-                gaps[row, column] = alone[0] - alone[1]
-        return np.asarray(gaps)
+                left[row, column] = alone[0] - alone[1]
+        return left, scale
 
     def _settled(self, sums: np.ndarray) -> np.ndarray:
         """Set those of the sums that are rounding to zero, and return the sums."""
         sums[np.abs(sums) <= self.level] = 0.0
         return sums
+
+
+def _wins(gaps: np.ndarray, sign: np.ndarray, width: Any) -> np.ndarray:
+    """Return 1 where differences of predictions have the sign of those of the labels, 0.5 for ties, else 0.
+
+    Equal labels have the sign 0, and the answer 0.
+    """
+    wins = (gaps * sign > 0).astype(np.float32)
+    is_tie = np.abs(gaps) <= width
+    wins[is_tie] = 0.5 * np.abs(sign[is_tie])
+    return np.asarray(wins)
 
 
 def _rarer(members: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -390,14 +390,19 @@ def _inner_products(left: Array, right: Array) -> Array:
     xp = namespace(left)
     if not is_foreign(left):
         return xp.reshape(left, (left.shape[0], -1)) @ xp.reshape(right, (right.shape[0], -1)).T
-    # One product of long rows by long columns would use a small part of an accelerator.
-    return xp.sum(xp.permute_dims(left, (1, 0, 2)) @ xp.permute_dims(right, (1, 2, 0)), axis=0)
+    # A product of few long rows by few long columns uses a small part of an accelerator.
+    rows = [
+        xp.stack([xp.sum(left[a, ...] * right[b, ...]) for b in range(right.shape[0])])
+        for a in range(left.shape[0])
+    ]
+    return xp.stack(rows)
 
 
 def _norms(stack: Array) -> Array:
     """Return the norm of each matrix of a stack, (n,)."""
-    rows = namespace(stack).reshape(stack, (stack.shape[0], -1))
-    return namespace(stack).vecdot(rows, rows) ** 0.5
+    xp = namespace(stack)
+    squares = [xp.sum(stack[a, ...] ** 2) for a in range(stack.shape[0])]
+    return xp.stack(squares) ** 0.5
 
 
 # Main effects with more than this many times the kernel values of interactions are a border of the

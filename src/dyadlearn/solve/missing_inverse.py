@@ -290,10 +290,10 @@ class MissingInverse(Inverse):
     def between(self, at: np.ndarray, others: np.ndarray) -> Array:
         """Return the block (s, r) of N between some labels and others, of which none is among the former."""
         asked, beside = (tuple(side[some] for side in self.observed) for some in (at, others))
-        whole = self.operators.between(asked, beside, hat=self.is_hat)
-        halves = (take_rows(self.half.T, some) for some in (at, others))
-        first, second = halves
-        block = whole + self._sign * (first @ second.T)
+        block = self.operators.between(asked, beside, hat=self.is_hat)
+        if self.half.shape[0]:
+            first, second = (take_rows(self.half.T, some) for some in (at, others))
+            block = block + self._sign * (first @ second.T)
         return -block if self.is_hat else block
 
     def times(self, labels: Array) -> Array:

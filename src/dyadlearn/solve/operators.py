@@ -284,7 +284,10 @@ class GridOperators(ABC):
         right = columns.vectors
         if 2 * second[0].size > self.n_cells:
             return self._between_grid(weights, first, second)
-        # The loop runs over the side with fewer distinct rows among the first cells.
+        # The loop runs over the cells, and the side, with the fewest distinct rows.
+        n_first, n_second = (min(np.unique(at).size for at in cells) for cells in (first, second))
+        if 0 < n_second < n_first:
+            return self._between(weights, second, first).T
         if np.unique(first[1]).size < np.unique(first[0]).size:
             left, right, weights = right, left, weights.T
             first = first[::-1]
