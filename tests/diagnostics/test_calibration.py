@@ -248,27 +248,23 @@ def test_quality_at_another_base_rate(method, setting, prevalence):
     rate = Y.mean()
     assert_allclose([usual.prevalence, one.prevalence], [rate, prevalence])
     odds = prevalence / (1 - prevalence) * (1 - rate) / rate
-    before = usual.probabilities
-    expected = before * odds / (1 - before + before * odds)
-    assert_allclose(one.probabilities, expected, atol=1e-14)
+
+    def moved(p):
+        return p * odds / (1 - p + p * odds)
+
+    assert_allclose(one.probabilities, moved(usual.probabilities), atol=1e-14)
+    scores = np.linspace(-1, 2, 7)
+    assert_allclose(one.mapping(scores), moved(usual.mapping(scores)))
     y = Y.ravel()
-    p = expected.ravel()
+    p = one.probabilities.ravel()
     weights = np.where(y == 1, prevalence / rate, (1 - prevalence) / (1 - rate))
     assert_allclose(one.brier, brier_score_loss(y, p, sample_weight=weights))
     assert_allclose(one.log_loss, log_loss(y, p, sample_weight=weights))
     bins = np.clip(np.ceil(p * 10).astype(int), 1, 10)
-    error = 0.0
-    for number in np.unique(bins):
-        here = bins == number
-        gap = np.average(p[here] - y[here], weights=weights[here])
-        error += weights[here].sum() / weights.sum() * abs(gap)
-    assert_allclose(one.calibration_error, error)
-    assert (one.reliability.low <= one.reliability.fraction + 1e-12).all()
-    assert (one.reliability.fraction <= one.reliability.high + 1e-12).all()
-    scores = np.linspace(-1, 2, 7)
-    before = usual.mapping(scores)
-    after = before * odds / (1 - before + before * odds)
-    assert_allclose(one.mapping(scores), after)
+    gaps = [abs(np.sum((weights * (p - y))[bins == number])) for number in range(1, 11)]
+    assert_allclose(one.calibration_error, np.sum(gaps) / weights.sum())
+    ends = one.reliability.low, one.reliability.fraction, one.reliability.high
+    assert (np.diff(ends, axis=0) >= -1e-12).all()
 
 
 def test_one_table_at_another_base_rate():
@@ -287,33 +283,31 @@ def test_one_table_at_another_base_rate():
 def test_what_is_known_by_its_id():
     pd = pytest.importorskip("pandas")
     X, T, Y, _ = made(12, 9)
-    X, T = (pd.DataFrame(part, index=[f"{word}{place}" for place in range(len(part))]) for word, part in
-            (("x", X), ("t", T)))  # fmt: skip
+    X = pd.DataFrame(X, index=[f"x{place}" for place in range(12)])
+    T = pd.DataFrame(T, index=[f"t{place}" for place in range(9)])
     Y = pd.DataFrame(with_holes(Y)[:10, :7], index=X.index[:10], columns=T.index[:7])
     model = PairKernelRidge(product=0.4, per_task=0.3, per_instance=0.3).fit(X[:10], Y, tasks=T[:7])
     found = calibrate(model, cv=2)
     p = found.predict(X[8:], T[5:])
     assert list(p.index) == list(X.index[8:])
     assert list(p.columns) == list(T.index[5:])
-    assert_allclose(p.to_numpy()[:2, :2], found.predict().to_numpy()[8:10, 5:7])
-    assert_allclose(p.to_numpy()[2:, :2], found.predict(X[10:].to_numpy())[:, 5:7])
-    assert_allclose(p.to_numpy()[:2, 2:], found.predict(None, T[7:].to_numpy()).to_numpy()[8:10])
-    assert_allclose(p.to_numpy()[2:, 2:], found.predict(X[10:].to_numpy(), T[7:].to_numpy()))
+    p = p.to_numpy()
+    new, new_tasks = X[10:].to_numpy(), T[7:].to_numpy()
+    assert_allclose(p[:2, :2], found.predict().to_numpy()[8:10, 5:7])
+    assert_allclose(p[2:, :2], found.predict(new)[:, 5:7])
+    assert_allclose(p[:2, 2:], found.predict(None, new_tasks).to_numpy()[8:10])
+    assert_allclose(p[2:, 2:], found.predict(new, new_tasks))
     assert room.settings_of(model, X[8:], T[5:]) == list(room.Setting)
     assert room.settings_of(model, X[10:], T[:5]) == [room.Setting.B]
     # An observed pair is told without its label, another by the model itself.
     scores = found["A"].scores
-    A = found["A"].mapping
     hidden = np.isnan(Y.to_numpy())
     assert_allclose(scores[hidden], np.asarray(model.predict())[hidden])
-    assert_allclose(found.predict().to_numpy(), A(scores))
+    assert_allclose(found.predict().to_numpy(), found["A"].mapping(scores))
     # Only what was asked for is there.
     only = calibrate(model, "D", cv=2)
     assert_allclose(only.predict(X[10:], T[7:]), found.predict(X[10:], T[7:]))
-    with pytest.raises(
-        ValueError,
-        match=r"Setting A: new pair is not calibrated, only D: .*calibrate\(model, 'A'\)",
-    ):
+    with pytest.raises(ValueError, match="Setting A: new pair is not calibrated, only D: "):
         only.predict()
 
 

@@ -20,7 +20,6 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import (
     GridEdgeWarning,
-    NoLabelWarning,
     UndefinedScoreWarning,
 )
 from dyadlearn.filters import IteratedTikhonov
@@ -304,17 +303,6 @@ def test_no_task_has_a_score(scoring):
         IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring).fit(
             X, np.zeros((M, Q))
         )
-
-
-def test_labels_that_nothing_predicts_are_not_scored():
-    lone = HOLES.copy()
-    lone[1:, 2] = np.nan
-    lone[0, 2] = 1.0
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True)
-    with pytest.warns((UndefinedScoreWarning, NoLabelWarning)):
-        search.fit(X, lone)
-    assert np.isnan(search.holdout_[0, 2])
-    assert np.isfinite(search.best_score_)
 
 
 # --- what else is asked of them ----------------------------------------------------------------------

@@ -160,25 +160,18 @@ def test_pairs_of_ids_and_a_file(tmp_path):
 
 def test_what_cannot_be_compared():
     two_step = searches("B")["two-step"]
-    wrong = [
+    refused = "better_of compares searches"
+    for given, error, message in (
         ({}, ValueError, "give at least one search"),
-        ({"a": two_step, "b": searches("D")["kronecker"]}, ValueError, "have the settings B and D"),
-        (
-            {"a": two_step, "b": searches("B", scoring="r2")["kronecker"]},
-            ValueError,
-            "give them the same scoring",
-        ),
-        ({"a": TwoStepRidge()}, TypeError, "'a' is TwoStepRidge: better_of compares searches"),
-        ({"a": LearnedKernelRidge(setting="A")}, TypeError, "better_of compares searches"),
-        (
-            {"a": IndependentTaskRidgeCV(alpha_per_task=True)},
-            TypeError,
-            "better_of compares searches",
-        ),
-    ]
-    for given, error, message in wrong:
+        ([two_step, searches("D")["kronecker"]], ValueError, "have the settings B and D"),
+        ([two_step, searches(scoring="r2")["kronecker"]], ValueError, "give them the same scoring"),
+        ([TwoStepRidge()], TypeError, f"'0' is TwoStepRidge: {refused}"),
+        ([LearnedKernelRidge(setting="A")], TypeError, refused),
+        ([IndependentTaskRidgeCV(alpha_per_task=True)], TypeError, refused),
+    ):
+        models = {str(place): each for place, each in enumerate(given)}
         with pytest.raises(error, match=message):
-            better_of(given, X, Y, tasks=T)
+            better_of(models, X, Y, tasks=T)
 
 
 def test_a_search_without_any_score_is_told(monkeypatch):

@@ -130,13 +130,6 @@ def test_a_search_goes_on_from_a_point_along_the_axes():
     assert len(points) < 15
 
 
-def test_the_search_starts_in_the_middle():
-    axes = [10.0 ** np.arange(14)] * 2
-    _, points = walked(np.zeros((14, 14)), *axes)
-    assert points[0] == (7, 7)
-    assert set(points[:9]) == {(row, column) for row in (3, 7, 11) for column in (3, 7, 11)}
-
-
 def test_of_equal_points_the_most_regularised_is_found():
     axes = [10.0 ** np.arange(14)] * 2
     scores, _ = walked(np.zeros((14, 14)), *axes)
@@ -282,9 +275,3 @@ def test_points_that_were_not_evaluated_are_drawn_as_such(folds_only):
         assert drawn == seen
     full = kronecker(exhaustive=True).fit(X, Y, T)
     assert landscape_of_search(full).evaluated == ""
-
-
-def test_exhaustive_is_a_switch():
-    X, Y, T = holed()
-    with pytest.raises(TypeError, match="exhaustive must be True or False"):
-        two_step(exhaustive=1).fit(X, Y, T)

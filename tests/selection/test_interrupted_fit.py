@@ -155,16 +155,6 @@ def test_a_search_within_a_nested_score_ends_all(fold):
             dl.nested_score(kronecker(), X, HOLES, tasks=T, cv=2)
 
 
-def test_an_interrupt_is_noticed_when_work_that_is_finished_ends():
-    """`keep` is called after the first point, and only then."""
-    kept = []
-    with pytest.MonkeyPatch.context() as patch:
-        own = Interrupts.keep
-        patch.setattr(Interrupts, "keep", lambda self: kept.append(self) or own(self))
-        kronecker().fit(X, HOLES, tasks=T)
-    assert len(kept) == len(GRID)
-
-
 def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     scored = []
     monkeypatch.setattr(

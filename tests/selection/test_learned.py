@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_score
 
 import dyadlearn
-from conventions import conventions
 from dyadlearn import (
     IndependentTaskRidge,
     LearnedKernelRidge,
@@ -92,22 +91,12 @@ def _scaled_gram(kind, rows, normalize):
 
 
 @over(
-    covering(
-        setting=["A", "B", "C", "D"],
-        kinds=[("precomputed",), ("linear",), ("precomputed", "linear")],
-        normalize=[True, False],
-        intercept=[True, False],
-        holes=[True, False],
-        strength=1,
-        also=[
-            {
-                "setting": "B",
-                "kinds": ("linear",),
-                "normalize": True,
-                "intercept": True,
-                "holes": False,
-            }
-        ],
+    lines(
+        "setting kinds normalize intercept holes",
+        ("A", ("precomputed",), True, True, True),
+        ("B", ("linear",), True, True, False),
+        ("C", ("precomputed", "linear"), False, False, True),
+        ("D", ("linear",), False, True, False),
     )
 )
 def test_predictions_follow_from_the_learned_parameters(
@@ -116,39 +105,30 @@ def test_predictions_follow_from_the_learned_parameters(
     """The formula of the documentation, written out with weights_, exponents_, shares_ and alpha_."""
     X, Y, T = _problem(7, 5)
     Y = _holes(Y) if holes else Y
+    names = [f"d{place}" for place in range(len(kinds))]
     tables = []
-    kernels = []
-    totals = []
     for rows in (X, T):
-        raw = [
-            _scaled_gram(kind, each, False) if kind == "precomputed" else each
-            for kind, each in zip(kinds, rows, strict=False)
-        ]
-        tables.append({f"d{place}": each for place, each in enumerate(raw)})
-        kernels.append({f"d{place}": kind for place, kind in enumerate(kinds)})
-    given = {"normalize": normalize, "fit_intercept": intercept, "tol": 1e-13}
-    model = LearnedKernelRidge(
-        kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=3, **given
-    )
+        own = zip(kinds, rows, strict=False)
+        raw = [_scaled_gram(kind, each, False) if kind[0] == "p" else each for kind, each in own]
+        tables.append(dict(zip(names, raw, strict=True)))
+    kernels = dict(zip(names, kinds, strict=True))
+    model = LearnedKernelRidge(kernel=kernels, task_kernel=kernels, setting=setting, stages=1)
+    model.set_params(normalize=normalize, fit_intercept=intercept, n_steps=3, tol=1e-13)
     model.fit(tables[0], Y, tasks=tables[1])
+    totals = []
     for side, rows in (("instances", X), ("tasks", T)):
         weights = model.weights_[side]
-        exponents = model.exponents_[side]
-        grams = [
-            _scaled_gram(kind, each, normalize) for kind, each in zip(kinds, rows, strict=False)
-        ]
-        terms = [
-            weights[name] * K ** exponents[name] for name, K in zip(exponents, grams, strict=True)
-        ]
-        totals.append(sum(terms) + weights.get("constant", 0.0))
+        total = weights.get("constant", 0.0)
+        for name, kind, each in zip(names, kinds, rows, strict=False):
+            K = _scaled_gram(kind, each, normalize)
+            total = total + weights[name] * K ** model.exponents_[side][name]
+        totals.append(total)
         assert_allclose(sum(weights.values()), 1.0)
     K, G = totals
     a, b, c = model.shares_
     pairs = a * np.kron(K, G) + b * np.kron(K, np.eye(5)) + c * np.kron(np.eye(7), G)
-    observed = ~np.isnan(Y)
-    expected = dense_predictions(
-        pairs, model.alpha_, Y, observed, None, "grand" if intercept else None
-    )
+    constant = "grand" if intercept else None
+    expected = dense_predictions(pairs, model.alpha_, Y, ~np.isnan(Y), None, constant)
     assert_allclose(model.predict(), expected, rtol=1e-7)
     assert_allclose(a + b + c, 1.0)
 
@@ -289,14 +269,6 @@ def test_folds_may_be_given(setting, cv, groups, method):
     assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
 
 
-def test_new_pairs_of_new_entities_are_learned_more_carefully():
-    """The shrinkage of setting D counts a label as a tenth of one in other settings."""
-    how = LearnedKernelRidge(setting="A", shrinkage=0.2)._learning_spec().descent
-    cold = LearnedKernelRidge(setting="D", shrinkage=0.2)._learning_spec().descent
-    assert (how.shrinkage, how.few, how.constant) == (0.2, 30.0, None)
-    assert (cold.shrinkage, cold.few, cold.constant) == (0.2, 300.0, 0.05)
-
-
 @over(every(setting="BD"))
 def test_constants_start_small_where_both_sides_are_new(setting):
     X, Y, T = _problem(8, 6)
@@ -404,13 +376,6 @@ def test_what_else_is_refused():
 # As scikit-learn wants it --------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@conventions(LearnedKernelRidge(setting="A", n_steps=1, cv=2, stages=1))
-def test_scikit_learn_conventions(estimator, checks, each):
-    for check in each(checks):
-        check(estimator)
-
-
 def test_descriptions_go_through_splitters_and_searches():
     X, Y, _ = _problem()
     rows = Descriptions(
@@ -448,24 +413,24 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     ids = np.array([f"i{place}" for place in range(12)])
     train, new = np.split(rng.permutation(12), [9])
-    order = rng.permutation(9)
-    model = LearnedKernelRidge(
-        kernel={"z": "rbf", "k": "precomputed"}, setting="B", stages=1, n_steps=2
-    )
+    rows = train[rng.permutation(9)]
+    kernel = {"z": "rbf", "k": "precomputed"}
+    model = LearnedKernelRidge(kernel=kernel, setting="B", stages=1, n_steps=2)
     weights = rng.uniform(0.5, 2.0, size=9) if weighted else None
-    rows = train[order]
-    expected = model.fit({"z": Z[rows], "k": K[np.ix_(rows, rows)]}, Y[rows], T, weights)
-    expected = expected.predict({"z": Z[new], "k": K[np.ix_(new, rows)]})
+
+    def given(here, columns, named=False):
+        table = pd.DataFrame(Z[here], index=ids[here]) if named else Z[here]
+        return {"z": table, "k": K[np.ix_(here, columns)]}
+
+    model.fit(given(rows, rows), Y[rows], T, weights)
+    expected = model.predict(given(new, rows))
     labels = pd.DataFrame(Y[rows], index=ids[rows])
     if taken:
         whole = Descriptions({"z": pd.DataFrame(Z, index=ids), "k": K})
         found = model.fit(whole[train], labels, T, weights).predict(whole[new])
     else:
-        given = {"z": pd.DataFrame(Z[train], index=ids[train]), "k": K[np.ix_(train, train)]}
-        found = model.fit(given, labels, T, weights)
-        found = found.predict(
-            {"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]}
-        )
+        model.fit(given(train, train, True), labels, T, weights)
+        found = model.predict(given(new, train, True))
     assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -500,22 +465,18 @@ def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
         "evaluate",
         lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given),
     )
-
-    def learned(*data, **more):
-        return LearnedKernelRidge(setting="A", cv=2, stages=2, **FAST, **more).fit(*data)
-
-    expected = learned(*data)
-    moved = learned(*data, device="cpu")
-    given = learned(*map(torch.asarray, data))
+    model = LearnedKernelRidge(setting="A", cv=2, stages=2, n_steps=1)
+    expected = clone(model).fit(*data)
+    moved = clone(model).set_params(device="cpu").fit(*data)
+    given = clone(model).fit(*map(torch.asarray, data))
     assert kinds == {np.ndarray}
     monkeypatch.setattr("dyadlearn.selection.standardising._FOR_PROCESSORS", 0)
-    large = learned(*map(torch.asarray, data))
+    large = clone(model).fit(*map(torch.asarray, data))
     assert kinds == {np.ndarray, torch.Tensor}
     assert [type(each.predict()) for each in (moved, given)] == [np.ndarray, torch.Tensor]
-    assert expected.n_stages_ > 1
-    for model in (moved, given, large):
-        assert_allclose(model.predict(), expected.predict(), rtol=1e-6)
-        assert_allclose(model.holdout_, expected.holdout_, rtol=1e-6)
+    for found in (moved, given, large):
+        assert_allclose(found.predict(), expected.predict(), rtol=1e-6)
+        assert_allclose(found.holdout_, expected.holdout_, rtol=1e-6)
 
 
 def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):

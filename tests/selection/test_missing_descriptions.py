@@ -173,18 +173,18 @@ def test_rows_are_grouped_by_what_they_lack():
 def test_kernels_and_sparse_tables(tmp_path):
     K = rbf(X["b"], gamma=0.3)
     thin = sparse.csr_array(X["a"])
-    given = {"setting": "B", "stages": 1, "n_steps": 2, "progress": False}
-    model = LearnedKernelRidge(kernel={"a": "linear", "k": "precomputed"}, **given)
+    kernel = {"a": "linear", "k": "precomputed"}
+    model = LearnedKernelRidge(kernel=kernel, setting="B", stages=1, n_steps=2, progress=False)
     model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
-    dense = {"a": X["a"][M:]}
-    expected = model.predict(dense)
-    kernel = {"k": K[M:, :M]}
+    dense = X["a"][M:]
+    new = K[M:, :M]
+    expected = model.predict({"a": dense})
     dyadlearn.save(model, tmp_path / "model.dyad")
+    again = dyadlearn.load(tmp_path / "model.dyad")
     for found, wanted in (
-        (model.predict({"a": thin[M:]}), expected),
-        (model.predict({"a": thin[M:], "k": kernel["k"] * np.nan}), expected),
-        (dyadlearn.load(tmp_path / "model.dyad").predict(dense), expected),
-        (model.predict({"a": dense["a"] * np.nan, **kernel}), model.predict(kernel)),
+        (model.predict({"a": thin[M:], "k": new * np.nan}), expected),
+        (again.predict({"a": dense}), expected),
+        (model.predict({"a": dense * np.nan, "k": new}), model.predict({"k": new})),
     ):
         assert_allclose(found, wanted, rtol=1e-10)
 

@@ -79,18 +79,16 @@ def test_histograms_and_scores_by_band():
     y[7] = np.nan
     table = pd.DataFrame(result.bands(y, predicted))
     assert set(table.side) == {"instance", "task"}
-    for axis, side in enumerate(("instance", "task")):
+    for side, found in zip(("instance", "task"), result.nearness, strict=True):
         rows = table[table.side == side]
-        found = result.nearness[axis]
         assert rows.pairs.sum() == 40
         assert rows.entities.sum() == len(found.ids)
         for _, row in rows.iterrows():
-            here = np.array([found.bands[at] == row.similarity for at in found.entity])
+            here = found.bands[found.entity] == row.similarity
             assert row.pairs == here.sum()
             here &= ~np.isnan(y)
             assert_allclose(row.neg_mean_squared_error, -np.mean((y - predicted)[here] ** 2))
-    plain = result.bands()
-    assert list(plain) == ["side", "similarity", "entities", "pairs"]
+    assert list(result.bands()) == ["side", "similarity", "entities", "pairs"]
 
 
 def test_scores_that_are_undefined_are_nan():

@@ -17,7 +17,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
+from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.evaluate import Interval, bootstrap_interval
 from dyadlearn.selection.nested import nested_score
@@ -176,15 +176,6 @@ def test_edges_are_told_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, tasks=T, cv=2, random_state=0)
-
-
-def test_other_warnings_are_told_once():
-    X, Y, T = make_data()
-    K = X @ X.T - 0.1 * np.eye(13)
-    search = TwoStepRidgeCV([1.0], [1.0], kernel="precomputed")
-    with pytest.warns(KernelRepairWarning, match="indefinite") as seen:
-        nested_score(search, K, Y, tasks=T, cv=4, random_state=0)
-    assert len(seen) == 1
 
 
 def test_nested_progress_is_one_bar(capfd):

@@ -18,7 +18,6 @@ from dyadlearn import (
     KroneckerRidgeCV,
     PairRegressor,
     SettingKFold,
-    TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
 )
@@ -46,54 +45,41 @@ from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
-GROUPS = np.arange(M) % 7
-TASK_GROUPS = np.arange(Q) % 6
-ALPHAS = [0.3, 10.0]
-SEARCHES = {
-    "kronecker": (KroneckerRidge, {}),
-    "kronecker, no intercept": (KroneckerRidge, {"fit_intercept": False}),
-    "two-step": (TwoStepRidge, {"task_alphas": [10.0]}),
-    "two-step, kernel": (
-        TwoStepRidge,
-        {"task_alphas": [0.1], "kernel": "rbf", "task_kernel": "rbf"},
-    ),
-}
-
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over(
     lines(
-        "name setting weighted grouped",
-        ("kronecker", "A", True, False),
-        ("two-step, kernel", "B", True, True),
-        ("kronecker, no intercept", "B", False, False),
-        ("two-step", "C", False, False),
-        ("kronecker", "D", False, True),
+        "search setting weighted groups",
+        (TwoStepRidgeCV(task_alphas=0.1, kernel="rbf", task_kernel="rbf"), "B", True, ["groups"]),
+        (KroneckerRidgeCV(fit_intercept=False), "B", False, []),
+        (TwoStepRidgeCV(task_alphas=10.0), "C", False, []),
+        (KroneckerRidgeCV(), "D", False, ["groups", "task_groups"]),
     )
 )
-def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, weighted, grouped):
-    Model, given = SEARCHES[name]
-    Search = {KroneckerRidge: KroneckerRidgeCV, TwoStepRidge: TwoStepRidgeCV}[Model]
-    search = Search(ALPHAS, **given, setting=setting, cv=2, tol=1e-12)
-    groups = {"groups": GROUPS} if grouped and setting in "BD" else {}
-    groups |= {"task_groups": TASK_GROUPS} if grouped and setting in "CD" else {}
+def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting, weighted, groups):
+    search = clone(search).set_params(alphas=[0.3, 10.0], setting=setting, cv=2, tol=1e-12)
+    codes = {"groups": np.arange(M) % 7, "task_groups": np.arange(Q) % 6}
+    given = {name: codes[name] for name in groups}
     weights = (SPARSE_WEIGHTS, WEIGHTS) if weighted else (None, None)
-    found = clone(search).fit(X, SPARSE, T, weights[0], **groups)
-    on_grid = clone(search).fit(X, Y, T, weights[1], **groups)
+    found = clone(search).fit(X, SPARSE, T, weights[0], **given)
+    on_grid = clone(search).fit(X, Y, T, weights[1], **given)
     assert found.fitted_.training_problem.labels.grid is None
     assert found.holdout_method_ == on_grid.holdout_method_
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
-    units = found.fitted_.validation.units
-    if setting != "A":
-        assert_allclose(found.landscape_, on_grid.landscape_, rtol=1e-4)
-        assert_allclose(found.holdout_.data, on_grid.holdout_[ROWS, COLUMNS], rtol=1e-6, atol=1e-6)
-        for own, theirs in zip(units.sides, on_grid.fitted_.validation.units.sides, strict=True):
-            assert_array_equal(own, theirs)
-        return
-    # A list has other folds of pairs than its grid.
+    assert_allclose(found.landscape_, on_grid.landscape_, rtol=1e-4)
+    assert_allclose(found.holdout_.data, on_grid.holdout_[ROWS, COLUMNS], rtol=1e-6, atol=1e-6)
+    sides = (each.fitted_.validation.units.sides for each in (found, on_grid))
+    for own, theirs in zip(*sides, strict=True):
+        assert_array_equal(own, theirs)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_list_has_folds_of_pairs_of_its_own(listed):
+    search = KroneckerRidgeCV([0.3, 10.0], setting="A", cv=2, tol=1e-12)
+    found = search.fit(X, SPARSE, T, SPARSE_WEIGHTS)
     cells = np.zeros((M, Q), dtype=int)
-    cells[ROWS, COLUMNS] = units.cells
-    model = Model(**found.fitted_.alphas, tol=1e-12).fit(X, Y, T, weights[1])
+    cells[ROWS, COLUMNS] = found.fitted_.validation.units.cells
+    model = KroneckerRidge(found.alpha_, tol=1e-12).fit(X, Y, T, WEIGHTS)
     held_out = model.holdout("A", cells=cells)[ROWS, COLUMNS]
     assert_allclose(found.holdout_.data, held_out, rtol=1e-6, atol=1e-6)
     assert_allclose(found.best_score_, -np.mean((held_out - VALUES) ** 2), rtol=1e-4)
@@ -198,12 +184,14 @@ def test_folds_on_the_diagonal_scout(listed):
     how = plan(problem, Setting.D, cv=3, method="folds")
     scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]
-    for unit, at in ((how.units.sides[0], ROWS), (how.units.sides[1], COLUMNS)):
-        assert sorted({int(code) for test in tested for code in unit[at[test]]}) == [0, 1, 2]
-        assert all(len(set(unit[at[test]])) == 1 for test in tested)
+    for unit, at in zip(how.units.sides, (ROWS, COLUMNS), strict=True):
+        codes = [set(unit[at[test]].tolist()) for test in tested]
+        assert sorted(map(len, codes)) == [1, 1, 1]
+        assert set().union(*codes) == {0, 1, 2}
     some = how.folds.held_out(numbers=scouts)
     assert_array_equal(np.flatnonzero(~np.isnan(some)), np.sort(np.concatenate(tested)))
     assert how.folds.n_tested(scouts) == np.count_nonzero(~np.isnan(some))
-    assert_allclose(some[tested[1]], how.held_out()[tested[1]], rtol=1e-6, atol=1e-7)
-    assert_allclose(plan(problem, Setting.D, cv=3).held_out(), how.held_out(), rtol=1e-6, atol=1e-7)
+    whole = how.held_out()
+    assert_allclose(some[tested[1]], whole[tested[1]], rtol=1e-6, atol=1e-7)
+    assert_allclose(plan(problem, Setting.D, cv=3).held_out(), whole, rtol=1e-6, atol=1e-7)
     assert plan(problem, Setting.B, cv=3, method="folds").folds.diagonal == [0, 1, 2]

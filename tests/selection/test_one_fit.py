@@ -221,7 +221,7 @@ def test_given_folds_and_groups_are_kept():
 def test_scores_of_one_fit_stay_as_they_are():
     X, Y, T = problems.data(12, 9, seed=3)
     model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
-    for setting, average in (("B", "instance"), ("C", "task"), ("D", "instance"), ("D", "task")):
+    for setting, average in (("B", "instance"), ("C", "task"), ("D", "instance")):
         table = evaluate(model, setting, scoring="pearson", average=average)
         assert table["method"] == ["exact leave-one-out"]
         expected = pearson(Y, model.holdout(setting), average=average, tie_tolerance=None)
@@ -284,14 +284,6 @@ def test_the_mean_over_folds(setting, scoring):
     expected, _ = score_in_folds(Y, F, numbers, scoring, "pooled")
     assert table["average"] == ["fold"]
     assert_allclose(table[scoring], [expected])
-
-
-def test_the_mean_over_folds_of_leave_one_out():
-    X, Y, T = problems.data(18, 12, seed=5)
-    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
-    by_fold = evaluate(model, scoring="neg_mean_squared_error", average="fold")
-    alone = evaluate(model, scoring="neg_mean_squared_error")
-    assert_allclose(by_fold["neg_mean_squared_error"], alone["neg_mean_squared_error"])
 
 
 def test_wrong_averages():

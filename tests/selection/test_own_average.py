@@ -142,16 +142,6 @@ def test_an_average_equals_a_scorer_with_it(each):
         assert scored.average == "task"
 
 
-def test_a_file_of_learned_kernels_keeps_the_average(tmp_path):
-    model = LearnedKernelRidge(setting="C", scoring="pearson", average="task", n_steps=2)
-    model.fit(X, Y, tasks=T)
-    save(model, tmp_path / "model.dyad")
-    again = load(tmp_path / "model.dyad")
-    assert again.average == "task"
-    assert again.holdout_score_ == model.holdout_score_
-    assert again.fitted_.scoring == PER_TASK
-
-
 def test_an_average_needs_a_score_and_a_known_name():
     with pytest.raises(ValueError, match="average='task' is that of a score"):
         LearnedKernelRidge(average="task").fit(X, Y, tasks=T)

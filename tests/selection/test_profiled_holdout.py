@@ -144,5 +144,3 @@ def test_rows_of_training_are_known_by_their_ids():
         model.predict(pd.DataFrame(X.to_numpy()[:2], index=["i0", "other"]))
     with pytest.raises(ValueError, match="identified by ids: leave X out"):
         model.predict(pd.DataFrame(X.to_numpy()))  # numbers that are nobody's
-    with pytest.raises(ValueError, match="takes no labels of new rows: fit it with"):
-        model.predict(some, labels=pd.DataFrame(Y[[5, 2, 7]], some.index, columns))

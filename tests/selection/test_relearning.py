@@ -103,18 +103,13 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     table = evaluate(model, "BC")
     assert list(table["method"]) == ["5 folds, kernels learned again"] * 2
     assert np.isnan(table["null"]).all()
-    quick = evaluate(model, "B", nested=False, n_permutations=2)
+    quick = evaluate(model, "B", nested=False, n_permutations=1)
     assert list(quick["method"]) == ["exact leave-one-out"]
     assert not np.isnan(quick["null"]).any()
     score = "neg_mean_squared_error"
     F = model.fitted_.relearned_holdout(Setting.B)[0]
     assert_allclose(table[score][0], -np.mean((F - Y) ** 2))
-    assert evaluate(model, "B", cv=3)["method"][0] == "3 folds, kernels learned again"
-
-    def never(*given, **named):
-        raise AssertionError
-
-    monkeypatch.setattr(learning_kernels, "learn_ridge", never)
+    monkeypatch.setattr(learning_kernels, "learn_ridge", None)
     assert_array_equal(evaluate(model, "BC")[score], table[score])
     assert pickle.loads(pickle.dumps(model)).fitted_._computed == {}
 

@@ -57,16 +57,3 @@ def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
             assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=drawn)
             n_defined += np.count_nonzero(~np.isnan(found[0]))
     assert n_defined
-
-
-def test_a_function_is_scored_on_grids():
-    """A function of the user gets whole grids."""
-    Y, stack = sparse_grid(two_values=False)
-    shapes = []
-
-    def score(labels, predictions):
-        shapes.append((labels.shape, predictions.shape))
-        return -float(np.nanmean(abs(labels - predictions)))
-
-    resampled_scores(Y, stack, scorer(score), average="pooled", n_resamples=2)
-    assert set(shapes) == {(Y.shape, Y.shape)}

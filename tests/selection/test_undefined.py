@@ -80,27 +80,22 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
     lines(
         "search shape groups message",
         (TwoStepRidgeCV(), (1, 3), None, "each instance .* only 1 sample with labels"),
-        (KroneckerRidgeCV(setting="D"), (1, 3), None, "only 1 sample with labels"),
         (TwoStepRidgeCV(setting="C"), (3, 1), None, "each task .* only 1 task with labels"),
         (TwoStepRidgeCV(setting="A"), (1, 1), None, "only 1 sample and 1 task with a label"),
         (IndependentTaskRidgeCV(setting="A"), (1, 3), None, "only 1 sample with labels"),
-        (TwoStepRidgeCV(), (4, 3), [0, 0, 0, 0], "only 1 group of instances with labels"),
-        (IndependentTaskRidgeCV(), (4, 3), [7, 7, 7, 7], "only 1 group of instances"),
+        (KroneckerRidgeCV(setting="D"), (4, 3), [7] * 4, "only 1 group of instances with labels"),
     )
 )
 def test_something_must_be_left_to_learn_from(search, shape, groups, message):
     m, q = shape
     with pytest.raises(ValueError, match=f"Setting . leaves out .*{message}"):
         search.fit(X[:m], Y[:m, :q], tasks=T[:q], groups=groups)
-    hidden = np.full((m + 2, q + 1), np.nan)
+    # Rows and columns without labels are nothing to learn from.
+    hidden = np.full((m + 2, 4), np.nan)
     hidden[:m, :q] = Y[:m, :q]
+    groups = None if groups is None else [*groups, 1, 2]
     with pytest.raises(ValueError, match="leaves out"):
-        search.fit(
-            X[: m + 2],
-            hidden,
-            tasks=RNG.normal(size=(q + 1, 2)),
-            groups=None if groups is None else [*groups, 1, 2],
-        )
+        search.fit(X[: m + 2], hidden, tasks=T, groups=groups)
 
 
 def test_a_single_row_is_enough_where_pairs_are_left_out():
