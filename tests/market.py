@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import Ridge
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import assert_all_finite
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -117,6 +117,24 @@ class Entry:
             "is_exact": self.is_exact,
             "skip": tuple(self.skip),
         }
+
+
+class ShortRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor of the form of scikit-learn's, in a few lines."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> ShortRidge:
+        assert_all_finite(X)
+        self.means_ = (X.mean(axis=0), y.mean(axis=0))
+        rows = X - self.means_[0]
+        penalised = rows.T @ rows + self.alpha * np.eye(X.shape[1])
+        self.coef_ = np.linalg.solve(penalised, rows.T @ (y - self.means_[1]))
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.means_[0]) @ self.coef_ + self.means_[1]
 
 
 class GridOfPairs(RegressorMixin, BaseEstimator):
@@ -234,6 +252,7 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "list"),
         formulas=IN_CELLS,
         twin=Twin("two_step", 0.5, 2.0, kernel="precomputed"),
+        skip={name: reason for name, reason in VARIANT.items() if name not in ("frames", "input")},
     ),
     "TwoStepRidge with identity": Entry(
         lambda: TwoStepRidge(0.5, 2.0, identity=(0.4, 0.2), **RBF),
@@ -260,18 +279,20 @@ ENTRIES: dict[str, Entry] = {
             n_iter=(3, None),
             kernel="rbf",
         ),
+        skip=VARIANT,
     ),
     "TwoStepRidge, other filters": Entry(
         lambda: TwoStepRidge(0.5, 0.3, filter=Landweber(4), task_filter=SpectralCutoff(), **RBF),
         is_exact=False,
         forms=("full",),
-        skip={"scale": "a cut-off keeps means exactly only if they are in its range"},
+        skip=VARIANT | {"scale": "a cut-off keeps means exactly only if they are in its range"},
     ),
     "symmetric network": Entry(_network("symmetric"), **NETWORK, twin=Twin("network", 0.5, 0.5)),
     "antisymmetric network": Entry(
         _network("antisymmetric", fit_intercept=False, **RBF),
         **NETWORK,
         twin=Twin("network", 0.5, 0.5, kernel="rbf"),
+        skip=VARIANT,
     ),
     "network with identity": Entry(
         _network("symmetric", identity=0.4),
@@ -359,14 +380,14 @@ ENTRIES: dict[str, Entry] = {
     ),
     "LearnedKernelRidge": Entry(
         lambda: LearnedKernelRidge(
-            setting="A", stages=1, n_steps=2, cv=2, random_state=0, progress=False
+            setting="A", stages=1, n_steps=1, cv=2, random_state=0, progress=False
         ),
         is_exact=False,
         skip={"order": "folds are drawn by position"},
         formulas={"full": "ABCD", "missing": "BCD", "weights": "BCD"},
     ),
     "TwoStepRegressor": Entry(
-        lambda: TwoStepRegressor(Ridge(0.5), Ridge(2.0)),
+        lambda: TwoStepRegressor(ShortRidge(0.5), ShortRidge(2.0)),
         forms=PLAIN,
         skip={
             "libraries": "the regressors of scikit-learn take arrays of numpy",
@@ -392,10 +413,7 @@ ENTRIES: dict[str, Entry] = {
         # Terms of known rows are refitted in models/test_online_rows.py.
         is_exact=False,
         forms=PLAIN,
-        skip={
-            "threads": "fit forgets before it learns",
-            "vector": "terms need features of tasks",
-        },
+        skip=VARIANT | {"vector": "terms need features of tasks"},
     ),
     "PairRegressor": Entry(
         lambda: GridOfPairs(KroneckerRidge(0.5)),
@@ -409,5 +427,6 @@ ENTRIES: dict[str, Entry] = {
         forms=("full", "missing", "weights"),
         formulas=EXACT,
         twin=Twin("kronecker"),
+        skip=VARIANT,
     ),
 }

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.linear_model import Ridge
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -54,6 +53,7 @@ from dyadlearn.exceptions import (
 from dyadlearn.models import reading
 from dyadlearn.report import write_report
 from dyadlearn.selection.edges import edges_of
+from market import ShortRidge
 from sweeps import lines, over
 
 M = 5
@@ -105,7 +105,6 @@ NOTHING = np.full((M, Q), np.nan)
 CASES = {
     "all 0": Case(np.zeros((M, Q))),
     "all 7": Case(np.full((M, Q), 7.0)),
-    "all 1": Case(np.ones((M, Q))),
     "all 1e6, one missing": Case(changed(np.full((M, Q), 1e6), (3, 2), np.nan)),
     "all equal but one": Case(changed(np.zeros((M, Q)), (3, 2), 1.0)),
     "one label": Case(changed(NOTHING, (2, 1), V[2, 1])),
@@ -154,7 +153,7 @@ def kinds() -> dict[str, Kind]:
         ),
         "online": (lambda **options: OnlineTwoStepRidge(keep_labels=True, **options), None),
     }
-    found = {"regressor": Kind(lambda: TwoStepRegressor(Ridge(), Ridge()), "regressor")}
+    found = {"regressor": Kind(lambda: TwoStepRegressor(ShortRidge(), ShortRidge()), "regressor")}
     for family, (model, search) in plain.items():
         found[family] = Kind(model, family)
         found[f"{family}, no intercept"] = Kind(
@@ -259,16 +258,7 @@ def asks_interval(setting: str) -> Any:
     return ask
 
 
-METRICS = [
-    ERRORS,
-    "neg_mean_absolute_error",
-    "r2",
-    "pearson",
-    "spearman",
-    "concordance_index",
-    "roc_auc",
-]
-METRICS += ["average_precision", "neg_median_absolute_error"]
+METRICS = [ERRORS, "r2", "spearman", "concordance_index", "roc_auc", "neg_median_absolute_error"]
 UNDEFINED = (
     "No label remains to learn from|is undefined here: it needs .*, and (Y does not have|no row of "
     "Y has|no column of "
@@ -296,7 +286,9 @@ def asks_scores(setting: str) -> Any:
 
 
 def asks_landscape(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    (scores,) = landscape(model, "A", alphas=ALPHAS, task_alphas=ALPHAS, scoring=ERRORS).values()
+    (scores,) = landscape(
+        model, "A", alphas=ALPHAS[:2], task_alphas=ALPHAS[:1], scoring=ERRORS
+    ).values()
     assert np.isfinite(scores).all()
     if is_fitted_exactly(kind, case):
         assert_array_equal(scores, 0.0)
@@ -558,7 +550,7 @@ def ask(function: Callable[[], Any], sentence: str | None) -> Any:
 # Slow calls are asked of a few models: with and without intercept, tasks and formulas. All others
 # are asked of all.
 SLOW = {
-    "write_report": ("independent, no intercept", "two-step"),
+    "write_report": ("two-step",),
     "evaluate": ("independent", "two-step, no intercept"),
     "permutation_test": ("independent", "two-step", "kronecker, no intercept"),
     "compare": ("independent", "kronecker, no intercept"),

@@ -12,10 +12,10 @@ from scipy import sparse
 
 from dyadlearn import decomposing
 from dyadlearn import spectrum as room
-from dyadlearn.exceptions import KernelRepairWarning, LeverageError
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
-from sweeps import covering, every, lines, over
+from sweeps import covering, every, over
 
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(4)]
 
@@ -57,13 +57,6 @@ def primal_sparse_low_rank() -> tuple[Spectrum, np.ndarray]:
 
 SPECTRA = [full_rank, singular, primal, primal_low_rank, primal_sparse, primal_sparse_low_rank]
 spectra = {"make": SPECTRA}
-
-
-def training_block(spectrum: Spectrum, K: np.ndarray) -> np.ndarray:
-    """Return what coefficients are multiplied with: the kernel, in the primal the features."""
-    if spectrum.components is None:
-        return K
-    return (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
 
 
 def shrink_scalar(filter, sigma: float, alpha: float, largest: float) -> float:
@@ -198,6 +191,21 @@ def test_the_size_of_a_centred_kernel_is_its_own():
     assert small.size > 1e6  # what has left its rounding
 
 
+def exact_roots(features):
+    """Return singular values, the largest first, computed with sixty digits."""
+    with mpmath.workdps(60):
+        exact = mpmath.matrix(features.tolist())
+        values = mpmath.eigsy(exact.T * exact, eigvals_only=True)
+        return np.sort([float(mpmath.sqrt(abs(value))) for value in values])[::-1]
+
+
+def centred(features):
+    """Return the features without their means, in numbers of sixty digits."""
+    with mpmath.workdps(60):
+        exact = np.vectorize(mpmath.mpf, otypes=[object])(features)
+        return exact - exact.sum(axis=0) / len(exact)
+
+
 SPREADS = {
     "large first": [1e8, 1.0, 1.0],
     "large last": [1.0, 1.0, 1e8],
@@ -221,15 +229,9 @@ def test_singular_values_of_features_keep_their_digits(spread, turned, tall, con
         turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         features = features @ turn if tall else turn @ features
     found = Spectrum.from_features(features, constant=constant)
-    wide = features.astype(np.longdouble)
-    wide = wide - wide.mean(axis=0) if constant == "free" else wide
+    wide = centred(features) if constant == "free" else features.astype(object)
     wide = np.column_stack([wide, np.ones(n)]) if constant == "feature" else wide
-    exact = mpmath.matrix((wide if tall else wide.T).astype(object).tolist())
-    with mpmath.workdps(60):
-        gram = exact.T * exact
-        roots = np.sort(
-            [float(mpmath.sqrt(abs(value))) for value in mpmath.eigsy(gram, eigvals_only=True)]
-        )[::-1]
+    roots = exact_roots(wide if tall else wide.T)
     own = np.sort(found.penalised**0.5)[::-1]
     resolved = roots > 1e-13 * roots[0]
     assert len(own) >= resolved.sum()
@@ -237,23 +239,6 @@ def test_singular_values_of_features_keep_their_digits(spread, turned, tall, con
     assert_allclose(found.vectors.T @ found.vectors, np.eye(found.values.size), atol=1e-11)
     again = (found.vectors * found._roots) @ found.components.T
     assert_allclose(again[:, :d], wide.astype(float)[:, :d], atol=1e-13 * abs(features).max())
-
-
-@over(every(precision=["float32", "int64"], constant=[None, "free", "feature"], tall=[True, False]))
-def test_any_precision_is_decomposed_in_double(precision, constant, tall):
-    features = (
-        np.random.default_rng(2)
-        .integers(-9, 9, size=(12, 4) if tall else (4, 12))
-        .astype(precision)
-    )
-    found, expected = (
-        Spectrum.from_features(each, constant=constant)
-        for each in (features, features.astype(float))
-    )
-    assert found.values.dtype == found.vectors.dtype == found.components.dtype == np.float64
-    assert_allclose(found.values, expected.values, rtol=1e-12, atol=1e-12)
-    gram = (features @ features.T).astype("float32")
-    assert Spectrum.from_gram(gram, constant=constant).vectors.dtype == np.float64
 
 
 def test_directions_that_no_arithmetic_resolves_are_null_space():
@@ -307,19 +292,6 @@ def test_matrix_and_its_diagonal(monkeypatch, make, block):
     assert_allclose(spectrum.outside, np.diag(np.eye(n) - U @ U.T), atol=1e-13)
 
 
-@over(every(**spectra))
-def test_training_rows_predict_on_the_training_block(make):
-    """Coefficients of two rows, or of the spectrum, times the kernel (dual) or the transposed features (primal)."""
-    spectrum, K = make()
-    block = training_block(spectrum, K)
-    rng = np.random.default_rng(4)
-    product = rng.normal(size=(2, block.shape[1]))
-    assert_allclose(spectrum.training_rows(product), product @ block.T, atol=1e-11)
-    assert_allclose(block @ spectrum.basis, K @ spectrum.vectors, atol=1e-11)
-    product = rng.normal(size=(2, spectrum.values.shape[0]))
-    assert_allclose(spectrum.expand(product), product @ spectrum.vectors.T, atol=1e-11)
-
-
 @over(every(container=[np.asarray, sparse.csr_array]))
 def test_features_of_zeros_have_an_empty_spectrum(container):
     spectrum = Spectrum.from_features(container(np.zeros((4, 2))))
@@ -367,88 +339,6 @@ def test_leave_one_out_needs_slack():
         spectrum.smoother(Tikhonov(), 1e-3).leave_one_out(np.ones((5, 1)))
     with pytest.raises(LeverageError, match="6 of 6 rows have leverage 1"):
         full_rank()[0].smoother(SpectralCutoff(), 1e-10).leave_one_out(np.ones((6, 1)))
-
-
-def exact_ridge(K: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return H and R = λ(K + λI)⁻¹ in the working precision of mpmath, as arrays of mpmath numbers."""
-    n = len(K)
-    exact = mpmath.matrix(K.tolist())
-    inverse = mpmath.inverse(exact + mpmath.mpf(alpha) * mpmath.eye(n))
-    H = exact * inverse
-    R = mpmath.mpf(alpha) * inverse
-    return (
-        np.array([[H[i, j] for j in range(n)] for i in range(n)]),
-        np.array([[R[i, j] for j in range(n)] for i in range(n)]),
-    )
-
-
-def largest_relative_error(found: np.ndarray, exact: np.ndarray) -> float:
-    return max(
-        float(abs(mpmath.mpf(float(a)) / b - 1))
-        for a, b in zip(found.ravel(), exact.ravel(), strict=True)
-    )
-
-
-@over(every(alpha=[1e-10, 1e-4, 1.0, 1e6, 1e10]))
-def test_twelve_digits_of_leverage_and_slack(alpha):
-    """H comes from f and R from 1 − f, so each keeps its small entries to the digits its own size allows."""
-    K = whole_features(6, 12) @ whole_features(6, 12).T
-    side = Spectrum.from_gram(K).smoother(Tikhonov(), alpha)
-    features = whole_features(8, 3)
-    # With tall features most of the slack is null space.
-    primal_side = Spectrum.from_features(features).smoother(Tikhonov(), alpha)
-    with mpmath.workdps(50):
-        H, R = exact_ridge(K, alpha)
-        primal_R = exact_ridge(features @ features.T, alpha)[1]
-        assert largest_relative_error(side.leverage, np.diag(H)) < 1e-12
-        assert largest_relative_error(side.slack, np.diag(R)) < 1e-12
-        assert largest_relative_error(primal_side.slack, np.diag(primal_R)) < 1e-12
-    for found, exact in ((side.hat(), H), (side.residual(), R), (primal_side.residual(), primal_R)):
-        expected = exact.astype(float)
-        assert_allclose(found, expected, rtol=0, atol=1e-13 * abs(expected).max())
-
-
-@over(
-    lines(
-        "K repair values sentence",
-        (
-            [[2.0, 0.75], [0.5, 2.0]],
-            "clip",
-            [1.375, 2.625],
-            r"^The drug kernel is asymmetric \(largest gap 0\.25; averaged",
-        ),
-        (
-            [[1.0, 1.5], [1.5, 1.0]],
-            "clip",
-            [0.0, 2.5],
-            r"kernel is indefinite \(eigenvalues from -0\.5 to 2\.5; clipped to zero\)\.",
-        ),
-        (
-            [[1.0, 1.5], [1.5, 1.0]],
-            "shift",
-            [0.0, 3.0],
-            r"from -0\.5 to 2\.5; shifted up to zero\)",
-        ),
-    )
-)
-def test_a_flaw_is_repaired_with_a_warning(K, repair, values, sentence):
-    given = np.array(K)
-    with pytest.warns(KernelRepairWarning, match=sentence):
-        spectrum = Spectrum.from_gram(given, repair=repair, name="The drug kernel")
-    assert_allclose(np.sort(spectrum.values), values, rtol=1e-14, atol=1e-15)
-    assert_array_equal(given, K)
-
-
-def test_both_flaws_are_told_in_one_warning():
-    K = np.array([[1.0, 2.0], [1.0, 1.0]])
-    with pytest.warns(KernelRepairWarning) as caught:
-        Spectrum.from_gram(K)
-    assert len(caught) == 1
-    message = str(caught[0].message)
-    assert "asymmetric (largest gap 1; averaged with its transpose)" in message
-    assert "and indefinite (eigenvalues from -0.5 to 2.5; clipped to zero)" in message
-    assert "dyadlearn.kernels.repair" in message
-    assert "repair='error'" in message
 
 
 @over(every(shape=[(8, 3), (3, 8)], constant=[None, "free", "feature"]))
@@ -507,34 +397,20 @@ def test_constant_features_of_any_size(level, form, other):
     assert (moved.constant, moved.level) == ("feature", other)
 
 
-def exact_roots(features):
-    """Return singular values of centred features, computed with sixty digits."""
-    with mpmath.workdps(60):
-        exact = mpmath.matrix(features.tolist())
-        ones = mpmath.ones(exact.rows, 1)
-        exact = exact - ones * (ones.T * exact) / exact.rows
-        return np.sort(
-            [
-                float(mpmath.sqrt(abs(each)))
-                for each in mpmath.eigsy(exact.T * exact, eigvals_only=True)
-            ]
-        )
-
-
 def test_centring_keeps_the_digits_of_small_differences():
     """A mean and a shift are subtracted one after the other: their sum would be rounded to a part of the offset."""
     rng = np.random.default_rng(5)
     first = rng.normal(size=30)
     features = np.column_stack([first, first + 1e-8 * rng.normal(size=30)]) + 3e6
     found = Spectrum.from_features(features, constant="free")
-    assert_allclose(np.sort(found.penalised**0.5), exact_roots(features), rtol=1e-5)
+    assert_allclose(np.sort(found.penalised**0.5)[::-1], exact_roots(centred(features)), rtol=1e-5)
 
 
 @over(every(scales=[[1e-8, 1.0, 1e8], [1.0, 1e8, 1e-8]]))
 def test_small_columns_keep_their_digits_wherever_they_stand(scales):
     features = np.random.default_rng(6).normal(size=(20, 3)) * scales
     found = Spectrum.from_features(features, constant="free")
-    assert_allclose(np.sort(found.penalised**0.5), exact_roots(features), rtol=1e-12)
+    assert_allclose(np.sort(found.penalised**0.5)[::-1], exact_roots(centred(features)), rtol=1e-12)
 
 
 def test_a_kernel_of_which_centring_leaves_rounding_is_zero():

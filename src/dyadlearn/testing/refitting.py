@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dyadlearn.testing.trial import Trial, dense
 
 # Units of each setting that are left out by fitting again.
-N_UNITS = 3
+N_UNITS = 2
 
 
 def compare_with_refits(

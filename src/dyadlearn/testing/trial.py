@@ -179,7 +179,7 @@ class Trial:
     is_exact: bool = True
     random_state: int = 0
 
-    @property
+    @cached_property
     def symmetry(self) -> int:
         """Sign of a network, 0 if instances and tasks differ."""
         words = {"symmetric": 1, "antisymmetric": -1}
@@ -190,7 +190,7 @@ class Trial:
         """Whether the model predicts for new tasks."""
         return "C" in self.settings
 
-    @property
+    @cached_property
     def has_intercept(self) -> bool:
         """Whether the model has a constant that is not regularised."""
         return bool(self.estimator.get_params().get("fit_intercept", False))
