@@ -16,7 +16,7 @@ from sweeps import covering, every, over
 
 # Instances × tasks: tall, wide, square, and the smallest there is.
 SHAPES = [(7, 4), (3, 8), (5, 5), (1, 1)]
-ALPHAS = [0.0, 1e-10, 1e-6, 1.0, 1e3, 1e10]
+ALPHAS = [0.0, 1e-10, 1.0, 1e10]
 TASK_ALPHAS = [0.0, 1e-10, 0.5, 1e10]
 METHODS = ["independent", "two_step", "kronecker"]
 RIDGE = Tikhonov()
@@ -131,8 +131,8 @@ def test_ridge_regression(method, shape, rank, alpha, task_alpha, forms, dtype):
 @over(
     covering(
         method=METHODS,
-        shape=SHAPES[:3],
-        alphas=[(1e-10, 0.5), (0.5, 1e-10), (1e-10, 1e-10), (1e-10, 1e10)],
+        shape=SHAPES[:2],
+        alphas=[(1e-10, 0.5), (0.5, 1e-10), (1e-10, 1e10)],
         form=["gram", "features"],
         dtype=["float64", "float32"],
     )
@@ -185,15 +185,6 @@ def test_any_mixture_of_filters(method, shape, rank, filter, task_filter):
 
 
 # --- estimators -------------------------------------------------------------------------------------------
-
-
-def models(alpha: float, task_alpha: float, kernel: str, **options) -> list:
-    kernels = {"kernel": kernel, "task_kernel": kernel}
-    return [
-        TwoStepRidge(alpha, task_alpha, **kernels, **options),
-        KroneckerRidge(alpha, **kernels, **options),
-        IndependentTaskRidge(alpha, kernel=kernel, **options),
-    ]
 
 
 @over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))

@@ -44,16 +44,6 @@ def groups_of(kind, given):
     }[kind]
 
 
-def test_labels_far_from_zero_move_predictions_with_them():
-    for model in ("two-step + 1", "kronecker + 1"):
-        given = holes(model, (9, 7), "50%", KINDS["thin"])
-        near = leave_out(given.operators, labels_of(given))
-        rows, columns = np.nonzero(given.observed)
-        far = Labels((rows, columns), given.Y[rows, columns] + 1e8, given.Y.shape)
-        found = leave_out(given.operators, far)
-        assert_allclose(found - 1e8, near, rtol=0, atol=1e-6)
-
-
 def test_pairs_that_are_fitted_exactly_are_refused():
     given = holes("kronecker", (5, 4), "none missing", KINDS["full"], alpha=1e-17)
     message = r"^\d+ of \d+ (?:pairs|cells) form a set that have leverage 1 .* Use a larger alpha"

@@ -138,7 +138,7 @@ def held_out(P, Y, letter, alpha, free_mean, units) -> np.ndarray:
         free=[True, False],
         constant=[True, False],
         grouped=[False, True],
-        missing=["none missing", "20%", "50%", "rows and columns"],
+        missing=["none missing", "50%", "rows and columns"],
         # Without a constant ones lie in the null space, in part or altogether.
         where=lambda kinds, shares, free, constant, **_: (
             fits(kinds, shares) and has_place(kinds, free, constant)
@@ -184,7 +184,8 @@ def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
         shares=SHARES,
         kinds=KINDS,
         letter=LETTERS,
-        alpha=[0.0, 1e-3, 1.0, 1e6],
+        alpha=[0.0, 1e-3, 1e6],
+        strength=1,
         where=lambda kinds, shares, **_: fits(kinds, shares),
     )
 )
@@ -210,6 +211,7 @@ def test_labels_and_an_offset(shares, kinds, letter, alpha):
         kinds=KINDS,
         letter=LETTERS,
         free=[True, False],
+        strength=1,
         where=lambda kinds, shares, **_: fits(kinds, shares),
     )
 )
@@ -265,7 +267,7 @@ def test_a_mean_that_nothing_determines():
             holdout(Problem.of(pairing, Y), letter)
 
 
-@over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3, 1.0]))
+@over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3]))
 def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     """Whatever the mean of all labels was before one row, column or both of them left."""
     rng = np.random.default_rng(8)
