@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import problems
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
-from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
+from dyadlearn.filters import SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.spectrum import Spectrum
@@ -280,18 +280,6 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
                 assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)
 
 
-def test_cells_that_hang_on_less_than_the_precision_are_refused():
-    """One side leaves 1e-24 of its labels, the other none of one direction: without both labels nothing is known."""
-    rng = np.random.default_rng(0)
-    rows = Spectrum.from_gram(1e6 * problems.gram(4, 4, rng))
-    columns = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.3]]))
-    filters = {"filter": IteratedTikhonov(2), "task_filter": SpectralCutoff()}
-    problem = posed("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)
-    cells = np.array([[0, 0], [1, 2], [3, 4], [5, 6]])
-    with pytest.raises(LeverageError, match="2 of 8 cells form a set"):
-        holdout(problem, "A", cells=cells)
-
-
 def test_cells_beside_a_missing_block_are_refused_or_right():
     """Without regularisation, of singular kernels: by a dense least-squares fit of all that is left."""
     outcomes = set()
@@ -321,21 +309,6 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
             assert_allclose(found.ravel()[c], expected, rtol=1e-7, atol=1e-7)
         outcomes.add("right")
     assert outcomes == {"refused", "right"}
-
-
-@over(every(method=PAIRED))
-def test_an_alpha_below_the_precision_beside_holes(method):
-    """The labels of twins follow from each other, also if nothing is left of λ = 1e-17 beside a kernel of size 1."""
-    rng = np.random.default_rng(0)
-    features, task_features = (np.repeat(rng.normal(size=(3, 4)), 2, axis=0) for _ in range(2))
-    rows, columns = (Spectrum.from_gram(side @ side.T) for side in (features, task_features))
-    Y = np.repeat(np.repeat(rng.normal(size=(3, 3)), 2, axis=0), 2, axis=1)
-    holes = Y.copy()
-    holes[0, 0] = holes[3, 4] = np.nan
-    for alpha, atol in ((1e-8, 1e-4), (1e-14, 1e-7), (1e-17, 1e-7)):
-        assert_allclose(
-            holdout(posed(method, holes, rows, alpha, columns, alpha), "A"), Y, atol=atol
-        )
 
 
 @over(every(setting="BC", alpha=[1e-14, 1e-6], sparse=[False, True]))

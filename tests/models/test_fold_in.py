@@ -17,7 +17,7 @@ from dyadlearn import (
     PairRegressor,
     TwoStepRidge,
 )
-from dyadlearn.exceptions import IdError, LeverageError
+from dyadlearn.exceptions import IdError
 from dyadlearn.filters import Landweber
 from dyadlearn.kernels import gram
 from dyadlearn.pairing import new_labels
@@ -213,18 +213,6 @@ def test_two_step_models_without_a_formula_are_solved_again():
         found, expected, plain = compared(model, "rbf", "wide", axis, labels)
         assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=str(how))
         assert np.abs(found - plain).max() > 1e-3
-
-
-def test_a_model_that_interpolates_equals_its_refit():
-    for side, axis in (("rbf", 0), ("rbf", 1), ("linear", 0)):
-        found, expected, plain = compared(
-            KroneckerRidge(alpha=0.0, fit_intercept=False), side, side, axis
-        )
-        assert_allclose(found, expected, rtol=1e-9)
-        assert np.abs(found - plain).max() > 1e-3
-    model = KroneckerRidge(alpha=0.0, kernel="rbf").fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    with pytest.raises(LeverageError, match="form a set that have leverage 1"):  # as in a refit
-        model.predict(X[M:], labels=FEW)
 
 
 @pytest.mark.parametrize("labels", [Y[:M, :Q], MISSING])

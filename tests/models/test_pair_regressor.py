@@ -118,18 +118,6 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert not hasattr(model, "dual_coef_")
 
 
-def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
-    pairs = np.concatenate([CELLS, CELLS[:2], CELLS[5:7]])
-    labels = np.concatenate([VALUES, VALUES[:1], VALUES[1:2] + 4, [np.nan, np.nan]])
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, labels)
-    grid = Y.copy()
-    grid[0, 1] += 2
-    assert_allclose(
-        regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9
-    )
-    assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (2, 2, 1)
-
-
 @over(lines("Model tasks", (TwoStepRidge, None), (IndependentTaskRidge, T)))
 def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
     train = cells(SEEN, KNOWN)
@@ -228,16 +216,6 @@ def test_the_score_is_that_of_the_observed_pairs():
 
 
 # --- holes -------------------------------------------------------------------------------------
-
-
-@over(lines("of_tasks expected", (None, "float32"), ("float32", "float32"), ("float64", "float64")))
-def test_averages_of_whole_labels_have_the_precision_of_the_features(of_tasks, expected):
-    if of_tasks is None:
-        model = PairRegressor(IndependentTaskRidge(), instances=X.astype(np.float32))
-    else:
-        tables = {"instances": X.astype(np.float32), "tasks": T.astype(of_tasks)}
-        model = PairRegressor(KroneckerRidge(), **tables)
-    assert model.fit(CELLS, np.round(VALUES).astype(int)).predict(CELLS).dtype == expected
 
 
 # --- inside scikit-learn -----------------------------------------------------------------------

@@ -147,20 +147,6 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
         assert all("large and nearly constant in training" in str(each.message) for each in told)
 
 
-@over(lines("n gamma alpha", (4, 3e-4, 1e-6), (5, 3e-4, 5e-8), (6, 3e-3, 1e-7)))
-def test_small_eigenvalues_beside_a_large_common_part_count_for_a_larger_ridge(n, gamma, alpha):
-    """They are smaller than what centring leaves of the common part, but the ridge is not."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(n + 3, 1))
-    K = rbf_kernel(rows, gamma=gamma)
-    y = rng.normal(size=n)
-    model = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=True).fit(
-        K[:n, :n], y[:, None]
-    )
-    expected = predictors(exact(K[:n, :n]), exact(K[n:, :n]), alpha, True)[1] @ y
-    assert_allclose(model.predict(K[n:, :n])[:, 0], expected, rtol=0, atol=20 * n * 2.2e-16 / alpha)
-
-
 @pytest.mark.parametrize("n", [5, 9, 14])
 def test_rounding_of_a_large_common_part_is_warned_about(n):
     rng = np.random.default_rng(n)

@@ -134,11 +134,3 @@ def test_sparse_cells(each):
             ValueError, match="cells is sparse and must store a fold for every label of Y"
         ):
             model.holdout("A", cells=sparse.csr_array(FOLDS))
-
-
-def test_missing_groups_are_named(each, model):
-    for read in each(
-        (lambda words: pd.DataFrame({"g": words}, ROWS), lambda words: pl.DataFrame({"g": words}))
-    ):
-        with pytest.raises(ValueError, match="groups has a missing value in row 2"):
-            model.holdout("B", groups=read(["a", "b", None, *"abcde"]))

@@ -92,6 +92,14 @@ def test_costs_count_multiplications():
         )
 
 
+def test_one_feature_with_moderate_regularisation_has_penalised_main_effects():
+    rng = np.random.default_rng(0)
+    sides = (Spectrum.from_features(rng.normal(size=(n, 1)), constant="free") for n in (6, 5))
+    model = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
+    _, border, _ = model.split_kernel(np.arange(6), np.arange(6) % 5)
+    assert border.shape == (6, 1)  # the grand mean
+
+
 # --- no regularisation ----------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
-from dyadlearn import PairKernelRidge
-from dyadlearn.diagnostics.best import best_columns
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
@@ -311,23 +309,3 @@ def test_the_projection_of_ones_keeps_its_digits(level):
     found = np.abs(ones_of(Spectrum.from_features(features, constant="feature", level=level)))
     assert 0 < min(expected) < 1e-5
     assert_allclose(np.sort(found), np.sort(expected), rtol=1e-10)
-
-
-@over(every(free=[True, False], side=[0, 1]))
-def test_the_best_of_new_pairs_have_their_predictions(free, side):
-    """Also where two new rows share no function, so that all have the mean."""
-    rng = np.random.default_rng(5)
-    X, tasks = rng.normal(size=(6, 3)), rng.normal(size=(5, 2))
-    Y = rng.normal(size=(6, 5)) + 3.0
-    for product in (0.0, 0.7):
-        model = PairKernelRidge(0.5, product=product, per_task=1.0, per_instance=0.5)
-        model = model.set_params(fit_intercept=free).fit(X, Y, tasks=tasks)
-        fitted = model.fitted_
-        rows = fitted.new_rows(X[:2] + 1.0, 0)[1]
-        others = fitted.new_rows(tasks[:3] - 1.0, 1)[1]
-        expected = model.predict(X[:2] + 1.0, tasks[:3] - 1.0)
-        expansion = fitted.expansion
-        if side:
-            rows, others, expansion, expected = others, rows, expansion.transposed, expected.T
-        _, scores = best_columns(expansion, rows, others, 3)
-        assert_allclose(scores, -np.sort(-expected, axis=1)[:, :3], rtol=1e-12)
