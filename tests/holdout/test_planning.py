@@ -90,7 +90,6 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
             None,
             12,
         ),  # three groups, and folds of the other side
-        ("A", Units(cells=np.arange(36).reshape(9, 4) % 7), None, 7),
     ],
 )
 def test_folds_of_fits(setting, together, cv, n_folds):

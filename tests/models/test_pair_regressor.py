@@ -23,7 +23,6 @@ from dyadlearn import (
     TwoStepRidge,
 )
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.labels import to_grid
 from sweeps import covering, every, lines, over
 
 M = 14
@@ -392,18 +391,6 @@ def test_what_cannot_be_predicted(pairs, error, message):
     )
     with pytest.raises(error, match=message):
         regressor.predict(pairs)
-
-
-def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
-    pairs = [*map(tuple, CELLS.tolist()), (None, 0), (0, float("nan")), ("", 1), (2, " ")]
-    values = [*VALUES, 9.0, 9.0, 9.0, 9.0]
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, values)
-    assert regressor.n_dropped_ == to_grid(pairs, values).n_missing_ids == 4
-    assert_allclose(
-        regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9
-    )
-    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
-        regressor.predict([(0, 0), (None, 1)])
 
 
 # --- ids that are in no table --------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import fifty_digits
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
 from dyadlearn.spectrum import Spectrum
 from references import reference
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 # Instances × tasks: tall, wide, square, and the smallest there is.
 SHAPES = [(7, 4), (3, 8), (5, 5), (1, 1)]
@@ -185,20 +184,3 @@ def test_any_mixture_of_filters(method, shape, rank, filter, task_filter):
 
 
 # --- estimators -------------------------------------------------------------------------------------------
-
-
-@over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))
-def test_features_that_are_all_zero_predict_zero(container):
-    """Nothing can be learnt from them, but nothing breaks: the dual parameters are the labels over λ."""
-    X = container(np.zeros((4, 2)))
-    Y = np.arange(12.0).reshape(4, 3)
-    tasks = make_side(3, "full", 0)[0]
-    paper = {"fit_intercept": False}
-    for model, expected in (
-        (IndependentTaskRidge(0.5, **paper), Y / 0.5),
-        (KroneckerRidge(0.5, **paper), Y / 0.5),
-        (TwoStepRidge(0.5, 0.0, **paper), Y / 0.5 @ np.linalg.inv(tasks @ tasks.T)),
-    ):
-        model.fit(X, Y, tasks=tasks)
-        assert_array_equal(model.predict(X), np.zeros((4, 3)))
-        close(model.dual_coef_, expected)

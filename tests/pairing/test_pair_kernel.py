@@ -179,32 +179,6 @@ def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
 
 @over(
     covering(
-        shares=SHARES,
-        kinds=KINDS,
-        letter=LETTERS,
-        alpha=[0.0, 1e-3, 1e6],
-        strength=1,
-        where=lambda kinds, shares, **_: fits(kinds, shares),
-    )
-)
-def test_labels_and_an_offset(shares, kinds, letter, alpha):
-    pairing, _, Y = posed(kinds, (6, 5), shares, True, alpha)
-    try:
-        expected = holdout(Problem.of(pairing, Y), letter)
-    except LeverageError:
-        assert alpha == 0
-        return
-    assert_allclose(
-        holdout(Problem.of(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8
-    )
-    assert_allclose(mean_of(pairing, Y + 1e6) - 1e6, mean_of(pairing, Y), rtol=0, atol=1e-8)
-    assert_allclose(
-        pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max()
-    )
-
-
-@over(
-    covering(
         shares=SHARES[::2],
         kinds=KINDS,
         letter=LETTERS,

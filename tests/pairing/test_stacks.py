@@ -5,16 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import problems
 from dyadlearn._memory import holdout_numbers
-from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import Independent, Kronecker, Network, PairKernel, TwoStep
 from dyadlearn.pairing.full import hold_out, hold_out_stack, holdout_grids
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, over
 
 RIDGE = problems.RIDGE
@@ -108,21 +105,6 @@ def test_groups_leave_together(model, setting, constant):
     expected = one_by_one(pairing, stack, Setting(setting), groups, task_groups)
     problems.close(found, expected, 1e-11)
     assert np.abs(found - one_by_one(pairing, stack, Setting(setting))).max() > 1e-3
-
-
-@over(every(model=[two_step, kronecker], setting="ABD"))
-def test_what_is_interpolated_is_refused(model, setting):
-    # One row that nothing else is like, beside others that are all alike.
-    sides = [
-        Spectrum.from_gram(
-            np.block([[np.eye(1), np.zeros((1, n))], [np.zeros((n, 1)), np.ones((n, n))]])
-        )
-        for n in (5, 4)
-    ]
-    pairing = model(*sides, 0.0, False)
-    stack = stack_of((6, 5))
-    with pytest.raises(LeverageError, match="leverage 1"):
-        hold_out_stack(pairing, stack, Setting(setting))
 
 
 @over(every(sign=[1, -1], setting="ABCD", constant=[False, True]))

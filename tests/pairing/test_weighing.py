@@ -16,7 +16,6 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, Two
 from dyadlearn._array import to_numpy
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import Pairing
 from dyadlearn.pairing import expansion as weighing
 from dyadlearn.pairing import pair_weights as systems
 from dyadlearn.pairing.expansion import NewRows
@@ -25,7 +24,7 @@ from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.pairing.weighing import label_weigher
 from dyadlearn.solve import missing as completing
 from dyadlearn.solve.columns import complete_columns, weigh_column
-from problems import ALL_MODELS, KINDS, RIDGE, features, holes, pattern, spectrum
+from problems import KINDS, RIDGE, features, holes, pattern, spectrum
 from sweeps import covering, lines, over
 
 MODELS = {
@@ -352,25 +351,6 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
         model, [place if isinstance(place, int) else put(place) for place in places]
     )
     assert_allclose(found, expected, rtol=0, atol=library.rtol)
-
-
-@over(
-    covering(
-        model=ALL_MODELS,
-        kinds=[("full", "full"), ("primal", "thin"), ("singular", "sparse")],
-        missing=["50%", "95%"],
-    )
-)
-def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, monkeypatch):
-    problem = holes(model, (9, 6), missing, kinds)
-    labels = Labels.of_grid(problem.Y)
-    default = label_weigher.dispatch(Pairing)
-    direct = default(problem.operators, labels).weights(2, 3)
-    monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0))
-    found = default(problem.operators, labels).weights(2, 3)
-    assert_allclose(found, direct, rtol=0, atol=1e-11)
-    fitted = problem.fitted()[2, 3]
-    assert_allclose(np.nansum(found * problem.Y), fitted, rtol=1e-9)
 
 
 def test_a_solver_that_stops_short_says_so(monkeypatch):
