@@ -86,19 +86,6 @@ def test_scores_of_each_actual_setting():
     assert f"{np.count_nonzero(letters == 'A')} A" in lines[0]
 
 
-def test_strict_folds_are_scored_in_their_setting():
-    X, Y, T = sparse_table()
-    model = KroneckerRidge(0.5).fit(X, Y, tasks=T)
-    splitter = SettingKFold("A", 4, random_state=0, strict=True)
-    result = evaluate(model, "A", scoring="neg_mean_squared_error", cv=splitter).results[0]
-    units = splitter.units(Labels.of_grid(Y))
-    letters = np.full(Y.shape, "")
-    letters[~np.isnan(Y)] = by_hand(Y, "A", units)
-    is_tested = (letters == "A") & (units.cells >= 0)
-    assert_array_equal(~np.isnan(result.labels), is_tested)
-    assert result.actual_counts == {}
-
-
 def test_intervals_take_the_residuals_of_their_setting():
     X, Y, T = sparse_table()
     problem = KroneckerRidge(0.5).fit(X, Y, tasks=T).fitted_.training_problem

@@ -104,20 +104,3 @@ def test_pair_kernels(data, setting, alpha, shares, free):
         kernels = tuple(kernel - 1.0 for kernel in kernels)
     model = reference("kronecker", kernels, (alpha - b * c / a, 0.0), Y, constant=free)
     assert largest_error(holdout(problem, setting), left_out(model, setting)) < 1e-12
-
-
-@over(covering(setting="ABCD", alpha=[1e-10, 1e-4], strength=1))
-def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
-    """On smooth kernels, whose eigenvalues fall below any regularisation."""
-    rng = np.random.default_rng(7)
-    points = [rng.normal(size=(n, 2)) for n in (M, Q)]
-    K, G = (np.exp(-0.05 * ((x[:, None] - x[None]) ** 2).sum(-1)) for x in points)
-    Y = rng.normal(size=(M, Q))
-    spectra = [Spectrum.from_gram(kernel + 1.0) for kernel in (K, G)]
-    lost = []
-    for free in (False, True):
-        problem = Problem.of(PairKernel(*spectra, alpha, free_mean=free), Y)
-        kernels = (K, G) if free else (K + 1.0, G + 1.0)
-        model = reference("kronecker", kernels, (alpha, 0.0), Y, constant=free)
-        lost.append(largest_error(holdout(problem, setting), left_out(model, setting)))
-    assert lost[1] < max(10.0 * lost[0], 1e-12), lost

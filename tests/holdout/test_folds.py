@@ -294,23 +294,6 @@ def cut(problem, setting, cv=None):
     return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
 
 
-@over(every(method=["two_step", "kronecker"], constant=[False, True]))
-def test_a_second_solution_of_the_same_folds_takes_no_iterations(method, constant):
-    problem, _ = made(method, constant=constant, listed=True)
-    problem = Problem(problem.pairing, problem.labels, tol=1e-10)
-    folds = cut(problem, Setting.A, 2)
-    folds.held_out()
-    cold = [start.n_iter for start in folds.starts]
-    assert folds.converged
-    again = folds.held_out()
-    assert all(start.n_iter <= 1 for start in folds.starts)
-    other = problem.pairing.at(0.6)
-    fresh = cut(Problem(other, problem.labels, tol=1e-10), Setting.A, 2).held_out()
-    close(folds.held_out(other), fresh, 1e-8)
-    assert max(cold) > 1
-    assert np.abs(again - fresh).max() > 1e-4
-
-
 # --- what costs too much ----------------------------------------------------------------------------------
 
 

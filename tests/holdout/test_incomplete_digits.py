@@ -11,7 +11,6 @@ from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.holdout import holdout
 from dyadlearn.spectrum import Spectrum
 from problems import posed
-from references import left_out, reference
 from sweeps import covering, every, over
 
 
@@ -38,23 +37,6 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
             own = np.ones((11, 1)) if own is None else own
             given = (features[kept], labels[kept, j : j + 1], own, alpha, features[[i]], False)
             assert_allclose(found[i, j], fifty_digits.independent(*given)[0, 0], rtol=0, atol=limit)
-
-
-@over(every(task_alpha=[1e3, 1e9, 1e15]))
-def test_pairs_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_alpha):
-    rng = np.random.default_rng(0)
-    sides = rng.normal(size=(6, 4)), rng.normal(size=(3, 5))
-    Y = rng.normal(size=(6, 3))
-    Y[1:3, :2] = np.nan
-    kernels = [side @ side.T for side in sides]
-    spectra = [Spectrum.from_gram(kernel) for kernel in kernels]
-    problem = posed("two_step", Y, spectra[0], 1e-3, spectra[1], task_alpha)
-    observed = ~np.isnan(Y)
-    expected = left_out(reference("two_step", kernels, (1e-3, task_alpha), Y), "A", where=observed)
-    assert_allclose(holdout(problem, "A")[observed], expected[observed], rtol=1e-10)
-    empty = Spectrum.from_gram(np.zeros((3, 3)))
-    found = holdout(posed("two_step", Y, spectra[0], 1e-3, empty, task_alpha), "A")
-    assert_allclose(found, 0.0, atol=0)
 
 
 class Blocked:

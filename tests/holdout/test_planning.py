@@ -90,7 +90,6 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
             None,
             12,
         ),  # three groups, and folds of the other side
-        ("A", Units(cells=np.arange(36).reshape(9, 4) % 7), None, 7),
     ],
 )
 def test_folds_of_fits(setting, together, cv, n_folds):
@@ -193,19 +192,6 @@ def test_evaluate_and_searches_say_how_many_groups_are_left_out_together(each):
         assert texts[0].startswith(f"In setting {setting}, {sentence}")
         assert ("With cv=" in texts[0]) == (setting != "D")
         assert {warning.filename for warning in recorded} == {__file__}
-
-
-def test_more_groups_than_refits_are_few_share_folds():
-    rows, labels, tasks = problems.data(104, 5)
-    labels[0, 0] = np.nan
-    model = TwoStepRidge(1.0).fit(rows, labels, tasks=tasks)
-    with pytest.warns(
-        MergedGroupsWarning, match="^In setting B, 52 groups of instances are in 5 folds"
-    ):
-        found = evaluate(model, "B", groups=np.arange(104) // 2)
-    assert found["method"] == ["52 groups in 5 folds, refitted"]
-    few = evaluate(model, "B", groups=np.arange(104) // 26)
-    assert few["method"] == ["leave-group-out, refitted"]
 
 
 @pytest.mark.usefixtures("many_refits")

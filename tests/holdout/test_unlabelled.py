@@ -86,27 +86,3 @@ def test_missing_pairs_of_models_without_a_penalty_in_some_directions(name):
     missing = np.isnan(Y)
     expected = without_unit(model, Setting.A, None)
     assert_allclose(held_out[missing], expected[missing], rtol=1e-6, atol=1e-7)
-
-
-def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):
-    """The kernel between the missing pairs of a fold and all labels is never in memory as a whole."""
-    labels = np.full((60, 50), np.nan)
-    labels[::6, ::5] = np.add.outer(np.arange(10.0), np.arange(10.0) ** 2)
-    rng = np.random.default_rng(0)
-    model = KroneckerRidge(1.0).fit(
-        rng.normal(size=(60, 3)), labels, tasks=rng.normal(size=(50, 2))
-    )
-    cells = rng.integers(0, 2, size=labels.shape)
-    expected = model.holdout("A", cells=cells)
-    sizes = []
-    between = type(model.fitted_.training_problem.pairing).kernel_between
-
-    def watched(self, first, second):
-        sizes.append(first[0].size * second[0].size)
-        return between(self, first, second)
-
-    monkeypatch.setattr(unlabelled, "_ENTRY", 0.0)
-    monkeypatch.setattr(unlabelled, "_BLOCK", 2**14)
-    monkeypatch.setattr(type(model.fitted_.training_problem.pairing), "kernel_between", watched)
-    assert_allclose(model.holdout("A", cells=cells), expected, rtol=1e-9, atol=1e-9)
-    assert max(sizes) <= max(2**14 // 8, 32 * 100)

@@ -85,14 +85,6 @@ def test_elsewhere_a_mask_is_refused_and_named(call, name, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def test_a_mask_that_hides_nothing_is_no_mask():
-    plain = TwoStepRidge().fit(X, Y, tasks=T)
-    model = TwoStepRidge().fit(
-        np.ma.masked_array(X), np.ma.masked_array(Y), tasks=np.ma.masked_array(T, False)
-    )
-    assert_array_equal(model.predict(np.ma.masked_array(X)), plain.predict(X))
-
-
 @over(
     every(
         frame=[

@@ -6,13 +6,10 @@ import pickle
 import sys
 
 import numpy as np
-import pandas as pd
 from numpy.testing import assert_allclose
 
 from dyadlearn import (
     KroneckerRidge,
-    PairKernelRidge,
-    PairRegressor,
     TwoStepRidge,
 )
 from sweeps import every, over
@@ -109,27 +106,3 @@ def check(fitted, reader) -> None:
         else:
             now = old
         assert_allclose(flat(reader(read)), flat(now), rtol=1e-9, atol=1e-12)
-
-
-def test_pairs_are_predicted_by_one_state():
-    frames = {"instances": pd.DataFrame(X, list("abcdef")), "tasks": pd.DataFrame(T, list("vwxyz"))}
-    pairs = [(row, column) for row in "abcdef" for column in "vwxyz"]
-    model = PairRegressor(
-        PairKernelRidge(product=0.5, per_task=0.3, per_instance=0.2, **RBF), **frames
-    )
-    model.fit(pairs[:-4], Y.ravel()[:-4])
-    for reader in (
-        lambda model: model.predict(pairs),
-        lambda model: model.predict_interval(pairs, coverage=0.5),
-    ):
-        change(model.model_, ALPHAS[1])
-        new = flat(reader(model))
-        change(model.model_, ALPHAS[0])
-        old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(model)), 0, None)
-        for at in np.linspace(1, n_calls, 6, dtype=int).tolist():
-            read = pickle.loads(pickle.dumps(model))
-            found, _ = interrupted(
-                reader, read, at, lambda read=read: change(read.model_, ALPHAS[1])
-            )
-            nearest = min((flat(old), new), key=lambda state: np.abs(flat(found) - state).max())
-            assert_allclose(flat(found), nearest, rtol=1e-9, atol=1e-12)

@@ -98,12 +98,6 @@ class TestTasks:
                 "chunks is given together with",
             ),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[]), "chunks is empty"),
-            (
-                lambda m, X, Y, T: m.partial_fit_tasks(
-                    T[5:], chunks=[(X[:9], Y[:9, 5:]), (X[9:20], Y[9:20])]
-                ),
-                r"Y has 6 columns, expected .* 1 task",
-            ),
             (lambda m, X, Y, T: m.forget_tasks([0, 0]), "a task more than once"),
             (lambda m, X, Y, T: m.forget_tasks(range(5)), "at least one task"),
             (lambda m, X, Y, T: m.forget_tasks([5]), "points outside the known tasks"),

@@ -112,17 +112,6 @@ def test_a_task_without_a_label(fit_intercept):
     assert_allclose(found, known.predict(X, tasks=T), rtol=1e-7)
 
 
-def test_new_tasks_without_a_label():
-    X, Y, T = make()
-    model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y[:, :5], tasks=T[:5])
-    model.partial_fit_tasks(T[5:], np.full((M, 1), np.nan), X=X)
-    assert_allclose(model.predict(X), Twin(X, Y[:, :5], T[:5]).predict(X, tasks=T), rtol=1e-8)
-    bare = OnlineTwoStepRidge(0.3).fit(X, Y[:, :5])
-    with pytest.warns(NoLabelWarning, match="positions 5"):
-        bare.partial_fit_tasks(None, np.full((M, 1), np.nan), X=X)
-    assert np.isnan(bare.predict(X)[:, 5]).all()
-
-
 def test_forgetting_everything():
     X, Y, T = make()
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T).forget(X, Y)

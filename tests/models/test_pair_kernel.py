@@ -10,9 +10,7 @@ from dyadlearn import (
     PairKernelRidge,
     PairKernelRidgeCV,
     PairRegressor,
-    SettingKFold,
     landscape,
-    nested_score,
 )
 from dyadlearn.selection.searching import PosedSearch
 from problems import data
@@ -95,25 +93,6 @@ def test_shares_that_are_none(table, shares, message):
     X, Y, T = table
     with pytest.raises(ValueError, match=message):
         PairKernelRidgeCV(ALPHAS, shares).fit(X[:10], Y, tasks=T[:7])
-
-
-@over(every(letter="BCD"))
-def test_nested_scores(table, letter):
-    """Rows of a side that nothing leaves are those of training, which functions of their own know."""
-    X, Y, T = table
-    search = PairKernelRidgeCV([10.0], [(0.4, 0.3, 0.3)], setting=letter)
-    found = nested_score(search, X[:10], Y, tasks=T[:7], cv=2, random_state=0).predictions
-    model = PairKernelRidge(10.0, **named((0.4, 0.3, 0.3)))
-    for train, test in SettingKFold(letter, 2, random_state=0).split_grid(10, 7):
-        (seen, known), (new, asked) = (
-            (np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0)))
-            for mask in (train, test)
-        )
-        model.fit(X[seen], Y[np.ix_(seen, known)], tasks=T[known])
-        predicted = model.predict(
-            X[new] if letter in "BD" else None, T[asked] if letter in "CD" else None
-        )
-        assert_allclose(found[np.ix_(new, asked)], predicted, rtol=1e-9)
 
 
 def test_long_tables_know_the_rows_of_training(table):

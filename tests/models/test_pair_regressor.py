@@ -23,7 +23,6 @@ from dyadlearn import (
     TwoStepRidge,
 )
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.labels import to_grid
 from sweeps import covering, every, lines, over
 
 M = 14
@@ -116,18 +115,6 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert regressor.instance_ids_ == tuple(wanted)
     assert not hasattr(model, "model_")
     assert not hasattr(model, "dual_coef_")
-
-
-def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
-    pairs = np.concatenate([CELLS, CELLS[:2], CELLS[5:7]])
-    labels = np.concatenate([VALUES, VALUES[:1], VALUES[1:2] + 4, [np.nan, np.nan]])
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, labels)
-    grid = Y.copy()
-    grid[0, 1] += 2
-    assert_allclose(
-        regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9
-    )
-    assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (2, 2, 1)
 
 
 @over(lines("Model tasks", (TwoStepRidge, None), (IndependentTaskRidge, T)))
@@ -228,16 +215,6 @@ def test_the_score_is_that_of_the_observed_pairs():
 
 
 # --- holes -------------------------------------------------------------------------------------
-
-
-@over(lines("of_tasks expected", (None, "float32"), ("float32", "float32"), ("float64", "float64")))
-def test_averages_of_whole_labels_have_the_precision_of_the_features(of_tasks, expected):
-    if of_tasks is None:
-        model = PairRegressor(IndependentTaskRidge(), instances=X.astype(np.float32))
-    else:
-        tables = {"instances": X.astype(np.float32), "tasks": T.astype(of_tasks)}
-        model = PairRegressor(KroneckerRidge(), **tables)
-    assert model.fit(CELLS, np.round(VALUES).astype(int)).predict(CELLS).dtype == expected
 
 
 # --- inside scikit-learn -----------------------------------------------------------------------
@@ -414,18 +391,6 @@ def test_what_cannot_be_predicted(pairs, error, message):
     )
     with pytest.raises(error, match=message):
         regressor.predict(pairs)
-
-
-def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
-    pairs = [*map(tuple, CELLS.tolist()), (None, 0), (0, float("nan")), ("", 1), (2, " ")]
-    values = [*VALUES, 9.0, 9.0, 9.0, 9.0]
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, values)
-    assert regressor.n_dropped_ == to_grid(pairs, values).n_missing_ids == 4
-    assert_allclose(
-        regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9
-    )
-    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
-        regressor.predict([(0, 0), (None, 1)])
 
 
 # --- ids that are in no table --------------------------------------------------------------------------------------

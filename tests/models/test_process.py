@@ -211,35 +211,6 @@ def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, giv
             assert_allclose(found, expected, rtol=1e-9)
 
 
-@over(
-    covering(
-        member=FAMILY,
-        given=GIVEN,
-        method=["restricted", "profile"],
-        scale=[None, 0.7],
-        strength=1,
-    )
-)
-def test_gradients_are_those_of_the_dense_process(member, given, method, scale):
-    labels, weights = given
-    model, params = of_family(*member)
-    start = np.array([0.3, *params.pop("shares", (1.0, 0.0, 0.0)), scale or 1.0])
-    kernels = described("rbf", X, M)[2], described("linear", T, Q)[2]
-
-    def value(logarithms):
-        alpha, *there, given_scale = start * np.exp(logarithms)
-        process = dense(*kernels, alpha, tuple(there), Y=labels, weights=weights, **params)
-        return process.likelihood(method == "restricted", None if scale is None else given_scale)[0]
-
-    model = fitted(model.set_params(kernel="rbf"), labels, weights)
-    asked = {"method": method, "scale": scale}
-    found, gradient = model.log_marginal_likelihood(**asked, eval_gradient=True)
-    assert model.log_marginal_likelihood(**asked) == found
-    steps = 1e-4 * np.eye(5)
-    expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
-    assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)
-
-
 def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):
     model = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
     model.fitted_.labels.listed()  # the places of labels are found once

@@ -229,7 +229,6 @@ def test_parameters(params, models, error, sentence):
 
 # --- questions ---------------------------------------------------------------------------------
 
-WIDTH = r"^X has {} features, but {} is expecting {} features as input"
 NO_TASKS = r"knows nothing of tasks: fit it with tasks="
 #: The method of a model that was fitted on X, Y and T, its arguments, and the error.
 QUESTIONS = [
@@ -248,39 +247,12 @@ QUESTIONS = [
         "^score takes sample_weight only if no label is missing",
     ),
 ]
-QUESTIONS_OF_KERNELS = [
-    ("predict", (spoilt(K, np.inf),), "X contains (NaN|infinity)"),
-    ("predict", (K, spoilt(G, np.nan)), "tasks contains (NaN|infinity)"),
-    (
-        "predict",
-        (K, G[:, :3]),
-        r"^tasks has 3 columns, expected 4 kernel values with the training tasks\.$",
-    ),
-]
 
 
 @over(lines("method given error sentence", *QUESTIONS))
 @over(every(**every_pair_model))
 def test_questions(Model, method, given, error, sentence):
     refused(lambda: getattr(Model().fit(X, Y, tasks=T), method)(*given), error, sentence)
-
-
-@over(lines("method given sentence", *QUESTIONS_OF_KERNELS))
-@over(every(**every_pair_model))
-def test_questions_of_models_on_kernels(Model, method, given, sentence, library):
-    model = precomputed(Model).fit(*map(library.asarray, (K, Y)), tasks=library.asarray(G))
-    refused(lambda: getattr(model, method)(*map(library.asarray, given)), ValueError, sentence)
-
-
-@over(every(**every_model))
-def test_instances_of_another_width(Model, library):
-    name = Model.__name__
-    model = Model().fit(library.asarray(X), library.asarray(Y))
-    new = library.asarray(X[:, :2])
-    refused(lambda: model.predict(new), ValueError, WIDTH.format(2, name, 3))
-    model = precomputed(Model).fit(library.asarray(K), library.asarray(Y))
-    new = library.asarray(K[:, :5])
-    refused(lambda: model.predict(new), ValueError, WIDTH.format(5, name, 6))
 
 
 @over(every(method=["predict", "predict_pairs", "score"]))

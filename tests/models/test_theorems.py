@@ -54,15 +54,6 @@ every_rank = pytest.mark.parametrize(
 )
 
 
-def stack(grid: np.ndarray) -> np.ndarray:
-    """Return vec(grid), its columns on top of each other."""
-    return grid.ravel(order="F")
-
-
-def unstack(stacked: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    return stacked.reshape(shape, order="F")
-
-
 def identity_like(K: np.ndarray) -> np.ndarray:
     return np.eye(len(K))
 
@@ -108,31 +99,6 @@ def test_theorem_1_independent_tasks(problem, alpha):
 
 # Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and
 # λ = 1.
-
-
-def pairwise_kernel(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float) -> np.ndarray:
-    """Return Ξ = (G ⊗ K)(λ_d λ_t I ⊗ I + λ_t I ⊗ K + λ_d G ⊗ I)⁻¹ of shape (mq, mq)."""
-    denominator = (
-        alpha * task_alpha * np.kron(identity_like(G), identity_like(K))
-        + task_alpha * np.kron(identity_like(G), K)
-        + alpha * np.kron(G, identity_like(K))
-    )
-    # The two factors commute, so the inverse may stand on the left.
-    return np.linalg.solve(denominator, np.kron(G, K))
-
-
-@every_rank
-@over(lambdas)
-def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alpha):
-    model = two_step(problem, alpha, task_alpha)
-    Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
-    dual = np.linalg.solve(Xi + identity_like(Xi), stack(problem.Y))
-    expected = unstack(Xi @ dual, problem.Y.shape)
-    K = problem.K + alpha * identity_like(problem.K)
-    G = problem.G + task_alpha * identity_like(problem.G)
-    tolerance = dense_tolerance(K, G)
-    assert_same(model.predict(problem.K), expected, tolerance)
-    assert_same(model.predict(problem.K, tasks=problem.G), expected, tolerance)
 
 
 # Theorem 3 (setting D): for unseen pairs two-step ridge is ordinary Kronecker least squares with

@@ -51,7 +51,6 @@ X_NEW = RNG.normal(size=(5, 4))
 T_NEW = RNG.normal(size=(2, 3))
 Y = 3 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q))
 GROUPS = np.arange(M) % 3
-TASK_GROUPS = np.arange(Q) % 2
 CELLS = RNG.integers(0, 3, size=(M, Q))
 ORDERS = ["instances", "tasks"]
 

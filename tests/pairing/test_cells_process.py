@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import _memory
-from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import PairKernel, cells_process
 from dyadlearn.pairing.cells_process import CellsProcess, process_of
-from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from process_case import FORMS, SHARES, case, may_be
@@ -29,6 +27,7 @@ PRODUCT = SHARES[0]
         shares=SHARES,
         free_mean=[False, True],
         form=FORMS,
+        strength=1,
         where=may_be,
     )
 )
@@ -44,7 +43,7 @@ def test_sides_in_either_order_have_the_same_variances(kinds, shares, free_mean,
         assert_allclose(found[0], found[1], rtol=1e-9, atol=problem.rounding, err_msg=setting)
 
 
-@over(covering(alpha=[1e-9, 1e-4, 1.0, 1e4, 1e9], free_mean=[False, True], form=["both", "all"]))
+@over(covering(alpha=[1e-9, 1.0, 1e9], free_mean=[False, True], form=["both", "all"]))
 def test_variances_of_observed_pairs_have_all_digits(alpha, free_mean, form):
     problem = case(("full", "full"), alpha, PRODUCT, free_mean, form)
     found = problem.process().variance()[problem.labels.places]
@@ -71,15 +70,6 @@ def test_a_process_is_chosen_by_the_labels():
         assert_array_equal(values, Y[labels.observed])
 
 
-def test_other_diagonals_are_told():
-    problem = case()
-    asked = problem.asked("B")
-    asked["diagonal"] = 0.1 * asked["diagonal"]
-    message = r"The variance of \d+ of 15 pairs is negative by more than rounding"
-    with pytest.warns(PrecisionWarning, match=message):
-        assert (problem.process().variance(**asked) >= 0).all()
-
-
 def test_a_label_of_hardly_any_weight_costs_no_digit_of_others():
     problem = case(form="weighted")
     weights = np.array(problem.labels.weights)
@@ -103,24 +93,11 @@ def test_noise_that_rounding_hides_is_told_or_refused():
         problem.process().scale(problem.values())
 
 
-def test_labels_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    problem = case()
-    many = NewRows(np.broadcast_to(np.zeros(6), (10**10, 6)), lambda rows: rows, 0)
-    message = "Computing deviations of 50000000000 pairs needs.*ask for fewer"
-    with pytest.raises(NotEnoughMemoryError, match=message):
-        problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**10))
-    monkeypatch.setattr(_memory, "available_memory", lambda like: 1000)
-    n = problem.labels.size
-    message = f"The matrix of {n} × {n} observed labels, .* needs about .* but only .*: fit the"
-    with pytest.raises(NotEnoughMemoryError, match=message):
-        problem.process().log_likelihood(problem.values())
-
-
 def test_the_memory_that_is_asked_for_is_the_memory_taken(monkeypatch):
     rng = np.random.default_rng(0)
-    sides = [rng.normal(size=(n, n)) for n in (60, 50)]
+    sides = [rng.normal(size=(n, n)) for n in (50, 40)]
     spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
-    labels = Labels.of_grid(np.where(rng.random((60, 50)) < 0.4, np.nan, 1.0)).listed()
+    labels = Labels.of_grid(np.where(rng.random((50, 40)) < 0.4, np.nan, 1.0)).listed()
     asked = []
     monkeypatch.setattr(cells_process, "check_memory", lambda need, *_: asked.append(need))
     tracemalloc.start()

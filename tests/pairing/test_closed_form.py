@@ -7,16 +7,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import fifty_digits
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
 from dyadlearn.spectrum import Spectrum
 from references import reference
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 # Instances × tasks: tall, wide, square, and the smallest there is.
 SHAPES = [(7, 4), (3, 8), (5, 5), (1, 1)]
-ALPHAS = [0.0, 1e-10, 1e-6, 1.0, 1e3, 1e10]
+ALPHAS = [0.0, 1e-10, 1.0, 1e10]
 TASK_ALPHAS = [0.0, 1e-10, 0.5, 1e10]
 METHODS = ["independent", "two_step", "kronecker"]
 RIDGE = Tikhonov()
@@ -131,8 +130,8 @@ def test_ridge_regression(method, shape, rank, alpha, task_alpha, forms, dtype):
 @over(
     covering(
         method=METHODS,
-        shape=SHAPES[:3],
-        alphas=[(1e-10, 0.5), (0.5, 1e-10), (1e-10, 1e-10), (1e-10, 1e10)],
+        shape=SHAPES[:2],
+        alphas=[(1e-10, 0.5), (0.5, 1e-10), (1e-10, 1e10)],
         form=["gram", "features"],
         dtype=["float64", "float32"],
     )
@@ -185,29 +184,3 @@ def test_any_mixture_of_filters(method, shape, rank, filter, task_filter):
 
 
 # --- estimators -------------------------------------------------------------------------------------------
-
-
-def models(alpha: float, task_alpha: float, kernel: str, **options) -> list:
-    kernels = {"kernel": kernel, "task_kernel": kernel}
-    return [
-        TwoStepRidge(alpha, task_alpha, **kernels, **options),
-        KroneckerRidge(alpha, **kernels, **options),
-        IndependentTaskRidge(alpha, kernel=kernel, **options),
-    ]
-
-
-@over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))
-def test_features_that_are_all_zero_predict_zero(container):
-    """Nothing can be learnt from them, but nothing breaks: the dual parameters are the labels over λ."""
-    X = container(np.zeros((4, 2)))
-    Y = np.arange(12.0).reshape(4, 3)
-    tasks = make_side(3, "full", 0)[0]
-    paper = {"fit_intercept": False}
-    for model, expected in (
-        (IndependentTaskRidge(0.5, **paper), Y / 0.5),
-        (KroneckerRidge(0.5, **paper), Y / 0.5),
-        (TwoStepRidge(0.5, 0.0, **paper), Y / 0.5 @ np.linalg.inv(tasks @ tasks.T)),
-    ):
-        model.fit(X, Y, tasks=tasks)
-        assert_array_equal(model.predict(X), np.zeros((4, 3)))
-        close(model.dual_coef_, expected)

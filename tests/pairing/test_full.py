@@ -16,7 +16,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.spectrum import Spectrum
 from problems import COMPLETE, posed
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 LEGAL = [
     *(("independent", s) for s in "AB"),
@@ -31,7 +31,7 @@ KINDS = [
     ("singular", "full"),
 ]
 # Two-step also with its sides at opposite ends.
-ALPHA_PAIRS = [(1e-10, 1e-10), (1.0, 1.0), (1e10, 1e10), (1e-10, 1e10)]
+ALPHA_PAIRS = [(1e-10, 1e-10), (1e10, 1e10), (1e-10, 1e10)]
 GROUPINGS = ["none", "unequal", "all but one"]
 
 
@@ -64,7 +64,7 @@ def some_cells(shape):
         where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
         legal=LEGAL,
         grouping=GROUPINGS,
-        kinds=KINDS[:2] + KINDS[3:5],
+        kinds=KINDS[:2] + KINDS[3:4],
         shape=COMPLETE,
         alphas=ALPHA_PAIRS,
     )
@@ -83,17 +83,16 @@ def test_equals_refitting(legal, grouping, shape, kinds, alphas):
 
 @over(lines("method setting", *LEGAL))
 def test_one_group_of_everything_is_refused(method, setting):
-    for kinds in KINDS[:3]:
-        problem = problems.problem(method, kinds=kinds)
-        m, q = problem.Y.shape
-        everything = {
-            "A": {"cells": np.zeros((m, q))},
-            "B": {"groups": np.zeros(m)},
-            "C": {"task_groups": np.zeros(q)},
-            "D": {"groups": np.zeros(m), "task_groups": np.zeros(q)},
-        }[setting]
-        with pytest.raises(ValueError, match="^No label remains to learn from"):
-            holdout(problem, setting, **everything)
+    problem = problems.problem(method)
+    m, q = problem.Y.shape
+    everything = {
+        "A": {"cells": np.zeros((m, q))},
+        "B": {"groups": np.zeros(m)},
+        "C": {"task_groups": np.zeros(q)},
+        "D": {"groups": np.zeros(m), "task_groups": np.zeros(q)},
+    }[setting]
+    with pytest.raises(ValueError, match="^No label remains to learn from"):
+        holdout(problem, setting, **everything)
 
 
 def test_one_row_and_one_column():
@@ -137,16 +136,7 @@ def test_kronecker_d_of_many_alphas(kinds, block, shape, monkeypatch):
         )
 
 
-@over(every(block=[1, 40], setting="BCD"))
-def test_kronecker_groups_in_small_blocks(setting, block, monkeypatch):
-    problem = problems.problem("kronecker")
-    labels = labels_of("unequal", setting, (7, 5))
-    expected = holdout(problem, setting, **labels)
-    monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
-    assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-11)
-
-
-@over(covering(kinds=KINDS, method=["independent", "two_step", "kronecker"]))
+@over(covering(kinds=KINDS[:4], method=["independent", "two_step", "kronecker"], strength=1))
 def test_large_folds_of_cells_are_solved_by_iteration(method, kinds, monkeypatch):
     for alpha in (1e-3, 1e6):
         problem = problems.problem(method, (5, 4), kinds, alpha, alpha)
@@ -174,7 +164,7 @@ def labels_in_pairs(setting, shape):
     return labels | ({"task_groups": np.arange(shape[1]) // 2} if setting in "CD" else {})
 
 
-FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(n_iter=7)]
+FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber()]
 
 
 @over(
@@ -182,7 +172,7 @@ FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(n_iter=
         legal=[legal for legal in LEGAL if legal[0] != "kronecker"],
         filter=FILTERS,
         shape=COMPLETE,
-        kinds=KINDS,
+        kinds=KINDS[:4],
         alpha=[1.2, 2.0],
         grouped=[False, True],
     )

@@ -11,7 +11,6 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker
 from dyadlearn.pairing.inverses import inverse_of
-from dyadlearn.solve import factor_inverse, inverse
 from dyadlearn.spectrum import Spectrum
 from problems import holes
 from sweeps import every, over
@@ -44,16 +43,6 @@ def groups_of(kind, given):
     }[kind]
 
 
-def test_labels_far_from_zero_move_predictions_with_them():
-    for model in ("two-step + 1", "kronecker + 1"):
-        given = holes(model, (9, 7), "50%", KINDS["thin"])
-        near = leave_out(given.operators, labels_of(given))
-        rows, columns = np.nonzero(given.observed)
-        far = Labels((rows, columns), given.Y[rows, columns] + 1e8, given.Y.shape)
-        found = leave_out(given.operators, far)
-        assert_allclose(found - 1e8, near, rtol=0, atol=1e-6)
-
-
 def test_pairs_that_are_fitted_exactly_are_refused():
     given = holes("kronecker", (5, 4), "none missing", KINDS["full"], alpha=1e-17)
     message = r"^\d+ of \d+ (?:pairs|cells) form a set that have leverage 1 .* Use a larger alpha"
@@ -68,23 +57,6 @@ def test_pairs_that_are_fitted_exactly_are_refused():
     given = holes("kronecker", (9, 9), "95%", KINDS["full"], alpha=1e-25)
     with pytest.raises(LeverageError, match=message):
         leave_out(given.operators, labels_of(given))
-
-
-def test_groups_of_one_size_come_together(monkeypatch):
-    sizes = []
-    solve = inverse.solve_block
-
-    def counted(block, *given, **more):
-        sizes.append(block.shape)
-        return solve(block, *given, **more)
-
-    for module in (inverse, factor_inverse):
-        monkeypatch.setattr(module, "solve_block", counted)
-    given = holes("kronecker", (6, 5), "none missing", KINDS["thin"])
-    groups = np.array([0] * 2 + [1] * 2 + [2] * 3 + [3] * 23)
-    leave_out(given.operators, labels_of(given), groups)
-    # Two groups of two and one of three at once; one of 23 in the four unknowns.
-    assert sizes == [(2, 2, 2), (1, 3, 3), (4, 4)]
 
 
 @over(every(by_rows=[False, True], alpha=[1e-9, 1e-13]))

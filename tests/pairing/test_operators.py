@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 from numpy.testing import assert_array_equal
 
@@ -16,7 +14,7 @@ from problems import MODELS
 from sweeps import covering, every, over
 
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
-LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (0.3, 0.5), (1e4, 1e-3), (1e6, 1e6)]
+LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (1e6, 1e6)]
 
 
 def matrix_of(operation, shape: tuple[int, int]) -> np.ndarray:
@@ -41,12 +39,11 @@ def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.nda
     return np.kron(H, task_H), np.kron(R, np.eye(len(task_R))) + np.kron(H, task_R)
 
 
-@over(
-    covering(kinds=[*product(KINDS, KINDS)], model=MODELS, shape=[(5, 4), (3, 6)], alphas=LAMBDAS)
-)
-def test_hat_residual_and_kernel(model, kinds, shape, alphas):
+@over(covering(kind=KINDS, task_kind=KINDS, model=MODELS, shape=[(5, 4), (3, 6)], alphas=LAMBDAS))
+def test_hat_residual_and_kernel(model, kind, task_kind, shape, alphas):
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
     alpha, task_alpha = alphas
+    kinds = (kind, task_kind)
     given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
     digits = 2e-9 if min(alpha, task_alpha) < 1e-3 else 1e-12
     if model == "kronecker":

@@ -10,8 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
-from dyadlearn import PairKernelRidge
-from dyadlearn.diagnostics.best import best_columns
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
@@ -138,7 +136,7 @@ def held_out(P, Y, letter, alpha, free_mean, units) -> np.ndarray:
         free=[True, False],
         constant=[True, False],
         grouped=[False, True],
-        missing=["none missing", "20%", "50%", "rows and columns"],
+        missing=["none missing", "50%", "rows and columns"],
         # Without a constant ones lie in the null space, in part or altogether.
         where=lambda kinds, shares, free, constant, **_: (
             fits(kinds, shares) and has_place(kinds, free, constant)
@@ -181,35 +179,11 @@ def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
 
 @over(
     covering(
-        shares=SHARES,
-        kinds=KINDS,
-        letter=LETTERS,
-        alpha=[0.0, 1e-3, 1.0, 1e6],
-        where=lambda kinds, shares, **_: fits(kinds, shares),
-    )
-)
-def test_labels_and_an_offset(shares, kinds, letter, alpha):
-    pairing, _, Y = posed(kinds, (6, 5), shares, True, alpha)
-    try:
-        expected = holdout(Problem.of(pairing, Y), letter)
-    except LeverageError:
-        assert alpha == 0
-        return
-    assert_allclose(
-        holdout(Problem.of(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8
-    )
-    assert_allclose(mean_of(pairing, Y + 1e6) - 1e6, mean_of(pairing, Y), rtol=0, atol=1e-8)
-    assert_allclose(
-        pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max()
-    )
-
-
-@over(
-    covering(
         shares=SHARES[::2],
         kinds=KINDS,
         letter=LETTERS,
         free=[True, False],
+        strength=1,
         where=lambda kinds, shares, **_: fits(kinds, shares),
     )
 )
@@ -265,7 +239,7 @@ def test_a_mean_that_nothing_determines():
             holdout(Problem.of(pairing, Y), letter)
 
 
-@over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3, 1.0]))
+@over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3]))
 def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     """Whatever the mean of all labels was before one row, column or both of them left."""
     rng = np.random.default_rng(8)
@@ -309,23 +283,3 @@ def test_the_projection_of_ones_keeps_its_digits(level):
     found = np.abs(ones_of(Spectrum.from_features(features, constant="feature", level=level)))
     assert 0 < min(expected) < 1e-5
     assert_allclose(np.sort(found), np.sort(expected), rtol=1e-10)
-
-
-@over(every(free=[True, False], side=[0, 1]))
-def test_the_best_of_new_pairs_have_their_predictions(free, side):
-    """Also where two new rows share no function, so that all have the mean."""
-    rng = np.random.default_rng(5)
-    X, tasks = rng.normal(size=(6, 3)), rng.normal(size=(5, 2))
-    Y = rng.normal(size=(6, 5)) + 3.0
-    for product in (0.0, 0.7):
-        model = PairKernelRidge(0.5, product=product, per_task=1.0, per_instance=0.5)
-        model = model.set_params(fit_intercept=free).fit(X, Y, tasks=tasks)
-        fitted = model.fitted_
-        rows = fitted.new_rows(X[:2] + 1.0, 0)[1]
-        others = fitted.new_rows(tasks[:3] - 1.0, 1)[1]
-        expected = model.predict(X[:2] + 1.0, tasks[:3] - 1.0)
-        expansion = fitted.expansion
-        if side:
-            rows, others, expansion, expected = others, rows, expansion.transposed, expected.T
-        _, scores = best_columns(expansion, rows, others, 3)
-        assert_allclose(scores, -np.sort(-expected, axis=1)[:, :3], rtol=1e-12)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import replace
 from itertools import product
 
@@ -13,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import _memory
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, cells_process, expansion
-from dyadlearn.pairing import process as module
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
@@ -29,8 +27,8 @@ CLOSED = covering(
     form=["all"],
     shape=[(6, 4), (4, 6)],
     side=[*KINDS, "spanning"],
-    task_side=["full", "singular", "thin", "spanning"],
-    shares=SHARES,
+    task_side=["full", "singular", "thin"],
+    shares=SHARES[1::2] + SHARES[:1],
     free_mean=[False, True],
     alpha=[1e-8, 1e-2, 1e8],
     beyond=[True, False],
@@ -42,7 +40,7 @@ OBSERVED = covering(
     shape=[(6, 5)],
     side=["full", "singular", "thin"],
     task_side=["full", "thin"],
-    shares=SHARES,
+    shares=SHARES[1::2] + SHARES[:1],
     free_mean=[False, True],
     alpha=[1e-3, 0.3, 1e4],
     beyond=[True, False],
@@ -80,7 +78,7 @@ def test_variances(closed, form, shape, kinds, shares, free_mean, alpha, beyond)
         assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=setting)
 
 
-@over(BOTH[::2])
+@over(BOTH[::3])
 def test_covariances(closed, form, shape, kinds, shares, free_mean, alpha, beyond):
     if alpha < 1e-3:
         return  # a difference beside the prior covariance has no digit left
@@ -128,35 +126,6 @@ def test_blocks_of_rows_change_nothing(closed, setting, kinds, free_mean, monkey
         assert sizes == [1] * sum(asked[word].size for word in words)
 
 
-@over(
-    covering(
-        n_new=[(2000, 0), (400, 300), (300, 400)], free_mean=[False, True], block=[2**20, 2**27]
-    )
-)
-def test_the_memory_that_is_asked_for_is_the_memory_taken(n_new, free_mean, block, monkeypatch):
-    rng = np.random.default_rng(0)
-    asked = []
-    sides = [np.column_stack([rng.normal(size=(n, n)), np.ones(n)]) for n in (60, 50)]
-    spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
-    process = process_of(spectra, 1e9, free_mean=free_mean)
-    rows, tasks = (
-        NewRows(np.zeros((a, n)), lambda rows: rows, 0) if a else None
-        for a, n in zip(n_new, (60, 50), strict=True)
-    )
-    diagonals = (None if new is None else np.ones(new.size) for new in (rows, tasks))
-    process.variance()  # what it keeps of itself is there before
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", block)
-    monkeypatch.setattr(module, "check_memory", lambda need, *_: asked.append(need))
-    tracemalloc.start()
-    try:
-        process.variance(rows, tasks, *diagonals)
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert 0.6 * asked[0] < taken + 1e5
-    assert taken < 1.1 * asked[0] + 1e5
-
-
 def test_a_grid_of_deviations_that_does_not_fit_is_refused(monkeypatch):
     problem = case(free_mean=False, form="all")
     process = problem.process(closed=True)
@@ -179,25 +148,6 @@ def test_without_noise_training_is_certain_and_new_rows_are_not():
         found = process.variance(**problem.asked(setting))
         assert_allclose(found, nearly[setting], rtol=1e-9, atol=1e-9)
         assert (nearly[setting] > 1e-3).all()
-
-
-def test_directions_that_rounding_made_are_left_out():
-    """A smooth kernel has most eigenvalues below the precision, where the noise is larger than they are."""
-    rng = np.random.default_rng(0)
-    sides = [rng.normal(size=(n + 3, 2)) for n in (20, 12)]
-    grams = [np.exp(-0.1 * ((side[:, None] - side[None]) ** 2).sum(-1)) for side in sides]
-    found = []
-    for dtype in (np.float64, np.float32):
-        spectra = [Spectrum.from_gram(gram[:-3, :-3].astype(dtype)) for gram in grams]
-        rows, tasks = (
-            NewRows(gram[-3:, :-3].astype(dtype), lambda rows: rows, 0) for gram in grams
-        )
-        ones = np.ones(3, dtype)
-        process = process_of(spectra, 1e-9)
-        of_rows = process.variance(rows, None, ones)
-        found.append([process.variance(rows, tasks, ones, ones), of_rows])
-    for exact, rounded in zip(*found, strict=True):
-        assert_allclose(rounded, exact, atol=1e-2)
 
 
 @over(covering(setting="BCD", dtype=["float64", "float32"]))
@@ -224,10 +174,6 @@ def test_a_side_of_zeros_leaves_everything_unknown():
     assert_allclose(process.variance(rows), 25.0 * np.array([[1.0, 2.0, 3.0]]), rtol=1e-12)
     tasks = NewRows(np.zeros((1, 3)), lambda rows: rows, 0)
     assert_allclose(process.variance(rows, tasks, None, np.array([7.0])), [[175.0]], rtol=1e-12)
-    Y = np.arange(12.0).reshape(4, 3)
-    assert_allclose(process.scale(Y), (np.sum(Y**2) / 0.5 / 12) ** 0.5, rtol=1e-12)
-    expected = -np.sum(Y**2) - 6 * np.log(2 * np.pi * 0.5)
-    assert_allclose(process.log_likelihood(Y, scale=1.0)[0], expected, rtol=1e-12)
 
 
 def test_a_free_mean_needs_a_constant_on_each_side():
@@ -254,7 +200,7 @@ def test_likelihoods(closed, form, shape, kinds, shares, free_mean, alpha, beyon
             assert_allclose(process.scale(y), exact_scale, rtol=1e-8)
 
 
-@over(BOTH[1::6])
+@over(BOTH[1::9])
 def test_gradients_are_those_of_finite_differences(
     closed, form, shape, kinds, shares, free_mean, alpha, beyond
 ):
@@ -282,24 +228,19 @@ def test_gradients_are_those_of_finite_differences(
 
 def test_likelihoods_in_every_library_and_precision(library):
     rtol = 1e-4 if library.dtype == "float32" else 1e-10
-    cases = [
-        (("full", "singular"), 0.2, SHARES[3], True),
-        (("primal", "full"), 0.2, (1.0, 0.4, 0.0), False),
-    ]
-    for given in cases:
-        problem = case(*given, "all", shape=(7, 5))
-        process = problem.process(True, library.dtype, library.asarray)
-        exact = problem.process(True)
-        Y = problem.values(closed=True)
-        labels = library.asarray(Y)
-        found, gradient = process.log_likelihood(labels)
-        expected, slopes = exact.log_likelihood(Y)
-        assert_allclose(found, expected, rtol=rtol)
-        assert_allclose(list(gradient.values()), list(slopes.values()), rtol=30 * rtol, atol=rtol)
-        assert_allclose(process.scale(labels), exact.scale(Y), rtol=rtol)
+    problem = case(("full", "singular"), 0.2, SHARES[3], True, "all", shape=(7, 5))
+    process = problem.process(True, library.dtype, library.asarray)
+    exact = problem.process(True)
+    Y = problem.values(closed=True)
+    labels = library.asarray(Y)
+    found, gradient = process.log_likelihood(labels)
+    expected, slopes = exact.log_likelihood(Y)
+    assert_allclose(found, expected, rtol=rtol)
+    assert_allclose(list(gradient.values()), list(slopes.values()), rtol=30 * rtol, atol=rtol)
+    assert_allclose(process.scale(labels), exact.scale(Y), rtol=rtol)
 
 
-@over(covering(closed=[True, False], unit=[1e-200, 1e-3, 1e150], offset=[0.0, 1e6]))
+@over(covering(closed=[True, False], unit=[1e-200, 1e150], offset=[0.0, 1e6]))
 def test_labels_in_other_units_are_the_same_labels(closed, unit, offset):
     problem = case(("full", "primal"), 0.3, PRODUCT, True, "all" if closed else "both")
     process = problem.process(closed)
@@ -343,7 +284,7 @@ def test_without_noise_a_regular_kernel_has_a_likelihood_and_a_singular_one_has_
     if not closed:
         cases = [case(kinds, 0.0, PRODUCT, False, "weighted") for kinds in SINGULAR]
         # Of these, rounding leaves a Cholesky factor.
-        cases += [case(("full", "thin"), 0.0, PRODUCT, False, "few", seed=s) for s in range(40)]
+        cases += [case(("full", "thin"), 0.0, PRODUCT, False, "few", seed=s) for s in range(12)]
         cases = [each for each in cases if is_singular(each)]
     for problem in cases:
         process = problem.process(closed)

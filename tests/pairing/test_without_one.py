@@ -34,7 +34,7 @@ def kernels(n):
     }
 
 
-@pytest.mark.parametrize("n", [2, 3, 7, 20])
+@pytest.mark.parametrize("n", [2, 3, 11])
 def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
     for name, gram in kernels(n).items():
         values, vectors = np.linalg.eigh(gram)
@@ -58,16 +58,6 @@ def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
             )
 
 
-def test_some_rows_are_those_of_all():
-    values, vectors = np.linalg.eigh(kernels(7)["of full rank"])
-    for whole, some in zip(
-        without_each(values, vectors, slice(0, 7)),
-        without_each(values, vectors, slice(2, 5)),
-        strict=True,
-    ):
-        assert_allclose(some, whole[2:5], rtol=1e-13, atol=1e-13)
-
-
 def strict(spectrum):
     """Return a spectrum in a library that has an accelerator's way of leaving rows out."""
     arrays = (
@@ -89,8 +79,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("shape", [(5, 4), (5, 6)])
+@pytest.mark.parametrize(("name", "shape"), [*zip(CASES, [(5, 4), (5, 6)] * 3, strict=True)])
 def test_pairs_left_out_are_those_of_decompositions_of_each_rest(name, shape):
     first, second, shares, free_mean = CASES[name]
     grams = kernels(shape[0])[first], kernels(shape[1])[second]

@@ -140,28 +140,6 @@ def test_missing_rows_that_only_together_are_interpolated_are_refused():
                 solve(side, Y)
 
 
-def test_a_ridge_that_is_lost_beside_the_kernel():
-    """Of duplicates with weights: the kernel of the observed rows, 1/(1 − f) − 1, has no room for the ridge of 1."""
-    rng = np.random.default_rng(0)
-    side = Spectrum.from_gram(np.kron(np.diag([6.0, 9.0, 13.0]), np.ones((2, 2)))).smoother(
-        IteratedTikhonov(2), 1e-7
-    )
-    Y = rng.normal(size=(6, 3))
-    weights = rng.uniform(0.5, 2.0, size=(6, 3))
-    Y[1, 0] = Y[2, 1] = np.nan
-    # In the limit a pair of twins has the weighted mean of its labels, and without one of them the
-    # label of the other.
-    labels = complete_columns(side, Y, weights)
-    held_out = leave_one_out_columns(side, Y, weights)
-    means = np.nansum((weights * Y).reshape(3, 2, 3), axis=1) / np.where(
-        np.isnan(Y), 0, weights
-    ).reshape(3, 2, 3).sum(1)
-    assert_allclose(side.hat() @ labels, np.repeat(means, 2, axis=0), rtol=1e-12)
-    twins = Y.reshape(3, 2, 3)[:, ::-1].reshape(6, 3)
-    paired = ~np.isnan(Y) & ~np.isnan(twins)
-    assert_allclose(held_out[paired], twins[paired], rtol=1e-12)
-
-
 # The grid, then the missing rows and columns: one cell, one task, some rows and columns, whole
 # rows, whole columns, everything.
 BLOCKS = {

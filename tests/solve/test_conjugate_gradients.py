@@ -196,29 +196,6 @@ def test_all_directions_leave_nothing_to_do(model, route, kinds):
         grids.close(given.operators.hat(weighted.labels), given.fitted(weights), 1e-6)
 
 
-@over(every(**routes))
-def test_directions_that_shrink_alike(route):
-    """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
-    rng = np.random.default_rng(6)
-    Y = np.where(rng.random((6, 5)) < 0.5, np.nan, rng.normal(size=(6, 5)))
-    for values, task_values in (
-        ([1.0] * 6, [1.0] * 5),
-        ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0, 1.0]),
-    ):
-        sides = []
-        for eigenvalues in (values, task_values):
-            basis = np.linalg.qr(rng.normal(size=(len(eigenvalues), len(eigenvalues))))[0]
-            sides.append((basis * eigenvalues) @ basis.T)
-        operators = Kronecker(*(Spectrum.from_gram(side) for side in sides), 0.1)
-        P = np.kron(*sides)
-        here = ~np.isnan(Y).ravel()
-        dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
-        expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
-        for rank in (1, 6, 29):
-            found = complete(operators, Y, route=route, rank=rank, max_direct=0, tol=1e-12)
-            grids.close(found.labels, expected, 1e-9)
-
-
 # --- how many pay ------------------------------------------------------------------------------------------------
 
 

@@ -79,18 +79,6 @@ def test_no_regularisation_on_one_side():
         complete_block(operators.rows, operators.columns, Y, [2], range(5))
 
 
-def test_many_cells_that_leave_a_row_without_its_constant_are_refused(monkeypatch):
-    """Where too many are missing to be solved for directly, the directions that are kept whole are looked at."""
-    monkeypatch.setattr("dyadlearn.solve.missing._CHECKED_CELLS", 0)
-    given = grids.holes("two-step + 1", (6, 5), "5%")
-    operators = smoothers(given.K, given.G, [Tikhonov()] * 2, (0.0, 0.2))
-    assert complete(operators, given.Y, max_direct=0).solution.converged
-    Y = given.Y.copy()
-    Y[2] = np.nan
-    with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
-        complete(operators, Y, max_direct=0)
-
-
 # --- one side ------------------------------------------------------------------------------------------
 
 

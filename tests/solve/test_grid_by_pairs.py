@@ -67,34 +67,6 @@ def test_completed_grids_are_those_of_the_solver_of_grids(each):
         assert_allclose(found.labels, expected.labels, rtol=1e-7, atol=1e-7 * scale)
 
 
-@pytest.mark.usefixtures("products")
-def test_starts_of_any_form_lead_to_the_same():
-    Y = holes()
-    for model, other in ((MODELS[0], KroneckerRidge(7.0)), (MODELS[3], TwoStepRidge(3.0, 2.0))):
-        operators = operators_with(model)
-        before = operators_with(other)
-        cold = observed.complete_by_pairs(operators, Y, WEIGHTS, tol=1e-12, max_iter=2000)
-        starts = [
-            observed.complete_by_pairs(before, Y, WEIGHTS, tol=1e-12, max_iter=2000),
-            complete(before, Y, WEIGHTS, route="observed", tol=1e-12),
-            complete(before, Y, route="missing", tol=1e-12),
-        ]
-        for start in starts:
-            warm = observed.complete_by_pairs(
-                operators, Y, WEIGHTS, start=start, tol=1e-12, max_iter=2000
-            )
-            assert_allclose(warm.labels, cold.labels, rtol=1e-8, atol=1e-8)
-            # And the other way round.
-            turned = complete(operators, Y, WEIGHTS, start=cold, tol=1e-12)
-            assert_allclose(
-                operators.hat(turned.labels), operators.hat(cold.labels), rtol=1e-7, atol=1e-7
-            )
-        again = observed.complete_by_pairs(
-            operators, Y, WEIGHTS, start=cold, tol=1e-10, max_iter=2000
-        )
-        assert again.solution.n_iter == 0
-
-
 def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     product, two_step, Y = operators_with(KroneckerRidge()), operators_with(TwoStepRidge()), holes()
     assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid

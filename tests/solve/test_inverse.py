@@ -149,27 +149,6 @@ def test_predictions_keep_their_digits_where_the_penalty_is_large():
         assert_allclose(held_out[place], expected, rtol=1e-8)
 
 
-def test_features_of_all_labels_are_computed_once_and_not_for_each_set():
-    rng = np.random.default_rng(0)
-    rows, values = rng.normal(size=(60, 3)), rng.normal(size=(60, 1))
-    asked = []
-
-    def features(at):
-        asked.append(at.size)
-        return rows[at]
-
-    inverse = FeatureInverse.of(features, 60, np.ones(3), None, AssertionError)
-    units = np.arange(60) % 12
-    found = inverse.leave_out(values, units)
-    assert sum(asked) <= 6 * 60  # and not 12 times 60
-    for unit in range(12):
-        kept = units != unit
-        left = units == unit
-        theta = np.linalg.solve(rows[kept].T @ rows[kept] + np.eye(3), rows[kept].T @ values[kept])
-        assert_allclose(found[left], rows[left] @ theta, rtol=1e-9, atol=1e-12)
-    assert_allclose(inverse.leave_out(2 * values, units), 2 * found, rtol=1e-12)
-
-
 @pytest.mark.parametrize("gap", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("ridge", [1.0, 1e-6, 1e-14])
 def test_rounding_of_normal_equations_is_told(gap, ridge):

@@ -283,14 +283,10 @@ def test_few_cells_have_one_unknown_each(
 def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatch):
     """The cost decides, and weights and a tiny share of the product kernel are left to the other way."""
     rng = np.random.default_rng(0)
-    m = 90
-    q = 130
-    Y = np.full((m, q), np.nan)
-    rows = rng.integers(m, size=300)
-    columns = rng.integers(q, size=300)
-    Y[rows, columns] = rng.normal(size=300)
+    Y = np.full((90, 130), np.nan)
+    Y[rng.integers(90, size=300), rng.integers(130, size=300)] = rng.normal(size=300)
     monkeypatch.setattr(cells, "_CHEAP", 0)
-    spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in (m, q)]
+    spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in Y.shape]
     model = PairKernel(*spectra, 50.0, (0.5, 0.2, 0.3), free_mean=True)
     direct = complete(model, Y)
     assert direct.solution.n_iter == 0
@@ -304,9 +300,6 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     )
     found = complete(model, Y, tol=1e-10)
     assert used == [1]
-    assert found.solution.converged
-    fitted = model.hat(found.labels)
-    assert_allclose(fitted[np.isnan(Y)], found.labels[np.isnan(Y)], atol=1e-7)
     assert_allclose(found.labels, direct.labels, rtol=0, atol=1e-8)
     complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
     complete(replace(model, shares=(1e-9, 0.2, 0.3)), Y, tol=1e-2, max_iter=1)

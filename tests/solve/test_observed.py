@@ -243,18 +243,6 @@ def test_no_regularisation_is_refused():
             system.at(nothing)
 
 
-def test_labels_come_in_any_order_with_their_weights():
-    given = holes("kronecker", SHAPES["tall"])
-    expected = pairs(given.Y, weights_of(SHAPES["tall"], 1))
-    order = np.random.default_rng(1).permutation(expected.size)
-    cells = tuple(places[order] for places in expected.places)
-    shuffled = (cells, expected.values[order])
-    found = Labels.of_pairs(*shuffled, expected.shape, expected.weights[order])
-    for name in ("places", "values", "weights"):
-        assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert Labels.of_pairs(*shuffled, expected.shape).weights is None
-
-
 # --- products ----------------------------------------------------------------------------------------------------
 
 
