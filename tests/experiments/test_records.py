@@ -359,15 +359,6 @@ def test_the_table(shown):
     assert widths == {8, 7}
 
 
-def test_a_table_needs_results(script, shown, tmp_path, capsys):
-    (tmp_path / "none.jsonl").touch()
-    assert shown.table([]) == ""
-    for name, message in (("none", "no result"), ("nowhere", "nowhere.jsonl")):
-        with pytest.raises(SystemExit):
-            script.main(["--table", str(tmp_path / f"{name}.jsonl")])
-        assert message in capsys.readouterr().err
-
-
 def test_the_page_is_filled(script, shown, tmp_path, capsys):
     results = tmp_path / "results.jsonl"
     page = tmp_path / "page.md"

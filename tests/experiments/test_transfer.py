@@ -120,42 +120,6 @@ def test_every_approach_is_that_of_models_fitted_again(script, models, monkeypat
                 )
 
 
-@pytest.mark.parametrize("size", [4, 9])
-@pytest.mark.parametrize("rank", [None, 4])
-def test_errors_over_a_wide_range_of_regularisations(models, size, rank):
-    alphas = (1e-6, 1e-3, 1.0, 1e3, 1e6)
-    K, G, Y = make_data(2, rank=rank)
-    K = K[:size, :size]
-    Y = Y[:size]
-    training = models.Training(K, Y, K[:2], alphas)
-    tasks = models.Tasks(G, alphas)
-    rng = np.random.default_rng(0)
-    changes = rng.normal(size=(6, 2, size))
-    pairs = models.pair_errors(training, tasks)
-    changed = models.completed_errors(training, tasks, changes)
-    both = models.new_both_errors(training, tasks)
-    one = models.new_instance_errors(training, tasks)
-    kron = models.kronecker_errors(training, tasks)
-    # Models keep about as many digits as rounding over the regularisation leaves.
-    others = np.delete(np.arange(6), 2)
-    auxiliary = (K, Y[:, others], G[np.ix_(others, others)])
-    own = Y.copy()
-    own[:, 2] += changes[2, 1]
-    for (a, alpha), (b, task_alpha) in product(enumerate(alphas), enumerate(alphas)):
-        pair = (alpha, task_alpha)
-        for found, given, setting, columns in (
-            (pairs[a, b, 2], (K, Y, G), "A", [2]),
-            (changed[a, b, 2, 1], (K, own, G), "A", [2]),
-            (one[a, b] * Y.size, (K, Y, G), "B", slice(None)),
-            (both[a, b, 2], auxiliary, "D", slice(None)),
-        ):
-            expected = error(TwoStepRidge, *given, pair, setting, columns)
-            assert_allclose(found, expected, rtol=1e-9 + 1e-12 / min(pair))
-    for a, alpha in enumerate(alphas):
-        expected = [error(KroneckerRidge, K, Y, G, [alpha], "A", [t]) for t in range(6)]
-        assert_allclose(kron[a], expected, rtol=1e-9 + 1e-12 / alpha)
-
-
 def test_the_check_tells_choices_that_differ(script, monkeypatch):
     data = small(script)
     exact = list(script.check(data, 0, ALPHAS, n_targets=4))
