@@ -44,7 +44,7 @@ CALLS = {
     "tanimoto of sparse features": lambda: tanimoto(SPARSE),
     "minmax in single precision": lambda: minmax(SINGLE, SINGLE[:400]),
     "delta": lambda: delta(COUNTS),
-    **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()},
+    **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()[::2]},
     "gram rbf, single": lambda: gram(SINGLE, COUNTS[:300], kernel="rbf"),
     "gram of sparse features": lambda: gram(SPARSE, kernel="cosine"),
     "gram of a function": lambda: gram(COUNTS, kernel=lambda A, B: A @ B.T),
