@@ -39,6 +39,7 @@ class Ran:
 
     @property
     def json(self) -> Any:
+        assert self.code in (0, 130), self.err
         return json.loads(self.out)
 
 

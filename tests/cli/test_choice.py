@@ -33,7 +33,7 @@ def chosen(tables, labels, setting):
 
 
 @pytest.mark.parametrize(
-    ("setting", "is_complete"), [("A", False), ("B", False), ("C", True), ("D", False), ("D", True)]
+    ("setting", "is_complete"), [("A", False), ("B", False), ("C", True), ("D", False)]
 )
 def test_tune_keeps_the_better_model(tables, tune, request, setting, is_complete):
     labels = tables.Y if is_complete else request.getfixturevalue("holes")

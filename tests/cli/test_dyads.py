@@ -84,15 +84,6 @@ def test_the_nearest_id_is_named(tables, put, own, known, hint):
     assert expected in str(caught.value)
 
 
-def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):
-    put(tables.labels, ["user100", "user10", *tables.users[2:]], tables.items, tables.Y)
-    put(tables.instances, ["user10", *tables.users[2:]], "abc", tables.X[1:])
-    with pytest.raises(
-        IdError, match=r"users\.csv lacks 1 of the 12 instances of .*: 'user100'\. Add"
-    ):
-        dyads(tables)
-
-
 def test_files_without_headings(tables, put):
     put(tables.labels, tables.users, tables.items, np.arange(96.0).reshape(12, 8))
     for path in (tables.labels, tables.instances, tables.tasks):
@@ -250,101 +241,68 @@ def test_groups_are_matched_by_name(tables):
 
 
 GRID = "id,y1,y2\n" + "".join(f"r{k},{k / 2},{k / 4}\n" for k in range(8))
-PAIRS = "user,item,stars\n" + "".join(f"u{k // 2},i{k % 3},{k}\n" for k in range(8))
-NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in range(9))
+PAIRS = "".join(f"u{k // 2},i{k % 3},{k}\n" for k in range(8))
+NUMBERS = "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in range(9))
 
 
-@over(
-    lines(
-        "text shape",  # Two columns.
-        ("id,y\na,1\nb,2\n", "grid"),
-        # Three: grids.
-        (GRID, "grid"),
-        ("id,y1,y2\na,,1\nb,NA,2\n", "grid"),
-        ("7,y1,y2\n1,0,1\n2,1,0\n3,1,1\n", "grid"),
-        # One slip in them: a typing error, a dash, a decimal comma, a comparison, a repeated id.
-        (
-            GRID.replace("r3,1.5", "r3,1.5x"),
-            "may be a grid .*line 5, column 'y1': '1.5x' is not a number",
-        ),
-        (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
-        (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
-        (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
-        (
-            GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"),
-            "the id 'r2' is repeated, in",
-        ),
-        ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' is repeated, in lines 2 and 3"),
-        # Many slips of one kind, too.
-        (
-            'id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n',
-            "'1,5' is not a number, write decimals with a point",
-        ),
-        (
-            "id;y1;y2;y3\na;-2,3e-05;1;2\n",
-            r"'-2,3e-05' is not a number, write decimals with a point\. Correct that",
-        ),
-        ("id,y1,y2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
-        ("id,y1,y2\na,x,3\n", "'x' is not a number"),
-        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' is repeated, in"),
-        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' is repeated, in"),
-        # Long tables, with and without headings, of texts and of numbers.
-        (PAIRS, "long"),
-        (PAIRS.partition("\n")[2], "long"),
-        ("user,item,stars\na,p,5\nb,q,4\n", "long"),
-        ("user,item,stars\na,50-02-2,5\nb,1.1.1.1,4\n", "long"),
-        (NUMBERS, "long"),
-        (NUMBERS.partition("\n")[2], "long"),
-        (NUMBERS.replace(",10,", ",x10,"), "long"),
-        # One slip in them.
-        (PAIRS.replace("u1,i2", "u1,12"), "long"),
-        (
-            PAIRS.replace("u1,i2", "u1,"),
-            "may be a grid of the tasks 'item', 'stars' or a long table",
-        ),
-        (NUMBERS.replace("1,11,4", "1,10,4"), "may be a grid"),
-        # Four: grids, or long tables whose columns want names.
-        ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
-        ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
-        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' is repeated, in .*--columns u,i,r\."),
-        (
-            "1,10,5,99\n1,11,4,98\n1,12,4,98\n",
-            r"the id '1' is repeated, in .* by --columns 1,2,3\.",
-        ),
-    )
-)
-def test_grid_or_long(tmp_path, text, shape):
+# The lines of a table, between spaces; what is told of it: its shape or a part of a sentence. A grid
+# or a long table, with a slip: a typing error, a dash, a decimal comma, a comparison, a repeated id.
+SHAPES = r"""
+id,y a,1 b,2 | grid
+GRID | grid
+id,y1,y2 a,,1 b,NA,2 | grid
+7,y1,y2 1,0,1 2,1,0 3,1,1 | grid
+GRID r8,1.5x,0 | may be a grid .*line 10, column 'y1': '1.5x' is not a number
+GRID r8,-,0 | line 10, column 'y1': '-' is not
+GRID r8,"1,5",0 | '1,5' is not a number, write decimals with a point
+GRID r8,<1,0 | '<1' is not a number
+GRID r2,1.5,0 | the id 'r2' is repeated, in
+id,y1,y2 1,0,1 1,1,0 2,1,1 | the id '1' is repeated, in lines 2 and 3
+id;y1;y2 a;1,5;3 b;2,5;4 c;"3,5";5 | '1,5' is not a number, write decimals with a point
+id;y1;y2;y3 a;-2,3e-05;1;2 | '-2,3e-05' is not a number, write decimals with a point\. Correct that
+id,y1,y2 a,n.d.,3 b,n.d.,4 | 'n.d.' is not a number
+id,y1,y2 a,x,3 | 'x' is not a number
+id,y1,y2 a,0.5,1 a,0.6,1 b,0.7,2 b,0.4,2 | the id 'a' is repeated, in
+id,y1,y2 a,1,1 a,1,1 b,1,2 b,0,2 | the id 'a' is repeated, in
+user,item,stars PAIRS | long
+PAIRS | long
+user,item,stars a,p,5 b,q,4 | long
+user,item,stars a,50-02-2,5 b,1.1.1.1,4 | long
+user,item,stars NUMBERS | long
+NUMBERS | long
+user,item,stars NUMBERS 3,x10,9 | long
+user,item,stars PAIRS u3,12,1 | long
+user,item,stars PAIRS u3,,1 | may be a grid of the tasks 'item', 'stars' or a long table
+user,item,stars NUMBERS 1,10,4 | may be a grid
+id,y1,y2,y3 a,1,2,3 b,4,5,6 | grid
+u,i,r,time a,i998,5,1 b,i9,4,1 | 'i998' is not a number\. .*--columns u,i,r\.
+u,i,r,time 1,10,5,1 1,11,4,2 | the id '1' is repeated, in .*--columns u,i,r\.
+1,10,5,99 1,11,4,98 1,12,4,98 | the id '1' is repeated, in .* by --columns 1,2,3\.
+"""
+# Where the tasks p, 1 and 2 are known: a list of one task, of one pair, and grids.
+KNOWN = """
+user,item,stars a,p,5 b,p,4 | long
+user,item,stars a,p,5 | long
+id,1,2 a,1,2 b,2,1 | grid
+id,1,2 a,1,2 b,1,1 b,2,2 | the id 'b' is repeated, in lines 3 and 4
+id,p,2 a,n.d.,3 b,n.d.,4 | 'n.d.' is not a number
+user,item,stars a,p,5 b,,4 | may be a grid
+"""
+
+
+@pytest.mark.parametrize(("table", "known"), [(SHAPES, None), (KNOWN, Ids(("p", 1, "2")))])
+def test_grid_or_long(tmp_path, each, table, known):
     path = tmp_path / "l.csv"
-    path.write_text(text)
-    if shape in ("grid", "long"):
-        assert shape_of(read_cells(path)) == shape
-    else:
-        with pytest.raises(DataFileError, match=shape):
-            shape_of(read_cells(path))
-
-
-@over(
-    lines(
-        "text shape",
-        # A list of one task, and of one pair.
-        ("user,item,stars\na,p,5\nb,p,4\n", "long"),
-        ("user,item,stars\na,p,5\n", "long"),
-        # Grids, also of tasks that are named like labels, and slips in them.
-        ("id,1,2\na,1,2\nb,2,1\n", "grid"),
-        ("id,1,2\na,1,2\nb,1,1\nb,2,2\n", "the id 'b' is repeated, in lines 3 and 4"),
-        ("id,p,2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
-        ("user,item,stars\na,p,5\nb,,4\n", "may be a grid"),
-    )
-)
-def test_a_long_table_of_known_tasks_is_recognised(tmp_path, text, shape):
-    path = tmp_path / "l.csv"
-    path.write_text(text)
-    known = Ids(("p", 1, "2"))
-    if shape in ("grid", "long"):
-        assert shape_of(read_cells(path), known) == shape
-    else:
-        with pytest.raises(DataFileError, match=shape):
-            shape_of(read_cells(path), known)
+    for line in each(table.strip().splitlines()):
+        text, _, shape = line.partition(" | ")
+        for name, rows in (("GRID", GRID), ("PAIRS", PAIRS), ("NUMBERS", NUMBERS)):
+            text = text.replace(name, rows.strip())
+        path.write_text(text.replace(" ", "\n") + "\n")
+        if shape in ("grid", "long"):
+            assert shape_of(read_cells(path), known) == shape
+        else:
+            with pytest.raises(DataFileError, match=shape):
+                shape_of(read_cells(path), known)
 
 
 def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
@@ -387,29 +345,26 @@ def test_a_grid_that_could_be_long_is_told(tmp_path):
         assert sum("add --format long" in note for note in terminal.notes) == notes
 
 
-def test_first_lines_of_long_tables(tmp_path):
+FIRST = """
+u0,i0,0x u0,i1,1 u1,i2,2 | 'u0' and 'i0' look like a pair, but '0x' is not
+0,1,2 NUMBERS | '0', '1', '2' may be headings or a pair
+1,10,5,99 1,11,4,98 | '1', '10', '5', '99' may be headings or a pair
+1,2,3,99 1,11,4,98 | '1', '2', '3', '99' may be headings or a pair
+"""
+
+
+def test_first_lines_of_long_tables(tmp_path, each):
     path = tmp_path / "l.csv"
-    path.write_text(PAIRS.partition("\n")[2])
+    path.write_text(PAIRS)
     grid = read_labels(path, LabelFile(), Terminal(quiet=True))
     assert_array_equal(grid.values[0], [0, 1, np.nan])
-    for text, columns, message in (
-        (
-            PAIRS.partition("\n")[2].replace("u0,i0,0", "u0,i0,0x"),
-            None,
-            "'u0' and 'i0' look like a pair, but '0x' is not",
-        ),
-        ("0,1,2\n" + NUMBERS.partition("\n")[2], None, "'0', '1', '2' may be headings or a pair"),
-        (
-            "0,1,2\n" + NUMBERS.partition("\n")[2],
-            "1,2,3",
-            "'0', '1', '2' may be headings or a pair",
-        ),
-        ("1,10,5,99\n1,11,4,98\n", "1,10,5", "'1', '10', '5', '99' may be headings or a pair"),
-        ("1,2,3,99\n1,11,4,98\n", "1,2,3", "'1', '2', '3', '99' may be headings or a pair"),
-    ):
-        path.write_text(text)
+    for line in each(FIRST.strip().splitlines()):
+        text, _, message = line.partition(" | ")
+        path.write_text(text.replace("NUMBERS", NUMBERS.strip()).replace(" ", "\n") + "\n")
+        columns = ",".join(text.split()[0].split(",")[:3]) if "99" in text else None
+        options = LabelFile(format="long", columns=columns)
         with pytest.raises(DataFileError, match=f"first line: {message}"):
-            read_labels(path, LabelFile(format="long", columns=columns), Terminal(quiet=True))
+            read_labels(path, options, Terminal(quiet=True))
 
 
 def test_long_tables_without_headings(tmp_path):

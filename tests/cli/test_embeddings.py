@@ -54,7 +54,6 @@ def stored(tables, stores, run):
     words = [f"--instances {stores[0]} --tasks {stores[1]} --setting D --alphas 0.1,1,10"]
     words += ["--model two-step"]
     ran = run(f"tune {tables.labels}", *words, f"-o {path} --json")
-    assert ran.code == 0, ran.err
     assert any(
         "4 of 16 instances in" in note and "users.h5 have no labels" in note
         for note in ran.json["notes"]
@@ -97,7 +96,6 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     ran = run(
         f"predict {stored} --instances {stores[0]} --tasks {stores[1]} --pairs {pairs} --json"
     )
-    assert ran.code == 0, ran.err
     assert ran.json["instances"] == 2  # of 16, two of which cannot be read
     whole = load(stored).predict(stores[2], stores[3])
     assert_allclose(
@@ -124,7 +122,6 @@ def test_an_online_model_grows_from_a_store(tables, stores, put, run):
     assert run(f"tune {labels}", *words, f"--model online --alphas 1 -o {path} -q").code == 0
     more = put(tables.folder / "more.csv", tables.users[8:], tables.items, tables.Y[8:])
     ran = run(f"update {path} --instances {stores[0]} --labels {more} --json")
-    assert ran.code == 0, ran.err
     assert ran.json["instances"] == 12
     lost = put(tables.folder / "lost.csv", ["u1x"], tables.items, tables.Y[:1])
     assert (

@@ -42,7 +42,6 @@ def test_models_saved_in_python(tables, run):
     each = np.linspace(0.5, 4.0, tables.Y.shape[1])
     rbf = {"kernel": "rbf", "kernel_params": {"gamma": 0.1}}
     cases = (
-        (TwoStepRidge(0.5, **rbf), {"alpha": 0.5, "scoring": None, "instance_ids": None}),
         (TwoStepRidge(0.5, **rbf), {"instance_side": "features, rbf (gamma=0.1) kernel"}),
         (IndependentTaskRidge(each), {"alpha": each.tolist(), "fit_intercept": True}),
         (IndependentTaskRidge(fit_intercept=False), {"fit_intercept": False, "intercept": None}),

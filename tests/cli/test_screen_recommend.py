@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -134,20 +136,18 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     names = ["n0", "n1", "n2"]
     # With columns in another order and one that nobody asked for.
     values = np.column_stack([X_new[:, [2, 0, 1]], X_new[:, 0]])
-    new = put(tables.folder / "new.csv", names, ["mood", "age", "height", "shoes"], values)
-    new_tasks = put(tables.folder / "new_tasks.csv", ["t0", "t1"], ["price", "size"], T_new)
+    put(Path("new.csv"), names, ["mood", "age", "height", "shoes"], values)
+    put(Path("new_tasks.csv"), ["t0", "t1"], ["price", "size"], T_new)
     found = recommend(load(model), X=Table(X_new, make_ids(names, None, "X")), n=2).columns()
-    ran = run(f"recommend {model} --new {new} -n 2 --json")
-    assert (ran.json["recommended"], ran.json["setting"]) == ("tasks", "B")
-    for name in ("instance", "task"):
-        assert [entry[name] for entry in ran.json["best"]] == list(found[name])
-    assert_allclose([entry["score"] for entry in ran.json["best"]], found["score"])
-    seen = run(f"recommend {model} --new {new} -n 2 -q")
-    assert "Best tasks for each of 3 new instances" in seen.out
-    out = tables.folder / "wanted.csv"
-    ran = run(f"recommend {model} --new {new_tasks} --side task -n 3 -o {out}")
-    assert ran.out == f"Wrote 6 rows to {out}.\n"
-    lines = get(out)
+    words = "recommend model.dyad --new new.csv -n 2"
+    ran = run(words, "--json").json
+    assert (ran["recommended"], ran["setting"]) == ("tasks", "B")
+    for name in ("instance", "task", "score"):
+        assert [entry[name] for entry in ran["best"]] == pytest.approx(list(found[name]))
+    assert "Best tasks for each of 3 new instances" in run(words, "-q").out
+    ran = run("recommend model.dyad --new new_tasks.csv --side task -n 3 -o wanted.csv")
+    assert ran.out == "Wrote 6 rows to wanted.csv.\n"
+    lines = get(Path("wanted.csv"))
     assert lines[0] == ["task", "instance", "score"]
     turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]

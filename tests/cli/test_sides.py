@@ -61,14 +61,6 @@ def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
     assert "Best parasites for each of 1 new hosts" in run(f"recommend {path} --new {new}").out
 
 
-def test_another_name_for_once(named, run):
-    path, _ = named
-    found = run(f"recommend {path} --pairs --sides user,film --json").json
-    assert list(found["best"][0]) == ["user", "film", "score", "label"]
-    assert run(f"inspect {path} --sides user,film --json").json["sides"] == ["user", "film"]
-    assert run(f"inspect {path} --json").json["sides"] == ["host", "parasite"]
-
-
 def test_predictions_have_the_names_that_were_given(tables, named, model, run, get, put):
     out = tables.folder / "predictions.csv"
     new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextvars import Context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,21 +19,16 @@ from dyadlearn.cli import update
 
 @pytest.fixture
 def parts(tables, put):
-    """Files of the first 8 users and 5 items, and of all that comes later."""
-    folder = tables.folder
-    users = tables.users
-    items = tables.items
+    """Write the first 8 users and 5 items, and all that comes later."""
+    _, X, T, Y, users, items = vars(tables).values()
     features = ["age", "height", "mood"]
-    task_features = ["price", "size"]
-    return {
-        "labels": put(folder / "l0.csv", users[:8], items[:5], tables.Y[:8, :5]),
-        "more_labels": put(folder / "l1.csv", users[:7:-1], items[4::-1], tables.Y[:7:-1, 4::-1]),
-        "more_users": put(folder / "u1.csv", users[8:], features, tables.X[8:]),
-        "new_labels": put(folder / "l2.csv", users, items[5:], tables.Y[:, 5:]),
-        "new_items": put(folder / "i2.csv", items[5:], task_features, tables.T[5:]),
-        "half_labels": put(folder / "l3.csv", users[:6], items[5:], tables.Y[:6, 5:]),
-        "half_users": put(folder / "u3.csv", users[:6], features, tables.X[:6]),
-    }
+    put(Path("l0.csv"), users[:8], items[:5], Y[:8, :5])
+    put(Path("l1.csv"), users[:7:-1], items[4::-1], Y[:7:-1, 4::-1])
+    put(Path("u1.csv"), users[8:], features, X[8:])
+    put(Path("l2.csv"), users, items[5:], Y[:, 5:])
+    put(Path("i2.csv"), items[5:], ["price", "size"], T[5:])
+    put(Path("l3.csv"), users[:6], items[5:], Y[:6, 5:])
+    put(Path("u3.csv"), users[:6], features, X[:6])
 
 
 @pytest.fixture
@@ -52,52 +48,37 @@ def check(path, tables):
 
 
 def test_instances_then_tasks(tables, parts, online, run):
-    ran = run(f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']}")
-    assert (ran.code, ran.out) == (0, f"{online} knows 12 instances and 5 tasks now.\n")
-    words = [
-        f"--tasks {parts['new_items']} --instances {tables.instances} --labels {parts['new_labels']}"
-    ]
-    ran = run(f"update {online}", *words, "--json")
-    assert ran.code == 0, ran.err
+    ran = run("update online.dyad --instances u1.csv --labels l1.csv")
+    assert (ran.code, ran.out) == (0, "online.dyad knows 12 instances and 5 tasks now.\n")
+    ran = run("update online.dyad --tasks i2.csv --instances users.csv --labels l2.csv --json")
     assert (ran.json["instances"], ran.json["tasks"]) == (12, 8)
     check(online, tables)
-    predicted = run(f"predict {online} --instances {tables.instances} --json")
+    predicted = run("predict online.dyad --instances users.csv --json")
     assert predicted.json["columns"] == tables.items
 
 
 def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
-    assert (
-        run(
-            f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']} -q"
-        ).code
-        == 0
-    )
+    assert run("update online.dyad --instances u1.csv --labels l1.csv -q").code == 0
     before = online.read_bytes()
-    other = tables.folder / "other.dyad"
-    words = [
-        f"--tasks {parts['new_items']} --instances {parts['half_users']} --labels {parts['half_labels']}"
-    ]
-    refused = run(f"update {online}", *words)
-    assert (refused.code, "but these are not the 12 that were learned" in refused.err) == (2, True)
-    words = [
-        f"--tasks {parts['new_items']} --instances {tables.instances} --labels {parts['new_labels']}"
-    ]
-    assert run(f"update {online}", *words, f"-o {other} -q").code == 0
+    refused = run("update online.dyad --tasks i2.csv --instances u3.csv --labels l3.csv")
+    assert refused.code == 2
+    assert "but these are not the 12 that were learned" in refused.err
+    words = "--tasks i2.csv --instances users.csv --labels l2.csv -o other.dyad -q"
+    assert run(f"update online.dyad {words}").code == 0
     assert online.read_bytes() == before
-    check(other, tables)
+    check(tables.folder / "other.dyad", tables)
 
 
 def test_ratings_of_known_users(tables, parts, run):
     """A long table of ratings: new ones, and others for known users, each of a few items only."""
     path = tables.folder / "o.dyad"
     ratings = tables.folder / "today.csv"
-    words = [f"tune {parts['labels']} {tables.sides} --model online --alphas 1 -o {path} -q"]
-    assert run(*words, "--keep-labels").code == 0
+    words = f"tune l0.csv {tables.sides} --model online --alphas 1 -o o.dyad -q --keep-labels"
+    assert run(words).code == 0
     u, i = tables.users, tables.items
     ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
     words = [f"update {path} --labels {ratings} --format long"]
     ran = run(*words, f"--instances {tables.instances} --known replace --json")
-    assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
     assert "10 of 12 instances in" in ran.json["notes"][0]
     assert "has no labels for 3 of 5 tasks: these labels are missing" in ran.json["notes"][-1]
@@ -109,23 +90,14 @@ def test_ratings_of_known_users(tables, parts, run):
 
 
 def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run):
-    path = tables.folder / "o.dyad"
-    words = [f"--instances {tables.instances} --model online --alphas 1 -o {path} -q"]
-    assert run(f"tune {parts['labels']}", *words).code == 0
-    assert (
-        run(
-            f"update {path} --instances {parts['more_users']} --labels {parts['more_labels']} -q"
-        ).code
-        == 0
-    )
-    assert (
-        run(f"update {path} --instances {tables.instances} --labels {parts['new_labels']} -q").code
-        == 0
-    )
-    found = load(path)
+    words = "--instances users.csv --model online --alphas 1 -o o.dyad -q"
+    assert run(f"tune l0.csv {words}").code == 0
+    for words in ("--instances u1.csv --labels l1.csv", "--instances users.csv --labels l2.csv"):
+        assert run(f"update o.dyad {words} -q").code == 0
+    found = load("o.dyad")
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
-    refused = run(f"update {path} --tasks {parts['new_items']} --labels {parts['new_labels']}")
+    refused = run("update o.dyad --tasks i2.csv --labels l2.csv")
     assert "tuned without --tasks" in refused.err
 
 
@@ -136,7 +108,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
     tables, parts, online, run, monkeypatch
 ):
     read = update.read_labels
-    words = [f"--instances {parts['more_users']} --labels {parts['more_labels']} -q"]
+    words = ["--instances u1.csv --labels l1.csv -q"]
 
     def changed(*arguments):
         # In a context of its own, as another process has.
@@ -162,9 +134,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
 def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online, capsys, monkeypatch):
-    words = (
-        f"update {online} --instances {parts['more_users']} --labels {parts['more_labels']} --json"
-    )
+    words = "update online.dyad --instances u1.csv --labels l1.csv --json"
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         with pytest.raises(SystemExit) as stop:

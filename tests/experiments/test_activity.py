@@ -113,9 +113,7 @@ def test_scores(script):
     covered = {"inside": 2 / 3, "inside_finite": 1 / 2, "finite": 2 / 3, "width": (2 + 8.5) / 2}
     assert script.coverage(y, predicted) == pytest.approx(covered)
     assert script.coverage(y, script.Predicted(y, y - np.inf, y + np.inf)) == {}
-    moved = predicted + y
-    assert_allclose(moved.values, predicted.values + y)
-    assert_allclose(moved.upper, predicted.upper + y)
+    assert_allclose((predicted + y).upper, predicted.upper + y)
 
 
 def test_the_command(script, made_up, tmp_path, monkeypatch, capsys, quick):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import landscape
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.holdout.refit import refit
-from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.metrics import roc_auc
 from dyadlearn.spectrum import Spectrum
 from problems import posed
 
@@ -43,31 +42,13 @@ def receptors(script, shared_data):
     return {(cell.method, cell.setting): cell for cell in cells}
 
 
-def test_the_table_of_the_paper(script):
-    assert len(script.PAPER) == 32
-    assert 31 - len(FAR) >= 26
-    assert [key for key, (auc, _) in script.PAPER.items() if auc is None] == [
-        ("e", "kronecker", "D")
-    ]
-    assert script.PAPER["e", "kronecker", "D"] == (None, ">3d")
-    assert script.PAPER["nr", "two_step", "B"] == (0.7893, "2.09s")
-    assert script.PAPER["gpcr", "kronecker", "D"] == (0.8228, "2.14h")
-
-
 # New pairs of the larger sets take a decomposition for every drug or target.
-@pytest.mark.parametrize(
-    ("name", "methods", "settings"),
-    [
-        ("gpcr", ["kronecker", "two_step"], "ABCD"),
-        ("ic", ["kronecker", "two_step"], "ABCD"),
-        ("e", ["kronecker", "two_step"], "ABCD"),
-    ],
-)
-def test_every_cell(script, shared_data, name, methods, settings):
-    planned = [(name, method, setting) for method in methods for setting in settings]
-    assert set(planned) <= set(script.plan([name], methods))
+@pytest.mark.parametrize("name", ["gpcr", "ic", "e"])
+def test_every_cell(script, shared_data, name):
+    planned = script.plan([name], script.METHODS)
     cells = list(script.run(planned, shared_data))
     assert [(cell.name, cell.method, cell.setting) for cell in cells] == planned
+    assert len(planned) == 8
     check_cells(cells)
 
 
@@ -99,26 +80,6 @@ def test_the_best_score_is_that_of_models_fitted_again(
     problem = posed(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
     found = roc_auc(Y, refit(problem, setting), setting=setting, tie_tolerance=None)
     assert_allclose(found, cell.auc, rtol=0, atol=1e-12)
-
-
-def test_drugs_with_equal_similarities_are_why(script, shared_data, receptors):
-    """On nr two pairs of drugs cannot be told apart: without the ties a search finds luck that is not there."""
-    K, G, Y = script.load("nr", shared_data)
-    assert len(np.unique(G, axis=0)) == 52
-    assert G.shape == (54, 54)
-    problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
-    exact = scorer("roc_auc", tie_tolerance=0.0)
-    untied = landscape(
-        problem,
-        alphas=script.ALPHAS,
-        task_alphas=script.ALPHAS,
-        setting="B",
-        scoring=exact,
-        progress=False,
-    )["B"]
-    tied = receptors["two_step", "B"].scores
-    # An untied pair is worth half of one comparison, up or down.
-    assert 1e-5 < np.abs(untied - tied).max() < 0.005
 
 
 def test_kernels_are_averaged_and_clipped_and_labels_are_fishers(script, shared_data):
@@ -181,13 +142,10 @@ def test_the_command(script, shared_data, tmp_path, capsys):
     assert len(shown.strip().splitlines()) == 8  # an old rich adds an empty one
     written = json.loads(output.read_text(encoding="utf-8"))
     assert written["summary"]["equal"] == 7
-    assert_array_equal(written["alphas"], script.ALPHAS)
     for cell in written["cells"]:
         scores = np.array(cell["landscape"])
-        assert scores.shape == ((14,) if cell["method"] == "kronecker" else (14, 14))
-        assert scores.max() == cell["auc"]
         best = (script.ALPHAS.index(cell["alpha"]), script.ALPHAS.index(cell["task_alpha"]))
-        assert scores[best[: scores.ndim]] == cell["auc"]
+        assert scores[best[: scores.ndim]] == scores.max() == cell["auc"]
 
 
 def test_where_the_data_are_looked_for(script, monkeypatch, tmp_path):

@@ -136,22 +136,8 @@ def test_the_units_and_their_order(script, capsys):
     listed = capsys.readouterr().out.splitlines()
     assert len(listed) == len(set(listed)) == 4 * 3 * 10 + 2 * (3 + 3 * 5) + 2
     assert listed[0] == "nr A fold 0"
-    assert (
-        script.main(
-            [
-                "--list",
-                "--data",
-                "kiba,nr,douban",
-                "--setting",
-                "A,D",
-                "--seeds",
-                "7",
-                "--folds",
-                "2,9",
-            ]
-        )
-        == 0
-    )
+    words = "--list --data kiba,nr,douban --setting A,D --seeds 7 --folds 2,9"
+    assert script.main(words.split()) == 0
     assert capsys.readouterr().out.splitlines() == [
         "kiba A seed 7",
         "kiba D fold 2",
@@ -201,10 +187,7 @@ def test_every_setting_runs_once(script, benchmarks, tmp_path, capsys):
         assert all(np.isfinite(score) for score in row["scores"].values())
         assert row["steps"] == 2
         assert row["seconds"] > 0
-        assert row["memory"] > 10
-        assert row["stages"] <= len(row["stage_errors"])
         assert row["n_test"] > 0
-        assert set(row["versions"]) == {"python", "dyadlearn", "numpy", "scipy"}
         assert set(row["weights"]["instances"]) >= {"true", "other"}
         assert_allclose(sum(row["weights"]["instances"].values()), 1)
     assert [set(row["scores"]) for row in (rows[0], rows[4], rows[7])] == [
@@ -247,21 +230,23 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
         assert found["n_test"] == np.isfinite(split.truth).sum()
 
 
-def test_scores_that_are_not_defined(script, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nr", {"AUPR": None, "AUC": None}),
+        ("kiba", {"MSE": 0.25, "CI": None}),
+        ("douban", {"RMSE": 0.5}),
+    ],
+)
+def test_scores_that_are_not_defined(script, tmp_path, name, expected):
     truth = np.array([[0.0, np.nan], [0.0, 0.0]])
     F = np.array([[0.5, 9.0], [0.5, 0.5]])
-    assert script.scores(script.BENCHMARKS["nr"].measures, truth, F) == {"AUPR": None, "AUC": None}
-    assert script.scores(script.BENCHMARKS["kiba"].measures, truth, F) == {"MSE": 0.25, "CI": None}
-    assert script.scores(script.BENCHMARKS["douban"].measures, truth, F) == {"RMSE": 0.5}
+    measures = script.BENCHMARKS[name].measures
+    assert script.scores(measures, truth, F) == expected
     with pytest.raises(ValueError, match="NaN"):
         script.scores(script.BENCHMARKS["douban"].measures, truth, np.full((2, 2), np.nan))
-    script.append(
-        tmp_path / "x",
-        {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}},
-    )
-    assert lines(tmp_path / "x") == [
-        {"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1, 2]}}
-    ]
+    script.append(tmp_path / "x", {"stage_errors": [0.5, np.inf], "weights": {"a": np.nan}})
+    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "weights": {"a": None}}]
 
 
 def test_a_unit_that_fails_does_not_stop_the_others(
@@ -276,18 +261,7 @@ def test_a_unit_that_fails_does_not_stop_the_others(
 
     monkeypatch.setattr(script, "run", run)
     out = tmp_path / "results.jsonl"
-    words = [
-        "--data",
-        "nr",
-        "--setting",
-        "B",
-        "--folds",
-        "0,1,2",
-        "--steps",
-        "1",
-        "--out",
-        str(out),
-    ]
+    words = f"--data nr --setting B --folds 0,1,2 --steps 1 --out {out}".split()
     assert script.main(words) == 1
     said = capsys.readouterr().err
     assert "nr B fold 1 (1 steps): failed" in said
@@ -310,9 +284,7 @@ def test_what_was_interrupted_is_no_result(script, benchmarks, tmp_path, monkeyp
     monkeypatch.setattr(script.LearnedKernelRidge, "fit", interrupted)
     out = tmp_path / "results.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        script.main(
-            ["--data", "nr", "--setting", "B", "--folds", "0", "--steps", "1", "--out", str(out)]
-        )
+        script.main(f"--data nr --setting B --folds 0 --steps 1 --out {out}".split())
     assert not out.exists()
 
 
@@ -385,15 +357,6 @@ def test_the_table(shown):
     assert shown.mean_and_deviation([0.5, None, 0.7]) == "0.600 ± 0.141 (of 2)"
     widths = {line.count("|") for line in found.splitlines() if line.startswith("|")}
     assert widths == {8, 7}
-
-
-def test_a_table_needs_results(script, shown, tmp_path, capsys):
-    (tmp_path / "none.jsonl").touch()
-    assert shown.table([]) == ""
-    for name, message in (("none", "no result"), ("nowhere", "nowhere.jsonl")):
-        with pytest.raises(SystemExit):
-            script.main(["--table", str(tmp_path / f"{name}.jsonl")])
-        assert message in capsys.readouterr().err
 
 
 def test_the_page_is_filled(script, shown, tmp_path, capsys):

@@ -120,68 +120,18 @@ def test_every_approach_is_that_of_models_fitted_again(script, models, monkeypat
                 )
 
 
-@pytest.mark.parametrize("size", [4, 9])
-@pytest.mark.parametrize("rank", [None, 4])
-def test_errors_over_a_wide_range_of_regularisations(models, size, rank):
-    alphas = (1e-6, 1e-3, 1.0, 1e3, 1e6)
-    K, G, Y = make_data(2, rank=rank)
-    K = K[:size, :size]
-    Y = Y[:size]
-    training = models.Training(K, Y, K[:2], alphas)
-    tasks = models.Tasks(G, alphas)
-    rng = np.random.default_rng(0)
-    changes = rng.normal(size=(6, 2, size))
-    pairs = models.pair_errors(training, tasks)
-    changed = models.completed_errors(training, tasks, changes)
-    both = models.new_both_errors(training, tasks)
-    one = models.new_instance_errors(training, tasks)
-    kron = models.kronecker_errors(training, tasks)
-    # Models keep about as many digits as rounding over the regularisation leaves.
-    others = np.delete(np.arange(6), 2)
-    auxiliary = (K, Y[:, others], G[np.ix_(others, others)])
-    own = Y.copy()
-    own[:, 2] += changes[2, 1]
-    for (a, alpha), (b, task_alpha) in product(enumerate(alphas), enumerate(alphas)):
-        pair = (alpha, task_alpha)
-        for found, given, setting, columns in (
-            (pairs[a, b, 2], (K, Y, G), "A", [2]),
-            (changed[a, b, 2, 1], (K, own, G), "A", [2]),
-            (one[a, b] * Y.size, (K, Y, G), "B", slice(None)),
-            (both[a, b, 2], auxiliary, "D", slice(None)),
-        ):
-            expected = error(TwoStepRidge, *given, pair, setting, columns)
-            assert_allclose(found, expected, rtol=1e-9 + 1e-12 / min(pair))
-    for a, alpha in enumerate(alphas):
-        expected = [error(KroneckerRidge, K, Y, G, [alpha], "A", [t]) for t in range(6)]
-        assert_allclose(kron[a], expected, rtol=1e-9 + 1e-12 / alpha)
-
-
-def test_the_check_tells_choices_that_differ(script, models, monkeypatch):
+def test_the_check_tells_choices_that_differ(script, monkeypatch):
     data = small(script)
     exact = list(script.check(data, 0, ALPHAS, n_targets=4))
     assert [found["method"] for found in exact] == ["Kronecker", "two-step"]
     assert all(found["targets"] == 4 and found["size"] == 8 for found in exact)
-    monkeypatch.setattr(
-        script,
-        "choice_without",
-        lambda method, training, tasks, target: (1,) * (1 + (method == "two_step")),
-    )
-    train, test = data.split(0, 0)
-    K = data.K
-    tasks = models.Tasks(data.G, ALPHAS)
-    training = models.Training(
-        K[np.ix_(train, train)], data.Y[train], K[np.ix_(test, train)], ALPHAS
-    )
-    choice = np.ones(6, dtype=int)
-    predicted = (
-        models.kronecker_zero_shot(training, tasks, choice),
-        models.two_step_zero_shot(training, tasks, (choice, choice)),
-    )
-    for found, F in zip(script.check(data, 0, ALPHAS, n_targets=4), predicted, strict=True):
-        some = [0, 1, 3, 5]
-        expected = concordance_index(data.Y[np.ix_(test, some)], F[:, some], average="task")
-        assert_allclose(found["exact"], expected, rtol=0, atol=1e-12)
-        assert found["same"] < 4
+    choice = lambda method, *_: (1,) * (1 + (method == "two_step"))  # noqa: E731
+    monkeypatch.setattr(script, "choice_without", choice)
+    changed = list(script.check(data, 0, ALPHAS, n_targets=4))
+    for found, other in zip(exact, changed, strict=True):
+        assert found["score"] == other["score"]
+        assert found["exact"] != other["exact"]
+        assert other["same"] < 4
 
 
 def small(script, name="davis", sizes=(4, 6, 8)):
@@ -260,38 +210,17 @@ def test_statements_that_hold_and_that_do_not(script):
         "almost": [0.66, 0.70, 0.72, 0.795],
     }
     assert set(verdicts(script, curve_of(script, "davis", sizes, **good)).values()) == {True}
-    # Each change breaks the statements that it is about, and no other.
-    first = {
+    # Each change breaks the statement that it is about, and no other.
+    for broken, change in {
         "zero-shot learning is well above chance": {"zero_two_step_A": [0.5, 0.5, 0.5, 0.54]},
-        "the independent task overtakes zero-shot as target data grow": {
-            "independent": [0.63, 0.65, 0.75, 0.80]
-        },
-        "zero-shot is much worse than many labels of the target": {
-            "zero_two_step_D": [0.5, 0.58, 0.60, 0.78],
-            "zero_kronecker_A": [0.5, 0.58, 0.60, 0.77],
-            "almost": [0.79, 0.79, 0.79, 0.79],
-        },
         "almost zero-shot is the best or near it": {"almost": [0.66, 0.63, 0.72, 0.795]},
         "no harm from negative transfer with much data": {"almost": [0.66, 0.70, 0.72, 0.78]},
-        "multi-task learning fails to beat the independent task": {
-            "multi_kronecker_A": [0.7, 0.7, 0.8, 0.9]
-        },
         "multi-task two-step is the same by A and by B": {
             "multi_two_step_B": [0.52, 0.64, 0.74, 0.79]
         },
-        "zero-shot two-step by D and Kronecker are equal": {
-            "zero_kronecker_A": [0.4, 0.4, 0.6, 0.62]
-        },
-    }
-    for broken, change in first.items():
+    }.items():
         found = verdicts(script, curve_of(script, "davis", sizes, **{**good, **change}))
         assert [text for text, holds in found.items() if not holds] == [broken]
-    on_e = verdicts(script, curve_of(script, "e", sizes, **good))
-    assert [text for text, holds in on_e.items() if not holds] == [
-        "almost zero-shot is the best or near it",  # at all sizes: at 200 it is not
-        "multi-task learning beats the independent task",
-        "the same for ligands with an interaction among the training proteins",
-    ]
 
 
 def test_the_command(script, monkeypatch, tmp_path, capsys):
@@ -299,31 +228,15 @@ def test_the_command(script, monkeypatch, tmp_path, capsys):
         script, "load_data", lambda name, home, **others: small(script, name, range(3, 9))
     )
     output = tmp_path / "new" / "out.json"
-    script.main(
-        [
-            "--repeats",
-            "2",
-            "--every",
-            "2",
-            "--grid-step",
-            "4",
-            "--check",
-            "--markdown",
-            "--json",
-            str(output),
-        ]
-    )
+    words = "--repeats 2 --every 2 --grid-step 4 --check --markdown --json"
+    script.main([*words.split(), str(output)])
     printed, shown = capsys.readouterr()
     assert shown.count("repetition") == 4
-    assert (
-        printed.count("zero-shot two-step by A:") == printed.count("zero-shot Kronecker by A:") == 2
-    )
+    assert printed.count("zero-shot two-step by A:") == 2
     written = json.loads(output.read_text(encoding="utf-8"))
     assert [found["set"] for found in written["sets"]] == ["e", "davis"]
-    assert written["options"]["grid_step"] == 4
     for found in written["sets"]:
         assert found["sizes"] == [4, 6, 8]
-        assert len(found["scores"]["almost"]) == found["repeats"] == 2
         for name, curve in found["mean"].items():
             assert_allclose(curve, np.mean(found["scores"][name], axis=0))
         row = ["8", *(f"{found['mean'][name][-1]:.3f}" for name in script.APPROACHES)]
@@ -346,23 +259,11 @@ def test_figures(script, tmp_path):
 
 def test_the_real_data(script, shared_data):
     enzymes = script.load_data("e", shared_data)
-    assert enzymes.K.shape == (664, 664)
-    assert enzymes.G.shape == (445, 445)
-    assert (enzymes.n_test, enzymes.sizes[0], enzymes.sizes[-1], len(enzymes.sizes)) == (
-        164,
-        25,
-        500,
-        20,
-    )
+    assert (enzymes.K.shape, enzymes.G.shape) == ((664, 664), (445, 445))
+    assert (enzymes.n_test, enzymes.sizes[0], enzymes.sizes[-1]) == (164, 25, 500)
     kinases = script.load_data("davis", shared_data)
     assert kinases.Y.shape == (442, 68)
-    assert (kinases.n_test, kinases.sizes[0], kinases.sizes[-1], len(kinases.sizes)) == (
-        192,
-        10,
-        250,
-        49,
-    )
-    assert_allclose(np.diag(kinases.K), 1.0)
+    assert (kinases.n_test, kinases.sizes[0], kinases.sizes[-1]) == (192, 10, 250)
     assert_allclose(kinases.Y.min(), 5.0)
     assert_allclose(script.load_data("davis", shared_data, offset=5).Y, kinases.Y - 5)
     other = script.load_data("davis", shared_data, similarity="ECFP4")

@@ -28,19 +28,8 @@ def test_the_record_on_gpcr(script, shared_data):
 
 def test_the_table_from_the_command(script, shared_data, monkeypatch, capsys, tmp_path):
     out = tmp_path / "found.json"
-    words = [
-        "--data",
-        str(shared_data),
-        "--sets",
-        "nr",
-        "--settings",
-        "A",
-        "--seeds",
-        "1",
-        "--json",
-        str(out),
-    ]
-    monkeypatch.setattr(sys, "argv", ["wrong_labels.py", *words, "--markdown"])
+    words = f"wrong_labels.py --data {shared_data} --sets nr --settings A --seeds 1 --json {out}"
+    monkeypatch.setattr(sys, "argv", [*words.split(), "--markdown"])
     script.main()
     seen = capsys.readouterr().out
     assert "| nr | A | two-step | " in seen

@@ -82,7 +82,7 @@ def test_blocks_choose_what_one_pivot_at_a_time_does(kernel, block, r, monkeypat
 
 @over(
     covering(
-        kernel=["rbf", "laplacian", "linear", "cosine", "poly", "tanimoto", "precomputed", SUM],
+        kernel=["rbf", "linear", "tanimoto", "precomputed", SUM],
         method=METHODS,
         as_sparse=[False, True],
         r=[1, 4, 11],
@@ -99,9 +99,9 @@ def test_features_are_those_of_nystroem(kernel, method, as_sparse, r, library):
     put = sparse.csr_array if as_sparse and library.name == "numpy" else library.asarray
     found = Landmarks(r, kernel=kernel, method=method, random_state=0)
     features = found.fit_transform(put(given))
-    transformed = found.transform(put(others))
-    assert type(features) is type(transformed) is type(library.asarray(X))
-    Phi, new_Phi = library.to_numpy(features), library.to_numpy(transformed)
+    assert type(features) is type(library.asarray(X))
+    Phi = library.to_numpy(features)
+    new_Phi = library.to_numpy(found.transform(put(others)))
     at = found.component_indices_
     by_numpy = Landmarks(r, kernel=kernel, method=method, random_state=0).fit(given)
     assert_array_equal(at, by_numpy.component_indices_)
@@ -109,7 +109,8 @@ def test_features_are_those_of_nystroem(kernel, method, as_sparse, r, library):
     assert len(set(at)) == r == found.n_components_
     scale = np.diag(K).max()
     atol = library.rtol / 10 * scale
-    assert_allclose(Phi @ Phi.T, nystroem(K, at), atol=atol)
+    low_rank = nystroem(K, at)
+    assert_allclose(Phi @ Phi.T, low_rank, atol=atol)
     again = library.to_numpy(found.transform(put(given)))
     assert_allclose(again, Phi, atol=library.rtol / 10 * np.sqrt(scale))
     assert_allclose(new_Phi @ Phi.T, nystroem(K, at, K_new), atol=atol)
@@ -117,8 +118,8 @@ def test_features_are_those_of_nystroem(kernel, method, as_sparse, r, library):
     residual = library.to_numpy(found.residual(put(others)))
     assert_allclose(residual, np.maximum(left, 0), atol=atol / 100 if atol < 1e-6 else atol)
     residual = library.to_numpy(found.residual(put(given)))
-    assert_allclose(residual, np.diag(K - nystroem(K, at)), atol=atol)
-    share = np.trace(K - nystroem(K, at)) / np.trace(K)
+    assert_allclose(residual, np.diag(K - low_rank), atol=atol)
+    share = np.trace(K - low_rank) / np.trace(K)
     assert_allclose(found.error_, share, rtol=10 * library.rtol, atol=library.rtol / 1000)
     if kernel == "precomputed":
         assert found.components_ is None
@@ -252,13 +253,8 @@ def shared_letters(A, B):
     lines(
         "wrap",
         list,
-        tuple,
-        np.array,
-        lambda words: np.array(words, dtype=object),
         lambda words: np.array(words, dtype=object)[:, None],
-        lambda words: pd.Series(words, index=list("abcdefghij")[: len(words)]),
         lambda words: pd.DataFrame({"word": words}),
-        lambda words: pl.Series("word", words),
         lambda words: pl.DataFrame({"id": [f"p{n}" for n in range(len(words))], "word": words}),
     )
 )
@@ -331,9 +327,7 @@ def test_a_precomputed_kernel_is_that_of_its_rows():
         found.residual(K_new)
     by_rows = Landmarks(2, kernel="linear", random_state=0).fit(X)
     assert_allclose(found.residual(K_new, diagonal=own), by_rows.residual(new), atol=1e-12)
-    with pytest.raises(
-        ValueError, match=r"diagonal must hold a number for each of 7 rows, found \(6,\)"
-    ):
+    with pytest.raises(ValueError, match=r"a number for each of 7 rows, found \(6,\)"):
         found.residual(K_new, diagonal=own[1:])
 
 
@@ -387,36 +381,29 @@ def test_an_indefinite_kernel_is_told():
 # An estimator like others ------------------------------------------------------------------------
 
 
-def test_frames_go_in_and_out():
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_go_in_and_out(kind):
     X = points()
     names = [f"r{n}" for n in range(60)]
-    features = [f"landmarks{n}" for n in range(4)]
     frame = pd.DataFrame(X, index=names, columns=list("abc"))
-    wanted = Landmarks(4, random_state=0).fit_transform(X)
-    found = Landmarks(4, random_state=0).set_output(transform="pandas").fit(frame)
+    if kind == "polars":
+        frame = pl.DataFrame({"id": names, **frame})
+    found = Landmarks(4, random_state=0).set_output(transform=kind).fit(frame)
     out = found.transform(frame)
-    assert_allclose(out, wanted, atol=1e-12)
-    assert list(out.index) == names
-    assert list(out.columns) == list(found.get_feature_names_out()) == features
-    assert list(found.feature_names_in_) == ["a", "b", "c"]
+    assert_allclose(np.asarray(out), Landmarks(4, random_state=0).fit_transform(X), atol=1e-12)
+    assert list(out.columns) == [f"landmarks{n}" for n in range(4)]
+    assert list(out.columns) == list(found.get_feature_names_out())
+    assert kind == "polars" or list(out.index) == names
     with pytest.raises(ValueError, match="feature names"):
-        found.transform(frame[["b", "a", "c"]])
-    named = pl.DataFrame({"id": names, **{name: X[:, n] for n, name in enumerate("abc")}})
-    out = Landmarks(4, random_state=0).set_output(transform="polars").fit_transform(named)
-    assert_allclose(out.to_numpy(), wanted, atol=1e-12)
-    assert out.columns == features
+        found.transform(frame[[*frame.columns[::-1]]] if kind == "pandas" else frame[:, [0, 2, 1]])
 
 
 @over(
     lines(
         "kernel X",
-        ("rbf", points()),
-        ("rbf", points().astype(np.float32)),
         ("linear", sparse.csr_array(np.maximum(points(), 0))),
         (Sum(["rbf", ("laplacian", {"gamma": 0.5})]), points()),
-        ("precomputed", gram(points(), kernel="rbf")),
         ("precomputed", pd.DataFrame(gram(points(), kernel="rbf"))),
-        ("rbf", pd.DataFrame(points(), columns=list("abc"))),
     )
 )
 def test_landmarks_in_a_file(kernel, X, tmp_path):
@@ -429,29 +416,30 @@ def test_landmarks_in_a_file(kernel, X, tmp_path):
     assert (same.error_, same.n_components_) == (found.error_, 3)
 
 
-def test_what_a_file_cannot_hold_or_does_not_fit(tmp_path):
+def test_what_a_file_cannot_hold(tmp_path):
     with pytest.raises(ModelFileError, match="kernel is a Python function"):
         save(Landmarks(3, kernel=shared_letters).fit(WORDS), tmp_path / "landmarks.dyad")
-    found = Landmarks(3).fit(points())
-    for change in (
-        {"factor": np.eye(2)},
-        {"components": points(4)},
-        {"component_indices": np.array([0, 1])},
-    ):
-        with pytest.raises(ModelFileError, match="do not fit together"):
-            Landmarks.from_state(
-                {**found.state(), **{_attribute(found, name): v for name, v in change.items()}},
-                "it",
-            )
-    found = Landmarks(3, kernel="precomputed").fit(gram(points(), kernel="rbf"))
-    for outside in (-1, 60):
-        indices = np.array([0, 1, outside])
-        with pytest.raises(ModelFileError, match="do not fit together"):
-            Landmarks.from_state({**found.state(), "component_indices_": indices}, "it")
 
 
-def _attribute(found, name):
-    return next(key for key in found.state() if key.strip("_") == name)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("factor", np.eye(2)),
+        ("components", points(4)),
+        ("component_indices", [0, 1]),
+        ("component_indices_", [0, 1, -1]),
+        ("component_indices_", [0, 1, 60]),
+    ],
+)
+def test_what_does_not_fit_together(field, value):
+    given = gram(points(), kernel="rbf")
+    found = Landmarks(3, kernel="precomputed").fit(given)
+    if field == "components":
+        found = Landmarks(3).fit(points())
+    state = found.state()
+    name = next(key for key in state if key.strip("_") == field.strip("_"))
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        Landmarks.from_state({**state, name: np.array(value)}, "it")
 
 
 @over(

@@ -44,11 +44,8 @@ CALLS = {
     "tanimoto of sparse features": lambda: tanimoto(SPARSE),
     "minmax in single precision": lambda: minmax(SINGLE, SINGLE[:400]),
     "delta": lambda: delta(COUNTS),
-    **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()},
-    **{
-        f"gram {name}, single": lambda name=name: gram(SINGLE, COUNTS[:300], kernel=name)
-        for name in kernel_names()
-    },
+    **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()[::2]},
+    "gram rbf, single": lambda: gram(SINGLE, COUNTS[:300], kernel="rbf"),
     "gram of sparse features": lambda: gram(SPARSE, kernel="cosine"),
     "gram of a function": lambda: gram(COUNTS, kernel=lambda A, B: A @ B.T),
     "brownian": lambda: brownian_kernel(TREE),
@@ -69,19 +66,16 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_what_is_told_is_an_upper_bound(name):
-    need = told(CALLS[name])
-    peak = taken(CALLS[name])
-    # Half a megabyte is for lists of names, and sequences as arrays.
-    assert peak - 2**19 < need < 3 * peak
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_nothing_is_computed_without_memory(name):
+def test_what_is_told_is_an_upper_bound(each):
     words = r" needs about .* MiB of memory, but only 1\.0 MiB are free: "
-    with with_free(MIB), pytest.raises(NotEnoughMemoryError, match=words):
-        CALLS[name]()
+    for name in each(CALLS):
+        need = told(CALLS[name])
+        peak = taken(CALLS[name])
+        # Half a megabyte is for lists of names, and sequences as arrays.
+        assert peak - 2**19 < need < 3 * peak
+        # Nothing is computed without it.
+        with with_free(MIB), pytest.raises(NotEnoughMemoryError, match=words):
+            CALLS[name]()
 
 
 def test_no_sequence_is_aligned_without_memory(monkeypatch):

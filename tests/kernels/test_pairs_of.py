@@ -63,19 +63,13 @@ def test_frames_have_the_ids_of_their_pairs(kind):
     table = write_table(K[:, order], Ids(tuple(NAMES)), Ids(turned), kind)
     first, second = ([NAMES[place] for place in side] for side in (FIRST, SECOND))
     new = tuple([NAMES[place] for place in side] for side in NEW)
-    for found, expected, rows in (
-        (
-            pairs_of(table, first, second),
-            by_formula(K, FIRST, SECOND, (FIRST, SECOND), True),
-            (first, second),
-        ),
-        (
-            pairs_of(table, *new, known=(first, second)),
-            by_formula(K, *NEW, (FIRST, SECOND), True),
-            new,
-        ),
+    for pairs, rows, known in (
+        ((FIRST, SECOND), (first, second), None),
+        (NEW, new, (first, second)),
     ):
+        found = pairs_of(table, *rows, known=known)
         read = {name: read_table(block, name) for name, block in found.items()}
+        expected = by_formula(K, *pairs, (FIRST, SECOND), True)
         check({name: each.values for name, each in read.items()}, expected)
         assert read["sum"].kind == kind
         assert read["sum"].row_ids.labels == tuple(f"{a} + {b}" for a, b in zip(*rows, strict=True))
@@ -90,10 +84,6 @@ def test_series_arrays_and_a_block_of_new_and_known_entities_are_taken():
         frame.loc[["g", "a"], ["a", "b", "c"]], series, ["a", "g"], known=known, symmetric=False
     )
     check(found, by_formula(K, [6, 0], [0, 6], ([0, 1], [2, 2]), False))
-    check(
-        pairs_of(K.tolist(), np.array([0, 1]), (2, 2)),
-        by_formula(K, [0, 1], [2, 2], ([0, 1], [2, 2]), True),
-    )
 
 
 @over(lines("kernel", "rbf", "linear", "vanraden", lambda A, B: (A @ B.T) ** 2))

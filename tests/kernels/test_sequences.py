@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
+from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.kernels import normalize, sequences
 from dyadlearn.kernels.chemistry import Fingerprints
@@ -278,40 +278,24 @@ def test_scikit_learn_accepts_them(step, check):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_keep_their_ids(any_engine, kind):
-    frames = pytest.importorskip(kind)
+    pytest.importorskip(kind)
     texts = dict(zip("abcdefg", random_sequences(7, 40, seed=4), strict=True))
 
     def proteins(names):
-        column = [texts[name] for name in names]
-        if kind == "pandas":
-            return frames.DataFrame({"sequence": column}, index=list(names))
-        return frames.DataFrame({"id": list(names), "sequence": column})
-
-    def names_of(table):
-        return (table.index if kind == "pandas" else table["id"]).to_list()
+        column = np.array([[texts[name]] for name in names], dtype=object)
+        return write_table(column, Ids(tuple(names)), Ids(("sequence",)), kind)
 
     K, _ = smith_waterman(texts)
     step = SmithWaterman()
-    gram_frame = step.fit_transform(proteins("abcde"))
-    assert names_of(gram_frame) == list(gram_frame.columns)[-5:] == list("abcde")
-    block = step.transform(proteins("gf"))
-    assert names_of(block) == ["g", "f"]
-    assert_allclose(block[list("abcde")].to_numpy(), K[np.ix_([6, 5], range(5))], rtol=1e-14)
+    square = read_table(step.fit_transform(proteins("abcde")), "K")
+    block = read_table(step.transform(proteins("gf")), "K")
+    for table, rows, places in ((square, "abcde", range(5)), (block, "gf", [6, 5])):
+        assert (table.row_ids.labels, table.column_ids.labels) == (tuple(rows), tuple("abcde"))
+        assert_allclose(table.values, K[np.ix_(places, range(5))], rtol=1e-14)
     assert step.get_feature_names_out().tolist() == list("abcde")
     assert step.transform(list(texts.values())).shape == (7, 5)
-    assert names_of(KmerCounts(k=1).fit_transform(proteins("gf"))) == ["g", "f"]
-
-
-def test_fitting_and_transforming_at_once_or_one_after_the_other(any_engine):
-    texts = random_sequences(5, 30, seed=8)
-    at_once = SmithWaterman()
-    after = SmithWaterman().fit(texts)
-    assert_allclose(at_once.fit_transform(texts), after.transform(texts), rtol=1e-15)
-    assert_array_equal(at_once.self_scores_, after.self_scores_)
-    assert at_once.sequences_ == after.sequences_ == texts
-    assert at_once.ids_ == after.ids_ == [0, 1, 2, 3, 4]
-    with pytest.raises(NotFittedError):
-        SmithWaterman().transform(texts)
+    counts = KmerCounts(k=1).fit_transform(proteins("gf"))
+    assert read_table(counts, "counts").row_ids.labels == ("g", "f")
 
 
 FASTA = "; a comment\n>P1 first protein\r\nMKV\r\nlla\n\n>P2|x\n  MK VLA \n"

@@ -126,41 +126,35 @@ def test_trees_can_be_deep():
     )
 
 
-@over(
-    lines(
-        "text message",
-        ("", "ends without a semicolon: is the text cut off"),
-        (
-            "((human:6,chimp:6):84,mou",
-            r"ends without a semicolon: is the text cut off\?, at character 26",
-        ),
-        ("((human,chimp),mouse;", r"has 1 parentheses that are not closed, at character 21 \(near"),
-        ("(human,chimp)),mouse);", r"has '\)' where ',', '\)' or ';' belongs"),
-        ("human,chimp;", "has ',' where"),
-        ("(human chimp);", "has 'c' where"),
-        ("(human](chimp));", "has ']' where"),
-        ("(human(chimp));", r"has '\(' where"),
-        ("(human:six,chimp:6);", "has 'six' where a length belongs"),
-        ("(human:1_0,chimp:6);", "has '1_0' where a length belongs"),
-        ("(human:,chimp:6);", "has '' where a length belongs"),
-        (
-            "(human:-1,chimp:6);",
-            "has a branch of length -1: lengths must not be negative .* to 0",
-        ),
-        ("(human:nan,chimp:6);", "has a branch of length nan"),
-        ("(human:inf,chimp:6);", "has a branch of length inf"),
-        ("('human,chimp);", "has a quote that is not closed"),
-        ("(human[an ape,chimp);", "has a comment that is not closed"),
-        ("(human,chimp); (mouse,rat);", "goes on after the semicolon: give one tree at a time"),
-        (
-            "((human:6,chimp):84,mouse:90);",
-            "1 of the 4 branches of the tree have no length: give all",
-        ),
-    )
-)
-def test_what_is_no_tree_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        read_newick(text)
+# A tree, and a part of the sentence that refuses it.
+NO_TREES = r"""
+((human:6,chimp:6):84,mou | ends without a semicolon: is the text cut off\?, at character 26
+((human,chimp),mouse; | has 1 parentheses that are not closed, at character 21 \(near
+(human,chimp)),mouse); | has '\)' where ',', '\)' or ';' belongs
+human,chimp; | has ',' where
+(human chimp); | has 'c' where
+(human](chimp)); | has ']' where
+(human(chimp)); | has '\(' where
+(human:six,chimp:6); | has 'six' where a length belongs
+(human:1_0,chimp:6); | has '1_0' where a length belongs
+(human:,chimp:6); | has '' where a length belongs
+(human:-1,chimp:6); | has a branch of length -1: lengths must not be negative .* to 0
+(human:nan,chimp:6); | has a branch of length nan
+(human:inf,chimp:6); | has a branch of length inf
+('human,chimp); | has a quote that is not closed
+(human[an ape,chimp); | has a comment that is not closed
+(human,chimp); (mouse,rat); | goes on after the semicolon: give one tree at a time
+((human:6,chimp):84,mouse:90); | 1 of the 4 branches of the tree have no length: give all
+"""
+
+
+def test_what_is_no_tree_is_refused(each):
+    for line in each(NO_TREES.strip().splitlines()):
+        text, message = line.split(" | ")
+        with pytest.raises(ValueError, match=message):
+            read_newick(text)
+    with pytest.raises(ValueError, match="ends without a semicolon: is the text cut off"):
+        read_newick("")
 
 
 def test_without_any_length_everything_is_the_same():
