@@ -309,34 +309,6 @@ def test_folds_that_are_solved_again_stay_where_they_are(options, given):
 # ---- the test of the test
 
 
-def furthest(p_values, n):
-    """Return the distance of Kolmogorov and Smirnov from p-values that are uniform on 1/n … 1."""
-    steps = np.arange(1, n + 1) / n
-    return np.abs((np.asarray(p_values)[:, None] <= steps + 1e-12).mean(axis=0) - steps).max()
-
-
-def nulls(search, setting, n_sets, n, **options):
-    """Return p-values of data sets without any signal."""
-    rng = np.random.default_rng(11)
-    found = []
-    for number in range(n_sets):
-        X = rng.normal(size=(8, 4))
-        T = rng.normal(size=(5, 3))
-        Y = rng.normal(size=(8, 5))
-        model = clone(search).fit(X, Y, tasks=T)
-        found.append(
-            permutation_test(
-                model, setting, n_permutations=n - 1, random_state=number, progress=False, **options
-            ).p_value
-        )
-    return found
-
-
-def test_p_values_are_uniform_where_there_is_no_signal():
-    p_values = nulls(TwoStepRidge(0.5, 0.5), "D", 50, 10)
-    assert furthest(p_values, 10) < 1.63 / 50**0.5  # one in a hundred is further
-
-
 # ---- what comes out, what goes in
 
 

@@ -294,16 +294,6 @@ def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_cal
         assert all(len(recommend(model, **{side: [each]}).ids[0]) for each in ids)
 
 
-def test_tasks_of_which_nothing_is_known_are_not_recommended():
-    X, _, Y = make()
-    Y[:, 2] = np.nan
-    with pytest.warns(NoLabelWarning):
-        model = IndependentTaskRidge().fit(X, Y)
-    found = recommend(model, X=X, n=7)
-    assert found.scores.shape == (9, 6)
-    assert all(set(own) == {0, 1, 3, 4, 5, 6} for own in found.ids)
-
-
 def test_lists_for_several_known_ones(small_blocks):
     X, T, Y = make()
     Y[3, :] = 1  # of whom nothing is left to recommend
@@ -714,14 +704,3 @@ def test_top_pairs_that_cannot_be_had():
         model = IndependentTaskRidge().fit(X, Y)
     with pytest.raises(ValueError, match="Nothing is predicted for unobserved pairs"):
         top_pairs(model, zeros=False)
-
-
-def test_sides_have_names_in_lists():
-    X, T, Y = make()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = recommend(model, instance=1, n=2, sides=("document", "label"))
-    assert list(found.columns()) == ["label_", "score", "label"]
-    assert "2 labels for 1" in repr(found)
-    assert next(iter(recommend(model, task=1, n=2, sides=("host", "parasite")).columns())) == "host"
-    with pytest.raises(ValueError, match="outside the hosts"):
-        recommend(model, instance=99, sides=("host", "parasite"))
