@@ -235,9 +235,9 @@ def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks)
     """Each has a right answer, or one sentence that says what to do."""
     X, _, T = _problem(8, 6)
     Y = np.asarray(labels, dtype=float)[:rows, :columns]
-    model = LearnedKernelRidge(
-        setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST
-    )
+    # Profiles of such small labels take long.
+    stages = 2 if setting == "A" and np.nanmax(Y) > 1e-9 else 1
+    model = LearnedKernelRidge(setting=setting, cv=2, stages=stages, **FAST)
     given = X[0][:rows], Y, T[0][:columns] if tasks else None
     if setting in refused:
         with pytest.raises(ValueError, match=refused[setting]):
