@@ -17,7 +17,6 @@ from dyadlearn import (
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    TwoStepRidgeCV,
     calibrate,
 )
 from dyadlearn.diagnostics.mixed import predict_mixed
@@ -164,17 +163,6 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
             assert not rows & rows_learnt
         if symmetry is None and setting in "CD":
             assert not columns & columns_learnt
-
-
-def test_groups_of_a_search_stay_together(monkeypatch):
-    X, T, Y, _ = made()
-    groups = np.arange(20) // 3
-    model = TwoStepRidgeCV([1.0], [1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
-    units = model.fitted_.hold_out(room.Setting.B).units
-    parts = room._five_folds(units, room.Setting.B, model.fitted_.labels, False).sides[0]
-    assert len(set(parts)) == 5
-    for part in (parts == number for number in range(5)):
-        assert not set(groups[part]) & set(groups[~part])
 
 
 def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():

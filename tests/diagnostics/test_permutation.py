@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -168,15 +167,10 @@ def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
 def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     X, Y, T = problems.data(9, 6)
     fitted = clone(model).fit(X, Y, tasks=T)
-    expected = outcome(fitted, setting).null
+    options = {"n_permutations": 7, "random_state": 3, "progress": False}
+    expected = permutation_test(fitted, setting, **options).null
     monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
-    draws = permuting.drawn("instances", Y.shape, np.random.RandomState(0).permutation)
-    score = scorer("r2").prepare(Y)
-    stacks = permuted_scores(
-        fitted.fitted_.problem, Setting(setting), islice(draws, 7), score, Units()
-    )
-    assert [len(some) for some in stacks] == [3, 3, 1]
-    assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
+    assert_allclose(permutation_test(fitted, setting, **options).null, expected, rtol=1e-11)
 
 
 @over(lines("setting model", ("A", TwoStepRidge(0.3, 2.0)), ("D", KroneckerRidge(0.7))))

@@ -40,29 +40,6 @@ def make(m=9, q=7, seed=0):
     )
 
 
-@over(
-    lines(
-        "model setting side",
-        (TwoStepRidge(0.3, 2.0), "A", "instance"),
-        (KroneckerRidge(0.7), "B", "task"),
-        (TwoStepRidge(0.3, 2.0), "C", "task"),
-        (KroneckerRidge(0.7), "D", "instance"),
-    )
-)
-def test_zeros_by_their_held_out_predictions(model, setting, side):
-    X, T, Y = make()
-    F = model.fit(X, Y, tasks=T).holdout(setting)
-    labels, F = (Y, F) if side == "instance" else (Y.T, F.T)
-    for place in range(len(labels)):
-        expected = [j for j in np.argsort(-F[place]) if labels[place, j] == 0][:3]
-        found = recommend(model, **{side: place}, n=3, setting=setting)
-        assert found.ids == tuple(expected)
-        assert_array_equal(found.scores, F[place, expected])
-        assert_array_equal(found.labels, 0)
-        assert (found.subject, found.setting) == (place, setting)
-        assert found.of == {"instance": "tasks", "task": "instances"}[side]
-
-
 def test_missing_labels_are_predicted_by_the_model_itself():
     X, T, Y = make()
     Y[2, 1:4] = np.nan
