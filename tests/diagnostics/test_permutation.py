@@ -300,9 +300,6 @@ def test_folds_that_are_solved_again_stay_where_they_are(options, given):
     assert_allclose(test.null, expected, rtol=1e-9)
 
 
-# ---- the test of the test
-
-
 # ---- what comes out, what goes in
 
 

@@ -333,6 +333,3 @@ def test_scores_that_are_constant_beyond_the_edge_are_no_news():
     assert told(search, K + 0.1 * np.eye(M), EXACT) == []
     assert search.alpha_ == search.alphas_[0]
     assert 0 < search.landscape_[0] - search.landscape_[1] < 1e-4 * abs(search.landscape_[0])
-
-
-# --- files ---------------------------------------------------------------------------------------

@@ -132,8 +132,6 @@ def test_an_undefined_score_of_a_list_is_refused():
             prepared_score(lists, "roc_auc", Setting(setting))
 
 
-# --- simple means --------------------------------------------------------------------------------
-
 RNG = np.random.default_rng(8)
 
 
