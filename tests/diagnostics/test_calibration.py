@@ -17,7 +17,6 @@ from dyadlearn import (
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    TwoStepRidgeCV,
     calibrate,
 )
 from dyadlearn.diagnostics.mixed import predict_mixed
@@ -166,17 +165,6 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
             assert not columns & columns_learnt
 
 
-def test_groups_of_a_search_stay_together(monkeypatch):
-    X, T, Y, _ = made()
-    groups = np.arange(20) // 3
-    model = TwoStepRidgeCV([1.0], [1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
-    units = model.fitted_.hold_out(room.Setting.B).units
-    parts = room._five_folds(units, room.Setting.B, model.fitted_.labels, False).sides[0]
-    assert len(set(parts)) == 5
-    for part in (parts == number for number in range(5)):
-        assert not set(groups[part]) & set(groups[~part])
-
-
 def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
     """Held-out means run against the labels: a map that may fall would predict them all."""
     rng = np.random.default_rng(0)
@@ -215,27 +203,6 @@ def test_known_chances_come_back(method):
 
 
 # --- another base rate ---------------------------------------------------------------------------
-
-
-@over(every(method=["sigmoid", "isotonic"]))
-def test_chances_come_back_from_labels_with_fewer_negatives(method):
-    """Most negative labels were never collected; with the true base rate, new pairs have their true chances."""
-    X, T, Y, chances = made(200, 40, shift=2.5)
-    hidden = (Y == 0) & (np.random.default_rng(3).random(Y.shape) < 0.8)
-    collected = np.where(hidden, np.nan, Y)
-    model = KroneckerRidge(1.0).fit(X[:120], collected[:120], tasks=T)
-    true = chances[:120].mean()
-    right = calibrate(model, "B", method=method, prevalence=true)
-    wrong = calibrate(model, "B", method=method)
-    p = right.predict(X[120:])
-    assert np.abs(p - chances[120:]).mean() < 0.05
-    assert abs(p.mean() - chances[120:].mean()) < 0.02
-    assert wrong.predict(X[120:]).mean() > p.mean() + 0.1
-    one = right["B"]
-    assert (one.prevalence, one.calibration_error < 0.03) == (pytest.approx(true), True)
-    # The quality is that of new rows, which have the base rate that was named.
-    assert_allclose(one.brier, np.mean((p - Y[120:]) ** 2), atol=0.01)
-    assert_allclose(one.baseline_brier, true * (1 - true), atol=0.005)
 
 
 @over(lines("method setting prevalence", ("sigmoid", "A", 0.02), ("isotonic", "D", 0.9)))
@@ -368,12 +335,6 @@ def test_tasks_that_have_nothing_to_say():
     with pytest.warns(NoLabelWarning, match="not scored") as caught:
         calibrate(IndependentTaskRidge().fit(X, Y), "B")
     assert caught[-1].filename == __file__
-
-
-def test_one_dimension():
-    X, _, Y, _ = made()
-    p = calibrate(IndependentTaskRidge().fit(X, Y[:, 0]), "B").predict(X[:4])
-    assert p.shape == (4,)
 
 
 # --- what is refused -----------------------------------------------------------------------------

@@ -20,10 +20,7 @@ from dyadlearn import (
     compare,
     nested_score,
 )
-from dyadlearn.diagnostics.comparing import _intervals
 from dyadlearn.exceptions import IdError
-from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import resampled_scores
 from problems import to_long
 from sweeps import covering, lines, over
 
@@ -166,29 +163,6 @@ def test_nodes_of_a_network_are_drawn_once_for_both_sides(setting, missing):
         (line.difference, line.low, line.high, line.p_value), next(iter(pairs.values())), rtol=1e-8
     )
     assert found.resampled == "nodes"
-
-
-def test_the_interval_holds_the_truth():
-    """Two predictions with errors that rows and columns share: draws of both cover their true difference."""
-    rng = np.random.default_rng(0)
-    hits = []
-    judge = scorer("neg_mean_squared_error")
-    zeros = np.zeros((25, 20))
-    for seed in range(20):
-        first, second = (
-            size * rng.normal(size=(25, 1))
-            + size * rng.normal(size=20)
-            + 0.3 * rng.normal(size=(25, 20))
-            for size in (0.5, 0.7)
-        )
-        stack = np.stack([first, second])
-        scores = resampled_scores(
-            zeros, stack, judge, average="pooled", n_resamples=60, random_state=seed
-        )
-        _, low, high, _ = _intervals(judge(zeros, stack), scores, [(0, 1)], 0.95)
-        hits.append(low[0] <= 2 * (0.7**2 - 0.5**2) <= high[0])
-    # 19 are expected.
-    assert 17 <= sum(hits) <= 20
 
 
 def test_the_same_predictions_are_not_told_apart():
@@ -408,14 +382,3 @@ def test_other_ids_are_named():
         IdError, match="the instances of 'n' and those of 'm' do not match: .*'d'.*'x'"
     ):
         compare(models, "B")
-
-
-def test_too_few_labels_for_a_score():
-    X = np.random.default_rng(0).normal(size=(3, 2))
-    labels = np.eye(3)[:, :2]
-    labels[1:] = 0
-    models = {
-        name: IndependentTaskRidge(alpha).fit(X, labels) for name, alpha in (("a", 1.0), ("b", 2.0))
-    }
-    with pytest.raises(ValueError, match="undefined"):
-        compare(models, "B", n_resamples=12, random_state=1)

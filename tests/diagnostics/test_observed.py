@@ -15,6 +15,7 @@ from scipy import sparse
 import dyadlearn
 from dyadlearn import (
     KroneckerRidge,
+    KroneckerRidgeCV,
     PairRegressor,
     TwoStepRidgeCV,
     plots,
@@ -150,6 +151,7 @@ def test_no_grid_of_a_list_is_formed():
     assert len(dyadlearn.screen(model, n=5)) == 5
     dyadlearn.explain(model, int(rows[0]), int(columns[0]))
     dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0)
+    KroneckerRidgeCV(0.5, setting="D", cv=2).fit(sides[0], labels, tasks=sides[1])
     found = dyadlearn.recommend(model, instance=int(rows[0]), n=3)
     assert not set(found.ids) & set(columns[rows == rows[0]])
     predicted = model.predict(sides[0][rows[:1]])[0]

@@ -335,17 +335,6 @@ def test_observed_pairs_of_a_list():
         recommend(model, instance=["x4", "x11"], observed=True)
 
 
-def test_an_online_model_ranks_what_it_has_kept():
-    X, Y, T = binary()
-    online = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X, Y, tasks=T)
-    plain = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
-    for more in ({"observed": True}, {"by": "upper"}):
-        found = recommend(online, instance=3, n=4, **more)
-        expected = recommend(plain, instance=3, n=4, **more)
-        assert found.ids == expected.ids
-        assert_allclose(found.scores, expected.scores)
-
-
 # --- what is refused -----------------------------------------------------------------------------
 
 

@@ -40,29 +40,6 @@ def make(m=9, q=7, seed=0):
     )
 
 
-@over(
-    lines(
-        "model setting side",
-        (TwoStepRidge(0.3, 2.0), "A", "instance"),
-        (KroneckerRidge(0.7), "B", "task"),
-        (TwoStepRidge(0.3, 2.0), "C", "task"),
-        (KroneckerRidge(0.7), "D", "instance"),
-    )
-)
-def test_zeros_by_their_held_out_predictions(model, setting, side):
-    X, T, Y = make()
-    F = model.fit(X, Y, tasks=T).holdout(setting)
-    labels, F = (Y, F) if side == "instance" else (Y.T, F.T)
-    for place in range(len(labels)):
-        expected = [j for j in np.argsort(-F[place]) if labels[place, j] == 0][:3]
-        found = recommend(model, **{side: place}, n=3, setting=setting)
-        assert found.ids == tuple(expected)
-        assert_array_equal(found.scores, F[place, expected])
-        assert_array_equal(found.labels, 0)
-        assert (found.subject, found.setting) == (place, setting)
-        assert found.of == {"instance": "tasks", "task": "instances"}[side]
-
-
 def test_missing_labels_are_predicted_by_the_model_itself():
     X, T, Y = make()
     Y[2, 1:4] = np.nan
@@ -292,16 +269,6 @@ def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_cal
         with pytest.raises(ValueError, match=words):
             recommend(model, **{side: ids})
         assert all(len(recommend(model, **{side: [each]}).ids[0]) for each in ids)
-
-
-def test_tasks_of_which_nothing_is_known_are_not_recommended():
-    X, _, Y = make()
-    Y[:, 2] = np.nan
-    with pytest.warns(NoLabelWarning):
-        model = IndependentTaskRidge().fit(X, Y)
-    found = recommend(model, X=X, n=7)
-    assert found.scores.shape == (9, 6)
-    assert all(set(own) == {0, 1, 3, 4, 5, 6} for own in found.ids)
 
 
 def test_lists_for_several_known_ones(small_blocks):
@@ -714,14 +681,3 @@ def test_top_pairs_that_cannot_be_had():
         model = IndependentTaskRidge().fit(X, Y)
     with pytest.raises(ValueError, match="Nothing is predicted for unobserved pairs"):
         top_pairs(model, zeros=False)
-
-
-def test_sides_have_names_in_lists():
-    X, T, Y = make()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = recommend(model, instance=1, n=2, sides=("document", "label"))
-    assert list(found.columns()) == ["label_", "score", "label"]
-    assert "2 labels for 1" in repr(found)
-    assert next(iter(recommend(model, task=1, n=2, sides=("host", "parasite")).columns())) == "host"
-    with pytest.raises(ValueError, match="outside the hosts"):
-        recommend(model, instance=99, sides=("host", "parasite"))

@@ -75,27 +75,6 @@ def test_independent_cells_have_wilson_intervals():
     assert_allclose([found.low[0], found.high[0]], [low, high])
 
 
-def test_rows_that_are_alike_cover_what_cells_alone_do_not():
-    """Of 100 grids whose rows differ, about 95 in 100 intervals hold the true share; those of cells do not."""
-    held = 0
-    naive = 0
-    total = 0
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        rates = rng.beta(
-            2, 2, size=(40, 1)
-        )  # of mean one half, and the same for all cells of a row
-        y = (rng.random((40, 15)) < rates).ravel()
-        rows, columns = (place.ravel() for place in np.indices((40, 15)))
-        found = reliability(np.full(600, 0.5), y, rows, columns + 40)
-        low, high = binomtest(int(y.sum()), 600).proportion_ci(0.95, method="wilson")
-        held += found.low[0] <= 0.5 <= found.high[0]
-        naive += low <= 0.5 <= high
-        total += 1
-    assert held / total > 0.9
-    assert naive / total < 0.75
-
-
 def test_a_bin_of_one_label():
     p = np.repeat([0.05, 0.95], [50, 50])
     y = np.repeat([False, True], [50, 50])

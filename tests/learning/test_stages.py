@@ -97,14 +97,6 @@ def test_a_judge_chooses_another_stage():
     assert_array_equal(seen[0][1], _chosen(2, 2, 3.0, 0.5, 1).held_out)
 
 
-def test_labels_of_low_rank_want_profiles_and_noise_does_not():
-    labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
-    hidden = [Mixture([np.eye(len(each.grams[0]))], [False], True) for each in (rows, columns)]
-    found = _learned(labels, hidden, masks, HOW, 3, BOTH)
-    assert found.best > 0
-    assert found.stages[found.best].error < 0.7 * found.stages[0].error
-
-
 @over(
     lines(
         "profiled kinds", ((True, False), (2, 0)), ((False, True), (0, 2)), ((False, False), (0, 0))

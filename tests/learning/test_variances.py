@@ -101,22 +101,6 @@ def test_no_other_variances_have_a_greater_likelihood():
     assert_allclose(slopes, 0.0, atol=1e-4)
 
 
-def test_variances_and_their_errors_are_those_of_a_simulation():
-    """Over 25 samples, means are the truth, and standard errors the deviation of the estimates."""
-    truth = {"mother": 1.0, "father": 0.5, "trial": 0.7, "mother:father": 0.8, "residual": 0.6}
-    estimates, errors = [], []
-    for seed in range(25):
-        weights = np.random.default_rng(seed).choice([0.5, 2.0], 180)
-        sample = simulated(100 + seed, 180, tuple(truth.values()), weights)
-        model = fitted(*sample, sample_weight=weights)
-        estimates.append(list(model.variances_.values()))
-        errors.append(list(model.standard_errors_.values()))
-    means = np.mean(estimates, axis=0)
-    deviations = np.std(estimates, axis=0)
-    assert (np.abs(means - list(truth.values())) < 3 * deviations / np.sqrt(25)).all()
-    assert_allclose(np.nanmean(errors, axis=0), deviations, rtol=0.35)
-
-
 def test_a_variance_of_zero_has_no_standard_error():
     found = []
     for seed in range(4):

@@ -42,10 +42,6 @@ def address(model, tmp_path_factory):
     return path.as_uri()
 
 
-def is_as_wide_as_its_window(page):
-    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
 def test_a_page_opens_alone(visit, address, tmp_path):
     page = visit(address)
     assert page.title() == "Proteins and tags"

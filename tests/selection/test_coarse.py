@@ -56,18 +56,6 @@ def folds_only(monkeypatch):
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
 
 
-def weights_of(Y, weighted):
-    if weighted:
-        return np.random.default_rng(1).uniform(0.2, 2.0, size=Y.shape)
-    return None
-
-
-CHOICES = [
-    (two_step, {"setting": "D", **SMALL}, True),
-    (kronecker, {"setting": "A", "scoring": "concordance_index"}, False),
-]
-
-
 # --- the points that are evaluated ----------------------------------------------------------------
 
 
@@ -156,34 +144,6 @@ def test_points_without_a_score_are_passed_over():
 
 
 # --- searches ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid(folds_only):
-    """No more than half a percent of the best score, wherever the full search looks."""
-    for number, (make, options, weighted) in enumerate(CHOICES):
-        X, Y, T = holed(seed=number)
-        weights = weights_of(Y, weighted)
-        full = make(exhaustive=True, **options).fit(X, Y, T, weights)
-        found = make(**options).fit(X, Y, T, weights)
-        assert full.n_evaluated_ == full.landscape_.size
-        assert found.n_evaluated_ < full.landscape_.size
-        assert np.count_nonzero(np.isfinite(found.landscape_)) == found.n_evaluated_
-        # The score that the full search has where the other has chosen.
-        place = tuple(
-            list(grid).index(getattr(found, name))
-            for name, grid in zip(
-                ("alpha_", "task_alpha_"), (found.alphas_, found.task_alphas_), strict=True
-            )
-            if grid is not None
-        )
-        assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_), (
-            number,
-            options,
-        )
-        assert_allclose(found.best_score_, full.landscape_[place], rtol=1e-4)
-        assert found.landscape_[place] == np.nanmax(found.landscape_)
-        assert_allclose(found.landscape_[place], found.best_score_, rtol=0.01)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

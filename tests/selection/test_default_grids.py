@@ -17,8 +17,6 @@ from dyadlearn import (
     PairKernelRidgeCV,
     TwoStepRidge,
     TwoStepRidgeCV,
-    load,
-    save,
 )
 from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import IteratedTikhonov
@@ -155,17 +153,9 @@ def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
 
 
 @cache
-def plain(name, letter, form="complete"):
+def plain(name, letter, form):
     """Return a search of `SEARCHES` in the units as they are, for tests that only read it."""
-    search = SEARCHES.get(name, KroneckerRidgeCV())
-    labels = Y if form == "complete" else HOLES
-    return fitted(search, letter, weights=WEIGHTS if form == "weighted" else None, labels=labels)
-
-
-def alphas_of(search):
-    if search.task_alpha_ is None:
-        return [search.alpha_]
-    return [search.alpha_, search.task_alpha_]
+    return fitted(SEARCHES[name], letter, labels=Y if form == "complete" else HOLES)
 
 
 def agree(one, other, rtol, factor=1.0):
@@ -209,29 +199,6 @@ def test_units_of_features_and_labels_do_not_matter(name, factor, units, letter,
         (other.predict(X[:3] * rows), one.predict(X[:3])),
     ):
         assert_allclose(found / factor - shift, expected, rtol=1e-6, atol=1e-6)
-
-
-@over(
-    lines(
-        "name factor letter",
-        ("two-step", 1e12, "A"),
-        ("independent", 1e-12, "B"),
-        ("Kronecker", 2.54, "A"),
-        ("pair kernels with given shares", 1e12, "B"),
-        ("Kronecker with an intercept", 1e-12, "B"),
-    )
-)
-def test_units_of_weights_do_not_matter(name, factor, letter):
-    search = SEARCHES.get(name, KroneckerRidgeCV())
-    one = plain(name, letter, "weighted")
-    other = fitted(search, letter, weights=WEIGHTS * factor, labels=HOLES)
-    agree(one, other, 1e-6)
-    assert_allclose(other.holdout_, one.holdout_, rtol=1e-6, atol=1e-6)
-    assert_allclose(other.predict(), one.predict(), rtol=1e-6, atol=1e-6)
-    if name in ("Kronecker", "independent"):
-        assert_allclose(alphas_of(other), factor * np.asarray(alphas_of(one)), rtol=1e-12)
-    if name == "two-step":
-        assert_allclose(alphas_of(other), alphas_of(one), rtol=1e-12)
 
 
 def test_given_values_stay_as_they_are():
@@ -366,20 +333,3 @@ def test_scores_that_are_constant_beyond_the_edge_are_no_news():
     assert told(search, K + 0.1 * np.eye(M), EXACT) == []
     assert search.alpha_ == search.alphas_[0]
     assert 0 < search.landscape_[0] - search.landscape_[1] < 1e-4 * abs(search.landscape_[0])
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-def test_a_file_stores_the_values_that_were_tried(tmp_path):
-    for search in (
-        TwoStepRidgeCV(),
-        KroneckerRidgeCV(),
-        IndependentTaskRidgeCV(alpha_per_task=True),
-    ):
-        one = fitted(search, "B", rows=30.0)
-        save(one, tmp_path / "model.dyad")
-        other = load(tmp_path / "model.dyad")
-        assert_array_equal(other.alphas_, one.alphas_)
-        assert_array_equal(other.task_alphas_, one.task_alphas_)
-        assert edges_of(other) == edges_of(one)

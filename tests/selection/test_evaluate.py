@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -21,13 +19,12 @@ from dyadlearn import (
     load,
     save,
 )
-from dyadlearn.exceptions import LeverageError, ModelFileError
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.searching import FittedSearch
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
@@ -260,19 +257,6 @@ def test_means_of_a_network(symmetry, setting):
     )
     expected = scores_of_means(Y, setting, "neg_mean_squared_error", symmetry=symmetry)
     assert_allclose(row_of(evaluate(network, setting)), expected)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_units_of_another_grid_are_no_part_of_a_model():
-    X, Y, T = make_data()
-    search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
-    state = search.state()
-    kept = search.fitted_.validation
-    for wrong in (Units((np.arange(8), None)), Units(cells=np.zeros((9, 6), dtype=int))):
-        part = replace(search.fitted_, validation=replace(kept, units=wrong)).state()
-        with pytest.raises(ModelFileError, match="do not fit together"):
-            FittedSearch.from_state(part, "model")
-    assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_
 
 
 # ---- permuted labels

@@ -169,20 +169,6 @@ def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(
     assert "".join(asked) == formed
 
 
-def test_interpolation_of_one_side_leaves_pairs_to_the_other():
-    """In setting A a side may interpolate as long as the other does not."""
-    rng = np.random.default_rng(1)
-    isolated = np.zeros((6, 6))
-    isolated[0, 0], isolated[1:, 1:] = 1.0, gram(5, 3, rng)
-    Y = rng.normal(size=(6, 5))
-    spectrum = Spectrum.from_gram(isolated)
-    tasks = Spectrum.from_gram(gram(5, 5, rng))
-    problem = posed("two_step", Y, spectrum, 0.0, tasks, 1.0)
-    compare(problem, [0.0, 1.0], [0.3, 2.0], "A", "r2")
-    wide = posed("two_step", Y.T, tasks, 1.0, spectrum, 0.0)
-    compare(wide, [0.3, 2.0], [0.0, 1.0], "A", "r2")
-
-
 def make_isolated(n, rng):
     """Return a singular kernel in which the first row is like no other, so that it is interpolated at alpha = 0."""
     isolated = np.zeros((n, n))

@@ -9,13 +9,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import KFold, cross_val_score
 
 import dyadlearn
 from dyadlearn import (
-    IndependentTaskRidge,
     LearnedKernelRidge,
-    PairKernelRidge,
     SettingKFold,
 )
 from dyadlearn._progress import Progress
@@ -28,7 +25,7 @@ from dyadlearn.selection.standardising import final_kernel
 from dyadlearn.settings import Setting
 from dyadlearn.solve import cells
 from learning_case import dense_predictions, dense_stages
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 FAST = {"n_steps": 2}
 
@@ -47,35 +44,6 @@ def _holes(Y, share=0.25, seed=1):
 
 
 # Against models of fixed kernels ------------------------------------------------------------------------
-
-
-@over(
-    covering(
-        setting=["A", "B", "C"],
-        intercept=[True, False],
-        tasks=[True, False],
-        where=lambda setting, tasks, **_: tasks or setting != "C",
-    )
-)
-def test_the_error_is_that_of_models_without_each_unit(setting, intercept, tasks):
-    """Held-out predictions are those of a model of the learned kernels, handed in as they are."""
-    X, Y, T = _problem(7, 5)
-    model = LearnedKernelRidge(setting=setting, stages=1, fit_intercept=intercept, **FAST)
-    model.fit(X, Y, tasks=T if tasks else None)
-    assert model.holdout_method_ == "exact leave-one-out"
-    given = {"kernel": "precomputed", "fit_intercept": intercept}
-    K, *G = (side.spec.kernel(side.features) for side in model.fitted_.sides)
-    if tasks:
-        product, per_task, per_instance = model.fitted_.spec.shares
-        given |= {"product": product, "per_task": per_task, "per_instance": per_instance}
-        plain = PairKernelRidge(model.alpha_, **given, task_kernel="precomputed", tol=1e-12)
-        plain.fit(K, Y, tasks=G[0])
-    else:
-        plain = IndependentTaskRidge(model.alpha_, **given).fit(K, Y)
-    expected = plain.holdout(setting)
-    assert_allclose(model.holdout_, expected, rtol=1e-6)
-    assert_allclose(model.holdout_error_, np.mean((Y - expected) ** 2), rtol=1e-6)
-    assert_allclose(model.holdout(setting), model.holdout_)
 
 
 def _scaled_gram(kind, rows, normalize):
@@ -231,44 +199,6 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
 # Folds, sizes, and what is refused -----------------------------------------------------------------------
 
 
-def test_given_random_state_everything_is_the_same():
-    (X, _), Y, (T, _) = _problem(9, 6)
-    first, again, other = (
-        LearnedKernelRidge(setting="A", cv=2, stages=2, random_state=seed, n_steps=1).fit(
-            X, _holes(Y), tasks=T
-        )
-        for seed in (3, 3, 4)
-    )
-    assert_array_equal(first.holdout_, again.holdout_)
-    assert first.history_ == again.history_
-    assert first.holdout_error_ != other.holdout_error_
-
-
-@over(
-    lines(
-        "setting cv groups method",
-        ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, not nested"),
-        (
-            "B",
-            [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))],
-            None,
-            "2 folds, not nested",
-        ),
-        ("B", 4, {"groups": np.arange(14) // 3}, "5 groups in 4 folds, not nested"),
-        ("C", 5, {"task_groups": np.arange(9) // 2}, "5 folds, not nested"),
-        ("B", 5, None, "exact leave-one-out"),
-    )
-)
-def test_folds_may_be_given(setting, cv, groups, method):
-    X, Y, T = _problem()
-    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(
-        X[0], Y, tasks=T[0], **(groups or {})
-    )
-    assert model.holdout_method_ == method
-    assert np.isfinite(model.holdout_).all()
-    assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
-
-
 @over(every(setting="BD"))
 def test_constants_start_small_where_both_sides_are_new(setting):
     X, Y, T = _problem(8, 6)
@@ -305,9 +235,9 @@ def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks)
     """Each has a right answer, or one sentence that says what to do."""
     X, _, T = _problem(8, 6)
     Y = np.asarray(labels, dtype=float)[:rows, :columns]
-    model = LearnedKernelRidge(
-        setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST
-    )
+    # Profiles of such small labels take long.
+    stages = 2 if setting == "A" and np.nanmax(Y) > 1e-9 else 1
+    model = LearnedKernelRidge(setting=setting, cv=2, stages=stages, **FAST)
     given = X[0][:rows], Y, T[0][:columns] if tasks else None
     if setting in refused:
         with pytest.raises(ValueError, match=refused[setting]):
@@ -371,24 +301,6 @@ def test_what_else_is_refused():
         model.set_alpha(1.0)
     with pytest.raises(ValueError, match="X must be '1', '2', as in fit, found a single table"):
         model.predict(X[0])
-
-
-# As scikit-learn wants it --------------------------------------------------------------------------------
-
-
-def test_descriptions_go_through_splitters_and_searches():
-    X, Y, _ = _problem()
-    rows = Descriptions(
-        {"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))}
-    )
-    kernels = {"told": "rbf", "similarity": "precomputed"}
-    model = LearnedKernelRidge(kernel=kernels, setting="B", n_steps=1)
-    scores = cross_val_score(model, rows, Y, cv=2)
-    assert scores.shape == (2,)
-    by_hand = []
-    for train, test in KFold(2).split(Y):
-        by_hand.append(clone(model).fit(rows[train], Y[train]).score(rows[test], Y[test]))
-    assert_allclose(scores, by_hand)
 
 
 # Over-fitting --------------------------------------------------------------------------------------------

@@ -92,35 +92,3 @@ def test_units_of_labels_weights_and_features_do_not_matter(factors, references)
         assert_allclose(model.shares_, reference.shares_, rtol=1e-5)
         variance = factors.get("labels", 1.0) ** 2
         assert_allclose(model.holdout_error_ / variance, reference.holdout_error_, rtol=1e-5)
-
-
-def _groups(setting, n_rows, n_columns):
-    """Return groups that make the same folds whatever the order of rows; complete labels without weights need none."""
-    groups = {"groups": np.arange(n_rows) % 3} if setting in "BD" else {}
-    if setting in "CD":
-        return {**groups, "task_groups": np.arange(n_columns) % 3}
-    return groups
-
-
-@over(
-    lines(
-        "setting mirrored weights",
-        ("A", "A", "none"),
-        ("B", "C", "rows"),
-        ("D", "D", "cells"),
-    )
-)
-def test_sides_can_be_exchanged(setting, mirrored, weights):
-    W = WEIGHTS[weights]
-    given = (X[:M], Y, T[:Q], W), (T[:Q], Y.T, X[:M], W if W is None else W.T)
-    first, second = (
-        LearnedKernelRidge(setting=letter, n_steps=4, stages=1, cv=3).fit(
-            *data, **_groups(letter, len(data[0]), len(data[2]))
-        )
-        for letter, data in zip((setting, mirrored), given, strict=True)
-    )
-    assert_allclose(first.predict(), second.predict().T, rtol=0, atol=1e-6)
-    assert_allclose(first.predict(X[M:], T[Q:]), second.predict(T[Q:], X[M:]).T, rtol=0, atol=1e-6)
-    assert_allclose(first.holdout_error_, second.holdout_error_, rtol=1e-6)
-    a, b, c = first.shares_
-    assert_allclose((a, c, b), second.shares_, rtol=1e-5)

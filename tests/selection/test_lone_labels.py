@@ -21,8 +21,6 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.metrics import mean_squared_error
-from dyadlearn.views.grid import holdout_of_model
-from dyadlearn.views.summary import SummaryOptions, summary_of
 from sweeps import every, lines, over
 
 M = 12
@@ -189,17 +187,3 @@ def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
     others = np.delete(np.arange(Q), 4)
     again = fitted(Y[:, others])
     assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)
-
-
-def test_pictures_show_what_is_predicted():
-    model = fitted()
-    view = quietly(holdout_of_model, model, "AB")[0]
-    assert {len(points.x) for points in view.curves.values()} == {N - 1}
-    summary, said = quietly(summary_of, model, SummaryOptions(alphas=ALPHAS))
-    assert [each.trouble for each in summary.results] == [None, None]
-    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
-    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
-    assert (
-        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
-        == 1
-    )

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import roc_auc_score
 
 from dyadlearn import audit
 from dyadlearn.kernels import gram
@@ -89,24 +88,6 @@ def test_histograms_and_scores_by_band():
             here &= ~np.isnan(y)
             assert_allclose(row.neg_mean_squared_error, -np.mean((y - predicted)[here] ** 2))
     assert list(result.bands()) == ["side", "similarity", "entities", "pairs"]
-
-
-def test_scores_that_are_undefined_are_nan():
-    train, test = split()
-    found = audit(train, test, instances=frame(), kernel="tanimoto")
-    # Labels of two values are those of some drugs alone.
-    is_mixed = np.isin([drug for drug, _ in test], ["d6", "d7", "d8", "d9"])
-    y = np.where(is_mixed, np.arange(40) % 2, 0.0)
-    predicted = np.random.default_rng(0).random(40)
-    bands = found.bands(y, predicted, "roc_auc")
-    nearness = found.nearness[0]
-    for name, score in zip(bands["similarity"], bands["roc_auc"], strict=True):
-        here = nearness.bands[nearness.entity] == name
-        if len(set(y[here])) < 2:
-            assert np.isnan(score)
-        else:
-            assert_allclose(score, roc_auc_score(y[here], predicted[here]))
-    assert np.isnan(bands["roc_auc"]).any()
 
 
 def test_times():

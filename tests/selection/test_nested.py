@@ -280,16 +280,6 @@ def test_interval_equals_a_loop(scoring, average, over):
     )
 
 
-@over(lines("letter average", ("A", "pooled"), ("B", "instance"), ("C", "task"), ("D", "pooled")))
-def test_the_setting_chooses_the_average(letter, average):
-    rng = np.random.default_rng(0)
-    Y, F = rng.normal(size=(2, 8, 6))
-    options = {"scoring": "r2", "n_resamples": 20, "random_state": 0}
-    assert bootstrap_interval(Y, F, setting=letter, **options) == bootstrap_interval(
-        Y, F, average=average, **options
-    )
-
-
 def test_labels_that_are_not_observed_do_not_count():
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6))

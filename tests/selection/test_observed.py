@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,16 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_predict
 
-import dyadlearn
 from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
-    PairRegressor,
-    SettingKFold,
     TwoStepRidgeCV,
-    evaluate,
 )
 from dyadlearn.holdout import plan
 from dyadlearn.labels import Labels
@@ -138,37 +132,7 @@ def test_an_undefined_score_of_a_list_is_refused():
             prepared_score(lists, "roc_auc", Setting(setting))
 
 
-# --- simple means --------------------------------------------------------------------------------
-
 RNG = np.random.default_rng(8)
-
-
-def test_nothing_grows_with_the_grid(listed):
-    import tracemalloc
-
-    rng = np.random.default_rng(0)
-    m = 10_000
-    q = 8_000
-    n = 400
-    X = rng.normal(size=(m, 3))
-    T = rng.normal(size=(q, 3))
-    pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
-    y = np.sum(X[pairs[:, 0]] * T[pairs[:, 1]], axis=1) + rng.normal(size=len(pairs))
-    model = PairRegressor(KroneckerRidgeCV([30.0, 1e3], setting="D", cv=2), instances=X, tasks=T)
-    tracemalloc.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
-        model.fit(pairs, y)
-    table = evaluate(model, "A", cv=2)
-    F = cross_val_predict(
-        PairRegressor(KroneckerRidge(30.0), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2)
-    )
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert model.model_.fitted_.training_problem.labels.grid is None
-    assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
-    assert max(table["neg_mean_squared_error"]) > max(table["additive"])
-    assert np.corrcoef(F, y)[0, 1] > 0.5
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):

@@ -130,19 +130,6 @@ def test_print_fits_eighty_columns(fitted, settings, options):
         assert f"{row[scores.scoring]:.4g}" in repr(scores)
 
 
-def test_a_function_with_a_long_name_is_scored_in_eighty_columns(fitted):
-    def judge(Y, F):
-        return 0.123456
-
-    for name in ("_".join(["word"] * 30), "<lambda>" * 20):
-        judge.__name__ = name
-        scores = evaluate(fitted, "D", scoring=judge)
-        assert scores.scoring == name
-        assert max(map(len, repr(scores).splitlines())) <= 80
-        assert "0.1235" in repr(scores)
-        assert "<lambda>" not in scores._repr_html_()
-
-
 def test_frames_are_of_the_library_of_the_labels():
     pd = pytest.importorskip("pandas")
     pl = pytest.importorskip("polars")

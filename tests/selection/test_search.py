@@ -215,14 +215,6 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
     assert (two_step.alpha_, two_step.task_alpha_) == (100.0, 100.0)
 
 
-def test_the_first_of_equal_kernels_is_chosen():
-    """Rows at right angles stay so for every scale of a linear kernel."""
-    grid = [{"gamma": 2.0, "degree": 1, "coef0": 0.0}, {"gamma": 3.0, "degree": 1, "coef0": 0.0}]
-    Y = np.random.default_rng(0).normal(size=(6, 3))
-    search = IndependentTaskRidgeCV(FLAT, kernel="polynomial", kernel_grid=grid).fit(np.eye(6), Y)
-    assert (search.kernel_params_, search.alpha_) == (grid[0], 100.0)
-
-
 # --- values to try -------------------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
     LearnedKernelRidge,
-    OnlineTwoStepRidge,
     PairKernelRidge,
     TwoStepRegressor,
     TwoStepRidge,
@@ -149,15 +148,6 @@ def test_searches_nested_scores_and_choices(found):
     Y, T = grid(X)
     codes = similar_groups(X, 0.5, kernel="tanimoto")
     assert_array_equal(found(X, Y, T, "similar:0.5"), found(X, Y, T, codes))
-
-
-def test_online_models_that_keep_labels():
-    X = features("tall")
-    Y, T = grid(X)
-    codes = similar_groups(X, 0.97)
-    assert 1 < codes.max() + 1 < 14
-    online = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
-    assert evaluate(online, "B", groups="similar:0.97") == evaluate(online, "B", groups=codes)
 
 
 def test_errors():

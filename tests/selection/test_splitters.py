@@ -159,12 +159,6 @@ def test_every_form_of_a_table_gives_the_same_splits(setting, form):
         assert_array_equal(expected[1], found[1])
 
 
-def test_ids_are_any_hashable_values():
-    pairs = [((1, 2), j) for j in ("x", 3, frozenset({1}))] + [("1", 3), (1, 3), (1.5, "x")]
-    tested = [test.tolist() for _, test in SettingKFold("B", 4, shuffle=False).split(pairs)]
-    assert tested == [[0, 1, 2], [3], [4], [5]]
-
-
 # -- groups -----------------------------------------------------------------------------------------------
 
 

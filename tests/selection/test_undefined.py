@@ -24,8 +24,6 @@ X = RNG.normal(size=(20, 3))
 T = RNG.normal(size=(4, 2))
 Y = RNG.normal(size=(20, 4))
 EMPTY = np.where(np.arange(4) == 1, np.nan, Y)
-ONE_CLASS = np.where(np.arange(4) == 1, 0.0, Y > 0)
-CONSTANT = np.where(np.arange(4) == 1, 3.0, Y)
 # The last row is like no other, and the kernel is singular: without regularisation it is
 # interpolated.
 SINGULAR = np.diag([1.0, 1.0, 0.0])

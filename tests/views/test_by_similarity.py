@@ -63,17 +63,6 @@ def test_scores_of_groups_and_of_searches():
     check(table, Y - search.holdout("B", groups=twins), X, twins)
 
 
-def test_missing_labels():
-    X, Y, T = data()
-    Y[np.random.default_rng(1).random(Y.shape) < 0.2] = np.nan
-    model = KroneckerRidge(0.1).fit(X, Y, tasks=T)
-    (table,) = summary_of(model, SummaryOptions(setting="B")).by_similarity
-    assert sum(table.columns["pairs"]) == np.isfinite(Y).sum()
-    errors = (Y - model.holdout("B"))[np.isfinite(Y)]
-    total = np.dot(table.columns["pairs"], table.columns["neg_mean_squared_error"])
-    assert_allclose(-total, np.sum(errors**2))
-
-
 def test_pages_and_models_without_such_scores():
     X, Y, T = data()
     model = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
