@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 
 from dyadlearn import _array
 from dyadlearn._array import (
@@ -17,7 +16,6 @@ from dyadlearn._array import (
     is_foreign,
     is_sparse,
     namespace,
-    placed,
     row_blocks,
     to_numpy,
     with_diagonal,
@@ -37,22 +35,6 @@ def test_kinds_of_arrays(library):
     assert _array.library(array) == owner
 
 
-@over(every(container=[sparse.csr_array, sparse.csr_matrix, sparse.coo_array]))
-def test_sparse_matrices_count_as_numpy(container):
-    matrix = container(MATRIX)
-    assert is_sparse(matrix)
-    assert not is_foreign(matrix)
-    assert _array.library(matrix) == "numpy"
-    assert namespace(matrix) is namespace(MATRIX)
-    assert namespace(matrix, MATRIX) is namespace(MATRIX)
-
-
-@over(every(value=[None, [[1.0]], "text", 3.0]))
-def test_what_is_no_array_is_not_foreign(value):
-    assert not is_foreign(value)
-    assert not is_sparse(value)
-
-
 def test_namespace_refuses_a_mixture():
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError):
@@ -67,11 +49,6 @@ def test_to_numpy_and_back(library):
     back = as_array_of(to_numpy(array), array)
     assert type(back) is type(array)
     assert_array_equal(library.to_numpy(back), MATRIX)
-
-
-def test_to_numpy_copies_nothing_of_numpy():
-    assert to_numpy(MATRIX) is MATRIX
-    assert_array_equal(to_numpy([[1, 2]]), [[1, 2]])
 
 
 def test_to_numpy_leaves_the_graph_of_torch():
@@ -95,11 +72,6 @@ def test_float_dtype_is_single_only_where_all_floats_are(library):
         ([truth, double], xp.float64),
     ):
         assert float_dtype(*arrays) == expected
-
-
-def test_float_dtype_of_sparse_matrices():
-    assert float_dtype(sparse.csr_array(MATRIX.astype(np.float32)), None) == np.float32
-    assert float_dtype(sparse.csr_array(MATRIX), MATRIX.astype(np.float32)) == np.float64
 
 
 @over(every(diagonal=[7.0, [1.0, 2.0, 3.0]]))
@@ -160,17 +132,6 @@ def test_a_factor_of_a_matrix_that_is_not_definite(library):
         cholesky(library.asarray(-np.eye(3)))
 
 
-def test_pieces_are_put_in_their_places(library):
-    values = np.array([5.0, 6.0, 7.0, 8.0])
-    pieces = [library.asarray(values[:3]), library.asarray(values[3:])]
-    places = [np.array([4, 0, 2]), np.array([1])]
-    found = placed(pieces, places, 6)
-    assert type(found) is type(pieces[0])
-    assert found.dtype == pieces[0].dtype
-    assert_array_equal(library.to_numpy(found), [6.0, 8.0, 7.0, np.nan, 5.0, np.nan])
-    assert_array_equal(library.to_numpy(placed(pieces[1:], [np.array([0])], 1)), [8.0])
-
-
 @over(
     lines("shape share", ((6, 4), 0.4), ((4, 6), 0.4), ((1, 5), 1.0), ((5, 1), 0.5), ((7, 7), 0.0))
 )
@@ -229,11 +190,3 @@ def test_only_definite_matrices_are_inverted(library):
         _array.inverse_and_log_determinant(library.asarray(np.diag([1.0, -1.0])))
     with pytest.raises(np.linalg.LinAlgError):
         _array.positive_inverse(np.diag([1.0, -1.0]))
-
-
-def test_the_smallest_of_many_are_found(library):
-    values = np.random.default_rng(0).permutation(20).astype(float)
-    for count in (1, 7, 20):
-        found = _array.least_positions(library.asarray(values), count)
-        assert isinstance(found, np.ndarray)
-        assert_array_equal(np.sort(values[found]), np.arange(count))

@@ -29,23 +29,38 @@ from sweeps import every, over
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 
-# --- alpha -------------------------------------------------------------------------------------
+# --- numbers and choices -----------------------------------------------------------------------
 
 
-@over(every(value=[0, 1, 2.5, np.float32(2.5), np.int64(3), Fraction(1, 2), 1e-300]))
-def test_numbers_are_regularisation(value):
-    number = check_alpha(value, "alpha")
-    assert type(number) is float
-    assert number == float(value)
+def check_repair(value, name):
+    check_choice(value, name, ("clip", "shift"))
 
 
-@over(every(value=["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)]))
-def test_what_is_no_number_is_a_type_error(value):
-    with pytest.raises(
-        TypeError, match=r"^task_alpha must be a number of at least 0, found "
-    ) as caught:
-        check_alpha(value, "task_alpha")
-    assert str(caught.value).endswith(f"found {value!r}.")
+NUMBER = "a number of at least 0"
+COUNT = "a whole number of at least 1"
+REFUSED = {
+    (check_alpha, TypeError, NUMBER): ["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)],
+    (check_whole, ValueError, COUNT): ["1", None, True, np.bool_(True), [1], 1.0, Fraction(1, 2)],
+    (check_repair, ValueError, "one of 'clip', 'shift'"): ["Clip", "", None, 1, ["clip"]],
+}
+
+
+@over(
+    every(value=[0, 1, 2.5, np.float32(2.5), np.int64(3), Fraction(1, 2), 1e-300], check=[float])
+    + every(value=[1, 1000, np.int64(3), np.uint8(7)], check=[int])
+)
+def test_numbers_and_counts(value, check):
+    found = check_alpha(value, "alpha") if check is float else check_whole(value, "max_iter")
+    assert type(found) is check
+    assert found == check(value)
+
+
+def test_what_is_no_number_and_no_choice(each):
+    for check, error, wanted in each(REFUSED):
+        for value in each(REFUSED[check, error, wanted]):
+            with pytest.raises(error) as caught:
+                check(value, "given")
+            assert str(caught.value) == f"given must be {wanted}, found {value!r}."
 
 
 @over(every(value=[-1e-12, -1, math.nan, math.inf, -math.inf, np.float64("nan")]))
@@ -56,40 +71,9 @@ def test_numbers_out_of_range_are_a_value_error(value):
         check_alpha(value, "alpha")
 
 
-# --- choices -----------------------------------------------------------------------------------
-
-
-@over(every(value=["Clip", "", None, 1, ["clip"]]))
-def test_other_choices_are_listed(value):
-    with pytest.raises(
-        ValueError, match=r"^repair must be one of 'clip', 'shift', found "
-    ) as caught:
-        check_choice(value, "repair", ("clip", "shift"))
-    assert str(caught.value).endswith(f"found {value!r}.")
-
-
-# --- counts ------------------------------------------------------------------------------------
-
-
-@over(every(value=[1, 1000, np.int64(3), np.uint8(7)]))
-def test_whole_numbers_are_counts(value):
-    count = check_whole(value, "max_iter")
-    assert type(count) is int
-    assert count == value
-
-
-@over(every(value=["1", None, True, np.bool_(True), [1], 1.0, np.float64(2), Fraction(1, 2)]))
-def test_what_is_no_whole_number_is_no_count(value):
-    with pytest.raises(
-        ValueError, match=r"^max_iter must be a whole number of at least 1, found "
-    ) as caught:
-        check_whole(value, "max_iter")
-    assert str(caught.value).endswith(f"found {value!r}.")
-
-
 @over(every(value=[0, -1, np.int32(-7)]))
 def test_nothing_is_no_count(value):
-    with pytest.raises(ValueError, match=r"^max_iter must be a whole number of at least 1, found "):
+    with pytest.raises(ValueError, match=rf"^max_iter must be {COUNT}, found "):
         check_whole(value, "max_iter")
 
 

@@ -64,19 +64,9 @@ def as_csr(matrix, *chunks):
     )
 
 
-def as_csr_matrix(matrix, *chunks):
-    return da.from_array(matrix, chunks=chunks).map_blocks(
-        sparse.csr_matrix, meta=sparse.csr_matrix((0, 0))
-    )
-
-
 BLOCKS = {
     "dense": lambda X, Y: (dense(X, 40, P), dense(Y, 40, Q)),
     "sparse": lambda X, Y: (as_csr(X, 40, P), as_csr(Y, 40, Q)),
-    "sparse matrices": lambda X, Y: (as_csr_matrix(X, 40, P), as_csr_matrix(Y, 40, Q)),
-    "many blocks": lambda X, Y: (dense(X, 18, P), dense(Y, 18, Q)),
-    "one block": lambda X, Y: (dense(X, M, P), dense(Y, M, Q)),
-    "other blocks of Y": lambda X, Y: (dense(X, 40, 4), dense(Y, 33, 3)),
     "other sparse blocks of Y": lambda X, Y: (as_csr(X, 40, 4), as_csr(Y, 33, 3)),
     "empty blocks": lambda X, Y: (dense(X, (0, 50, 0, 40), P), dense(Y, (0, 50, 0, 40), Q)),
 }
@@ -155,12 +145,10 @@ def test_holdout_and_landscape_equal_the_local_models(
         assert_allclose(scores, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("with_tasks", [True, False])
-def test_a_regularisation_that_interpolates_has_no_score(threads, data, with_tasks):
+def test_a_regularisation_that_interpolates_has_no_score(threads, data):
     X, Y, T = data
     # row 0 alone has the last feature
     X = np.column_stack([X, np.arange(M) == 0])
-    T = T if with_tasks else None
     blocks = dense(X, 40, P + 1), dense(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
     local = OnlineTwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
@@ -176,8 +164,7 @@ def test_a_regularisation_that_interpolates_has_no_score(threads, data, with_tas
         distributed.tune(model, *blocks, [0.0], TASK_ALPHAS)
 
 
-@pytest.mark.parametrize("kind", [dense, as_csr])
-@pytest.mark.parametrize("is_vector", [False, True])
+@pytest.mark.parametrize(("kind", "is_vector"), [(as_csr, False), (dense, True)])
 def test_independent_tasks_and_a_vector_of_labels(threads, data, kind, is_vector):
     X, Y, _ = data
     Y = Y[:, 0] if is_vector else Y
@@ -299,7 +286,6 @@ def with_nan(array, row, value=np.nan):
     ("change", "error", "sentence"),
     [
         (lambda X, Y, T: {"X": X}, TypeError, "X must be a dask array, found ndarray"),
-        (lambda X, Y, T: {"Y": Y}, TypeError, "y must be a dask array, found ndarray"),
         (
             lambda X, Y, T: {"X": dense(X[:, 0], 40)},
             ValueError,
@@ -315,21 +301,11 @@ def with_nan(array, row, value=np.nan):
             ValueError,
             "X has 89 instances, but Y has 90 rows",
         ),
-        (
-            lambda X, Y, T: {"X": dense(X[:0], 40, P), "Y": dense(Y[:0], 40, Q)},
-            ValueError,
-            "X must be a matrix with rows and columns",
-        ),
         (lambda X, Y, T: {"tasks": T[:-1]}, ValueError, "tasks has 7 rows, but Y has 8 columns"),
         (
             lambda X, Y, T: {"X": dense(X, 40, P)[dense(X, 40, P)[:, 0] > 0]},
             ValueError,
             r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
-        ),
-        (
-            lambda X, Y, T: {"X": dense(with_nan(X, 47), 40, P)},
-            ValueError,
-            "In the block that begins with row 40: Input X contains NaN",
         ),
         (
             lambda X, Y, T: {"X": as_csr(with_nan(X, 47), 40, P)},
@@ -340,11 +316,6 @@ def with_nan(array, row, value=np.nan):
             lambda X, Y, T: {"Y": dense(with_nan(Y, 84, np.inf), 40, Q)},
             ValueError,
             "In the block that begins with row 80: Input Y contains infinity",
-        ),
-        (
-            lambda X, Y, T: {"Y": dense(with_nan(Y, 84), 40, Q)},
-            ValueError,
-            "In the block that begins with row 80: Input Y contains NaN",
         ),
         (
             lambda X, Y, T: {"Y": dense(with_nan(Y, 0), 40, Q)},
@@ -378,9 +349,6 @@ def test_labels_with_holes_are_refused_by_answers(data):
             match="was fitted with missing labels: use its methods holdout and landscape",
         ):
             ask(model, dense(X, 40, P), dense(holes, 40, Q))
-    assert_allclose(
-        distributed.predict(model, dense(X, 40, P)).compute(), model.predict(X), rtol=1e-12
-    )
 
 
 def masked(X, row, value):
@@ -400,10 +368,6 @@ def masked(X, row, value):
             lambda model, X, Y, T: distributed.predict(model, masked(X, 47, np.nan)).compute(),
             "In the block that begins with row 40: Input X contains NaN",
         ),
-        (
-            lambda model, X, Y, T: distributed.holdout(model, X, Y[:, :7]),
-            "Y has 7 columns, but 8 tasks are known",
-        ),
         (lambda model, X, Y, T: distributed.predict(model, X, tasks=T), "knows nothing of tasks"),
         (
             lambda model, X, Y, T: distributed.holdout(model, X, Y, "D"),
@@ -413,10 +377,6 @@ def masked(X, row, value):
         (
             lambda model, X, Y, T: distributed.holdout(model, masked(X, 3, 100.0), Y).compute(),
             "X holds instances that the model has not learned, among them row 3",
-        ),
-        (
-            lambda model, X, Y, T: distributed.predict(TwoStepRidge(), X),
-            "model must be an OnlineTwoStepRidge, found TwoStepRidge",
         ),
     ],
 )

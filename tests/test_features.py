@@ -74,40 +74,11 @@ def test_models_take_them_as_they_take_frames(model, known, new):
     assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)
 
 
-def test_what_is_asked_of_a_model(known, new):
-    model = dl.TwoStepRidge().fit(known[0], Y, tasks=known[1])
-    twin = dl.TwoStepRidge().fit(frames(Y.index, 0), Y, tasks=frames(Y.columns, 1))
-    wanted = [("P12", "D8"), ("P13", "D7")]
-    assert_allclose(
-        model.predict_pairs(*new, wanted),
-        twin.predict_pairs(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1), wanted),
-    )
-    best = dl.recommend(model, X=new[0], n=2)
-    assert best.columns()["instance"][:2] == ["P12", "P12"]
-    assert dl.explain(model, new[0].take(np.array([0])), "D0").prediction == pytest.approx(
-        twin.predict(frames(["P12"], 0)).loc["P12", "D0"]
-    )
-
-
 def test_ids_that_do_not_match_are_named(known, files):
     with pytest.raises(ValueError, match="1 only in the rows of Y .'P0'"):
         dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, tasks=known[1])
     with pytest.raises(ValueError, match=r"2 features.* 3 features|3 features"):
         dl.TwoStepRidge().fit(known[0], Y, tasks=known[1]).predict(known[1])
-
-
-def test_single_precision(tmp_path):
-    np.savez(
-        tmp_path / "x.npz",
-        **{name: row.astype(np.float16) for name, row in zip(PROTEINS, X, strict=True)},
-    )
-    half = read_features(tmp_path / "x.npz", Y.index)
-    assert half.values.dtype == np.float32
-    assert (
-        dl.IndependentTaskRidge().fit(half, Y.astype(np.float32)).predict(half).to_numpy().dtype
-        == np.float32
-    )
-    assert dl.IndependentTaskRidge().fit(half, Y).predict(half).to_numpy().dtype == np.float64
 
 
 def test_answers_come_as_the_ids_did(known, files):

@@ -63,16 +63,6 @@ def test_of_features_that_never_change_nothing_is_left(wrap, number):
     assert not gram.any()
 
 
-@over(every(wrap=[np.asarray, sparse.csr_array]))
-def test_moments(wrap):
-    rng = np.random.default_rng(0)
-    matrix = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.5)
-    mean, gram = moments(wrap(matrix))
-    wanted = matrix - matrix.mean(axis=0)
-    assert_allclose(value(mean), matrix.mean(axis=0), atol=1e-15)
-    assert_allclose(gram, wanted.T @ wanted, rtol=1e-12, atol=1e-13)
-
-
 def test_rows_are_summed_block_by_block(monkeypatch, library):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(7, 3))

@@ -12,7 +12,6 @@ import pytest
 
 from dyadlearn import _progress
 from dyadlearn._progress import Phase, Progress
-from sweeps import lines, over
 
 
 class Terminal(io.StringIO):
@@ -83,12 +82,6 @@ def test_a_log_has_a_line_from_time_to_time(nobody, monkeypatch):
     assert last == sys.stderr.getvalue().splitlines()[-1]
 
 
-def test_more_steps_than_expected(nobody, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    counted(2, show=True)
-    assert sys.stderr.getvalue().startswith("Folds: 3, 0:00")
-
-
 def test_a_terminal_has_a_line_that_goes(nobody, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     clock = iter(range(1000))
@@ -118,14 +111,6 @@ def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
     assert notebook.getvalue().endswith(" \r")
 
 
-@over(lines("step total words", (1.0, None, "Folds: 1, 0:01"), (61.0, 0, "Folds: 1, 1:01")))
-def test_steps_that_nobody_knows(step, total, words):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        notebook = Notebook(monkeypatch, step=step)
-        counted(total)
-        assert words in notebook.shown
-
-
 def test_what_takes_no_time_shows_nothing(nobody, monkeypatch):
     notebook = Notebook(monkeypatch, step=0.01)
     counted(9, steps=9)
@@ -147,18 +132,6 @@ def test_it_goes_when_something_fails(nobody, monkeypatch):
         stopped()
     assert notebook.shown[0].startswith("Other: 1 of 5")
     assert notebook.getvalue().endswith(" \r")
-
-
-def test_ipython_without_a_kernel_is_no_notebook(nobody, monkeypatch):
-    notebook = Notebook(monkeypatch, kernel=False)
-    counted(3)
-    assert notebook.shown == []
-
-
-def test_false_is_no(nobody, monkeypatch):
-    notebook = Notebook(monkeypatch)
-    counted(3, show=False)
-    assert notebook.shown == []
 
 
 # Lines within lines, and steps that take long ------------------------------------------------------
@@ -214,26 +187,6 @@ def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
     assert "Final fit: 0:50, about 0:10 left" in told
     assert told[-1] == "Working: 1:20"
     assert log.lines[0] == "Reading: 0:10"
-
-
-def test_steps_that_were_not_needed_are_not_counted_outside(nobody, monkeypatch):
-    log = Log(monkeypatch)
-    with Progress(12, "Search B", None):
-        with Progress(10, "Search B", None, of=10) as search:
-            log.wait(40)
-            search.advance(4)  # and then it was interrupted
-        with Phase("Final fit", of=2):
-            log.wait(10)
-    assert "Final fit: 0:50, about 0:10 left" in log.lines
-
-
-def test_what_takes_longer_than_expected_has_no_estimate(nobody, monkeypatch):
-    log = Log(monkeypatch)
-    with Progress(2, "Folds", None) as bar:
-        log.wait(5)
-        bar.advance()
-        log.wait(15)
-    assert log.lines == ["Folds: 1 of 2, 0:10", "Folds: 1 of 2, 0:20"]
 
 
 def test_fewer_steps_than_expected_are_said_so(nobody, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn._array import Array
-from dyadlearn._state import Stored, _classes, _test_of, is_shaped, stored_class, stored_estimators
+from dyadlearn._state import Stored, _classes, is_shaped, stored_class, stored_estimators
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.filters import IteratedTikhonov, SpectralFilter, Tikhonov
+from dyadlearn.filters import IteratedTikhonov, Tikhonov
 from sweeps import lines, over
 
 
@@ -72,41 +72,6 @@ def test_what_does_not_fit_is_refused_by_name(change, words):
 def test_a_constructor_has_its_say_too():
     with pytest.raises(ValueError, match="n_iter must be a whole number of at least 1"):
         IteratedTikhonov.from_state({"n_iter": 0}, "filter")
-
-
-# What is of a type, and what is not.
-TYPES: list[tuple[Any, list[Any], list[Any]]] = [
-    (int, [0, -3, np.int32(2)], [True, 1.0, "1", None]),
-    (float, [0, 1.5, np.float32(2), np.int8(1), float("nan")], [True, "1", None, np.ones(1)]),
-    (bool, [True, False], [1, None, "x"]),
-    (str, ["", "x"], [1, None, b"x"]),
-    (float | None, [None, 1.0], ["x", ()]),
-    (tuple[int, ...], [(), (1, 2)], [[1], (1, "a"), None, 3]),
-    (tuple[bool, bool], [(True, False)], [(True,), (1, True), [True, False]]),
-    (list[str], [[], ["a"]], [("a",), ["a", 1], "a"]),
-    (dict[str, Any], [{}, {"a": 1}], [[], None]),
-    (Array, [np.ones(2), np.ones((1, 1), int), sparse.csr_array((2, 2))], [[1.0], None, 1.0]),
-    (np.ndarray, [np.ones(2)], [sparse.csr_array((2, 2)), [1.0]]),
-    (str | Callable[..., Any], ["x", len], [1, None]),
-    (SpectralFilter, [IteratedTikhonov()], [IteratedTikhonov, None, "Tikhonov"]),
-    (Any, [None, 1, object()], []),
-]
-
-
-@over(lines("hint right wrong", *TYPES))
-def test_types_are_what_they_are_declared_to_be(hint, right, wrong):
-    assert all(_test_of(hint)(value) for value in right)
-    assert not any(_test_of(hint)(value) for value in wrong)
-
-
-def test_an_array_has_a_shape_and_holds_floats():
-    assert is_shaped(None, 3)
-    assert is_shaped(np.ones((2, 3)), None, 3)
-    assert not is_shaped(np.ones((2, 3)), 2)
-    assert not is_shaped(np.ones((2, 3)), 3, None)
-    assert not is_shaped(np.ones(2, int), 2)
-    assert not is_shaped(sparse.csr_array((2, 3)), 2, 3)
-    assert is_shaped(sparse.csr_array((2, 3)), 2, 3, sparse=True)
 
 
 @dataclass(frozen=True)

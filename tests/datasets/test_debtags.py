@@ -35,13 +35,6 @@ def test_shapes_fit_each_other(data):
         assert len(set(names)) == len(names)
 
 
-def test_labels_are_zero_or_one_and_follow_the_rules(data):
-    assert data.Y.dtype == np.float64
-    assert_array_equal(np.unique(data.Y), [0.0, 1.0])
-    assert data.Y.sum(axis=0).min() >= 10
-    assert data.Y.sum(axis=1).min() >= 1
-
-
 @pytest.mark.parametrize(("key", "fewest"), [("X", 2), ("tasks", 1)])
 def test_counts_are_canonical_csr_of_positive_whole_numbers(data, key, fewest):
     counts = data[key]
@@ -52,15 +45,6 @@ def test_counts_are_canonical_csr_of_positive_whole_numbers(data, key, fewest):
     assert_array_equal(counts.data, np.round(counts.data))
     assert counts.has_canonical_format
     assert np.diff(counts.tocsc().indptr).min() >= fewest
-
-
-def test_a_package_everyone_can_look_up(data):
-    row = list(data.instance_names).index("qgis")
-    carried = set(data.task_names[data.Y[row] == 1])
-    assert {"interface::graphical", "role::program"} <= carried
-    said = dict(zip(data.words, data.X[[row]].toarray()[0], strict=True))
-    assert said["geographic"] >= 1
-    assert said["haskell"] == 0
 
 
 def test_the_tree_leads_from_the_root_to_every_tag(data):

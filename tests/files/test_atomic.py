@@ -120,18 +120,6 @@ def test_a_file_that_somebody_keeps_locked_is_replaced_after_a_while(tmp_path, m
 
 
 @posix
-def test_a_file_system_without_locks_does(tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise OSError("No locks available")
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    for content in (b"old", b"new"):
-        write(tmp_path / "file", content, unchanged=lambda: True)
-        assert (tmp_path / "file").read_bytes() == content
-    assert parts(tmp_path) == []
-
-
-@posix
 @pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path):
     path = tmp_path / ("n" * 250)  # a name that leaves no room for a longer one
@@ -151,18 +139,6 @@ def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path):
     write(path, b"whole")
     assert parts(tmp_path) == []
     assert path.read_bytes() == b"whole"
-
-
-@posix
-def test_what_somebody_still_writes_is_left_alone(tmp_path):
-    path = tmp_path / "file"
-    with replacing(path) as file:
-        file.write(b"slow")
-        write(path, b"quick")
-        assert len(parts(tmp_path)) == 1
-        assert path.read_bytes() == b"quick"
-    assert path.read_bytes() == b"slow"
-    assert parts(tmp_path) == []
 
 
 @posix

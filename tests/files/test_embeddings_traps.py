@@ -92,16 +92,6 @@ def test_the_most_digits_of_any_array_are_kept(tmp_path, asked):
     assert read_features(tmp_path / "x.npz", ["a"]).values.dtype == np.float32
 
 
-def test_what_holds_nothing(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["a"], file["b"] = h5py.Empty("f4"), np.ones(2)
-    with pytest.raises(
-        DataFileError, match=r"'a' has an array of shape \(\): expected a vector of features"
-    ):
-        read_features(tmp_path / "x.h5")
-
-
 # Ids -------------------------------------------------------------------------------------------------
 
 
@@ -132,10 +122,7 @@ def test_ids_that_are_the_same_as_text(tmp_path):
         "asked error message",
         ([b"\xff"], IdError, r"ids has the id b'\\xff' of type bytes"),
         ([["d"]], TypeError, r"ids must be a list of texts or whole numbers, found \['d'\] in it"),
-        (3, TypeError, "ids must be a list of ids, such as labels.index, found int"),
-        (["01", "true"], IdError, "lacks all 2 requested ids"),
         ([1.5], IdError, "ids has the id 1.5 of type float: ids must be text or whole numbers"),
-        ([None], IdError, "ids has no id at position 0"),
     )
 )
 def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
@@ -176,28 +163,3 @@ def test_means_have_all_their_digits(tmp_path):
     for asked in (["a"], ["b"]):
         with pytest.raises(DataFileError, match="several rows for one id"):
             read_features(path, asked)
-
-
-def test_an_index_of_pandas_without_a_word_of_it(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "x.parquet"
-    pq.write_table(
-        pa.table({"n": [3, 1, 2, 0], "x": VALUES[:, 0], "__index_level_0__": [7, 5, 6, 9]}), path
-    )
-    check(read_features(path, [9, 7]), [9, 7], [[0, 9.5], [3, 0.5]])
-
-
-def test_columns_of_one_name(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(
-        pa.table([IDS, VALUES[:, 0], VALUES[:, 1]], names=["id", "x", "x"]), tmp_path / "x.parquet"
-    )
-    with pytest.raises(DataFileError, match="two of its columns have the same name"):
-        read_features(tmp_path / "x.parquet")
-
-
-def test_a_key_that_is_no_name(tmp_path):
-    with pytest.raises(TypeError, match="key must be the name of a part of the file, found 3"):
-        read_features(tmp_path / "x.h5", key=3)

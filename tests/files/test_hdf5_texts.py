@@ -107,7 +107,6 @@ def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, monkey
     late = "is damaged or no HDF5 file (its texts were not read after 1 s"
     cases = [
         (zeroed(matrix(tmp_path / "ids.h5")), late),
-        (zeroed(one_each(tmp_path / "attributes.h5")), late),
         (repeated(tmp_path / "long.h5", 3 * 10**9), "its texts cannot be read: "),
         (repeated(tmp_path / "shared.h5", 4000, ["y" * 4000]), "they are longer than the file"),
         (matrix(tmp_path / "good.h5"), "read"),

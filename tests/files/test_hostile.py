@@ -92,12 +92,6 @@ def read_within_limits(cases, answer):
     return json.loads(answer.read_text())
 
 
-def sparse_file(path, size):
-    with open(path, "wb") as file:
-        file.truncate(size)
-    return path
-
-
 def packed_text(path):
     path.write_bytes(6 * ZEROS)
     return path
@@ -168,10 +162,8 @@ def oversized(folder):
     return [
         ("features", hdf5(folder / "wide.h5", (40, 10**9), chunks=(1, 1000))),
         ("one row", hdf5(folder / "wide.h5", (40, 10**9), chunks=(1, 1000))),
-        ("features", hdf5(folder / "small.h5", (40, 10**6), chunks=(1, 1000))),
         ("features", hdf5(folder / "long_ids.h5", (40, 3), ids="S100000000")),
         ("pooled", hdf5(folder / "pooled.h5", (10**8, 3), ids=None, chunks=True)),
-        ("features", packed_archive(folder / "packed.npz")),
         ("table", packed_archive(folder / "packed.npz")),
         ("table", sparse_array(folder / "sparse.npy")),
         ("table", small_array(folder / "bytes.npy")),
@@ -179,7 +171,6 @@ def oversized(folder):
         ("features", parquet(folder / "vectors.parquet", "vectors")),
         ("table", packed_text(folder / "packed.csv.gz")),
         ("fasta", packed_text(folder / "packed.fasta.gz")),
-        ("table", sparse_file(folder / "sparse.csv", 2**40)),
         ("table", many_cells(folder / "cells.csv")),
     ]
 
@@ -267,28 +258,10 @@ def external_storage(file, folder):
     )
 
 
-def external_values(file, folder):
-    file.create_dataset(
-        "values", shape=(2, 2), dtype="f8", external=[(str(folder / "secret.txt"), 0, 32)]
-    )
-    file["ids"] = IDS
-
-
-def external_one_each(file, folder):
-    file["a"] = VALUES[0]
-    file.create_dataset("b", shape=(3,), dtype="f8", external=[(str(folder / "secret.txt"), 0, 24)])
-
-
 def external_link(file, folder):
     import h5py
 
     file["values"], file["ids"] = VALUES, h5py.ExternalLink(str(folder / "secret.h5"), "/group/ids")
-
-
-def external_group(file, folder):
-    import h5py
-
-    file["values"] = h5py.ExternalLink(str(folder / "secret.h5"), "/group")
 
 
 def link_through_a_link(file, folder):
@@ -320,10 +293,7 @@ def virtual_of_itself(file, folder):
     "write",
     [
         external_storage,
-        external_values,
-        external_one_each,
         external_link,
-        external_group,
         link_through_a_link,
         virtual,
         virtual_of_itself,

@@ -9,11 +9,9 @@ from scipy import sparse
 
 from dyadlearn import TwoStepRidge, landscape
 from dyadlearn._array import row_blocks
-from dyadlearn._svd import gram_eigen
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import Tikhonov
 from dyadlearn.growing import holdout
-from dyadlearn.growing.holdout import online_holdout, online_squared_errors, side_of_rows
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
@@ -81,19 +79,6 @@ def test_squared_errors(shape, setting, constant, wrap):
         assert_allclose(found, -wanted, rtol=1e-8)
 
 
-def test_squared_errors_of_a_model_that_is_almost_right():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 4))
-    T = rng.normal(size=(6, 3))
-    Y = X @ rng.normal(size=(4, 3)) @ T.T
-    model = streamed(X, Y, T, 1e-7, 1e-7)
-    wanted = np.mean((online_holdout(model, X, Y, Setting.B) - Y) ** 2)
-    assert wanted < 1e-12
-    assert_allclose(
-        online_squared_errors(model, X, Y, ([1e-7], [1e-7]), Setting.B), wanted, rtol=1e-6
-    )
-
-
 @over(every(alpha=[1e-8, 1e-3, 1e8], **constants))
 def test_digits_at_extreme_regularisation(alpha, constant):
     X, Y, T = problem((30, 4, 9, 3))
@@ -103,26 +88,6 @@ def test_digits_at_extreme_regularisation(alpha, constant):
         )
         found = online_holdout(streamed(X, Y, T, alpha, alpha, constant=constant), X, Y, setting)
         assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
-
-
-@over(every(**constants))
-def test_digits_of_the_slack_of_few_rows(constant):
-    # With as many features as rows the slack is of the order of λ, and must not come by subtraction
-    # from 1.
-    X = np.random.default_rng(0).normal(size=(30, 60))
-    rows = X - X.mean(axis=0) * constant
-    values, vectors = gram_eigen(rows.T @ rows, 30)
-    side = side_of_rows(rows @ vectors, values, 30, constant)
-    for alpha in (1e-3, 1e-10):
-        if constant:
-            # Of the constant there is no slack: it is taken out where it stands in the inverse.
-            inverse = alpha * np.linalg.inv(rows @ rows.T + alpha * np.eye(30) + np.ones((30, 30)))
-            exact = np.diag(inverse) - inverse.sum(axis=1) ** 2 / inverse.sum()
-        else:
-            exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
-        assert_allclose(
-            side.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-8 if constant else 1e-9
-        )
 
 
 def test_rows_that_are_interpolated():
@@ -259,32 +224,6 @@ def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level)
     assert_allclose(np.ravel(errors)[1], np.mean((wanted - Y)[scored] ** 2), rtol=1e-6)
 
 
-def test_holdout_of_one_row_that_has_all_lone_labels():
-    X = np.arange(8.0).reshape(4, 2)
-    T = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
-    Y = np.full((4, 3), np.nan)
-    Y[1] = 1.0, 2.0, 4.0
-    for constant in (True, False):
-        model = OnlineRidge(collect(X, Y, T, constant=constant), 0.3, 0.7)
-        for setting in (Setting.B, Setting.D):
-            if constant:
-                with pytest.raises(LeverageError, match="^No label remains to learn from"):
-                    online_holdout(model, X, Y, setting)
-            else:
-                wanted = refitted_without(X, Y, T, 0.3, 0.7, constant, setting)
-                assert_allclose(online_holdout(model, X, Y, setting)[1], wanted[1], atol=1e-12)
-
-
-def test_one_row_of_many_that_has_leverage_one_is_not_all_rows():
-    X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    Y = np.arange(3.0)[:, None]
-    model = OnlineRidge(collect(X, Y), 0.0)
-    with pytest.raises(
-        LeverageError, match=r"^1 of 3 rows have leverage 1 .* Use a larger alpha\.$"
-    ):
-        online_holdout(model, X[2:], Y[2:], Setting.B)
-
-
 def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
     X, Y, _ = labels_with_holes()
     model = OnlineRidge(collect(X, Y), 0.3)
@@ -297,16 +236,3 @@ def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
         online_holdout(model, X, wrong, Setting.B)
     with pytest.raises(ValueError, match="labels that were not learned"):
         online_holdout(model, X, np.zeros_like(Y), Setting.B)
-
-
-@over(every(setting=[Setting.A, Setting.B, Setting.D]))
-def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
-    X, Y, T = labels_with_holes()
-    model = OnlineRidge(collect(X, Y, T, constant=True), 0.3, 0.7)
-    wanted = online_holdout(model, X, Y, setting)
-    errors = online_squared_errors(model, X, Y, ([0.3, 2.0], [0.7, 0.1]), setting)
-    monkeypatch.setattr(holdout, "_BLOCK", 1)
-    assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
-    assert_allclose(
-        online_squared_errors(model, X, Y, ([0.3, 2.0], [0.7, 0.1]), setting), errors, rtol=1e-12
-    )

@@ -72,15 +72,6 @@ def test_features_of_any_scales(constant, alpha, library):
         assert_allclose(features @ library.to_numpy(form), features @ weights, rtol=0, atol=atol)
 
 
-def test_without_regularisation_it_is_the_pseudo_inverse():
-    rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
-    B = rows.T @ np.array([[1.0], [3.0]])
-    side = of(rows, 0.0)
-    assert_allclose(side.solve(B), np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
-    assert side.eigen is not None
-    assert_allclose(of(np.zeros((1, 2)), 0.0).solve(np.zeros((2, 1))), np.zeros((2, 1)))
-
-
 def test_a_regularisation_beside_rounding():
     rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     B = rows.T @ np.array([[1.0], [3.0]])
@@ -105,14 +96,6 @@ def test_few_and_many_columns(n_columns, order):
     assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-9)
     assert ("_explicit" in vars(side)) == (n_columns > 4)
     assert_allclose(side.solve(B[:, :1]), wanted(rows, 0.5, B[:, :1]), rtol=1e-9)
-
-
-@over(every(d=[64, 65, 150]))
-def test_the_inverse_of_many_features_is_made_of_blocks(d):
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(400, d))
-    B = rng.normal(size=(d, d))
-    assert_allclose(of(rows).solve(B), wanted(rows, 0.5, B), rtol=1e-8, atol=1e-14)
 
 
 def test_no_product_with_a_large_inverse():

@@ -15,10 +15,8 @@ from dyadlearn.growing.statistics import (
     Statistics,
     collect,
     merge,
-    same_gram,
 )
 from sweeps import covering, every, over
-from two_ridges import labels_with_holes
 
 N = 11
 D = 4
@@ -162,22 +160,6 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
         remove_rows(seen, X / 2, Y)
 
 
-def test_grams_of_the_same_rows(data):
-    gram = data[0].T @ data[0]
-    assert same_gram(gram * (1 + 1e-12), gram)
-    assert not same_gram(gram * (1 + 1e-9), gram)
-    assert same_gram(np.zeros((2, 2)), np.zeros((2, 2)))
-
-
-def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
-    X = np.zeros((3, 2))
-    Y = np.arange(3.0)[:, None]
-    left = remove_rows(collect(X, Y), X[:1], Y[:1])
-    assert_same(left, collect(X[1:], Y[1:]))
-    with pytest.raises(ValueError, match="not learned as they are given"):
-        remove_rows(collect(X, Y), X[:1] + 1e-9, Y[:1])
-
-
 @over(every(constant=[False, True], wrap=[np.asarray, sparse.csr_array]))
 def test_statistics_of_the_same_rows(data, constant, wrap):
     X, Y, T = data
@@ -238,21 +220,6 @@ def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
         assert_allclose(found.groups[0].cross[::2], (about.T @ Y)[::2], rtol=1e-9)
 
 
-def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
-    X, Y, T = data
-    for number in (0.0, 1 / 3, 1e6):
-        same = np.full((4, D), number)
-        left = remove_rows(
-            collect(np.vstack([same, X]), np.vstack([Y[:4], Y]), T, constant=True), X, Y
-        )
-        for count in (3, 2, 1):
-            left = remove_rows(left, same[:1], Y[count : count + 1])
-            assert not left.gram.any()
-        assert_allclose(
-            level_of(left), level_of(collect(same[:1], Y[:1], T, constant=True)), rtol=0, atol=1e-12
-        )
-
-
 @over(every(constant=[False, True]))
 def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
     rng = np.random.default_rng(0)
@@ -287,33 +254,3 @@ def test_what_a_large_feature_leaves_of_a_small_one_is_told():
     before = collect(X, Y)
     after = remove_rows(before, X[:1], Y[:1])
     assert before.digits_lost(after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)
-
-
-def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refuse():
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        X = rng.integers(-2, 3, (4, 5)).astype(np.float64)
-        Y = rng.normal(size=(4, 1))
-        X[:3, 1] = float(rng.normal())
-        seen = add_rows(collect(X[:2], Y[:2], constant=True), X[2:], Y[2:])
-        left = remove_rows(remove_rows(seen, X[3:], Y[3:]), X[2:3], Y[2:3])
-        assert_allclose(left.gram[1, 1], 0.0, atol=1e-15)
-        assert same_rows(collect(X[:2], Y[:2], constant=True), left)
-        last = remove_rows(left, X[1:2], Y[1:2])
-        assert same_rows(collect(X[:1], Y[:1], constant=True), last)
-
-
-def test_statistics_with_holes_join_in_any_order():
-    X, Y, T = labels_with_holes()
-    parts = [
-        collect(X[rows], Y[rows], T, constant=True)
-        for rows in (slice(0, 5), slice(5, 12), slice(12, None))
-    ]
-    whole = collect(X, Y, T, constant=True)
-    for order in ([0, 1, 2], [2, 0, 1]):
-        first, second, third = (parts[i] for i in order)
-        found = merge(merge(first, second), third)
-        assert_array_equal(found.counts, whole.counts)
-        for j in range(Y.shape[1]):
-            own, other = (seen.groups[seen.group_of[j]] for seen in (found, whole))
-            assert_allclose(own.gram, other.gram, atol=1e-12)

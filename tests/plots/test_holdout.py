@@ -11,7 +11,6 @@ from sklearn.metrics import (
 )
 
 from dyadlearn import (
-    IndependentTaskRidge,
     KroneckerRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -107,25 +106,11 @@ def test_of_many_points_some_are_drawn_and_it_is_said(ridge, ax):
     assert "drawn" not in display.plot(ax, max_points=384).ax_.get_title()
 
 
-@pytest.mark.parametrize("kind", ["roc", "scatter"])
-def test_what_is_not_observed_is_not_drawn(binary, ax, kind):
-    Y = with_holes(binary[1])
-    F = np.where(np.isnan(Y), np.nan, np.random.default_rng(0).random(Y.shape))
-    display = HoldoutDisplay.from_predictions(Y, F, kind=kind, ax=ax)
-    seen = ~np.isnan(Y)
-    points = display.points["predictions"]
-    if kind == "scatter":
-        assert_array_equal(points, (Y[seen], F[seen]))
-    else:
-        assert_allclose(points, roc_curve(Y[seen], F[seen])[:2])
-
-
 @pytest.mark.parametrize(
     ("model", "method"),
     [
         (TwoStepRidge, "exact leave-pair-out in A\nleave-one-out, refitted in B"),
         (KroneckerRidge, "exact leave-pair-out in A"),
-        (IndependentTaskRidge, "10 folds, refitted in A"),
     ],
 )
 def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, method):
@@ -158,23 +143,6 @@ def test_several_predictions_are_compared_and_aligned_by_id(ax):
     assert len({line.get_color() for line in display.lines_}) == 2
 
 
-def test_a_setting_keeps_its_colour(binary_ridge, ax):
-    every = HoldoutDisplay.from_estimator(binary_ridge, ax=ax).lines_
-    (alone,) = HoldoutDisplay.from_estimator(binary_ridge, "D", ax=ax).lines_
-    assert alone.get_color() == every[3].get_color()
-    assert len({line.get_color() for line in every}) == 4
-
-
-def test_panels_can_be_given(ridge):
-    from matplotlib.figure import Figure
-
-    panels = Figure().subplots(2, 2)
-    display = HoldoutDisplay.from_estimator(ridge, ax=panels)
-    assert list(display.ax_) == list(panels.ravel())
-    with pytest.raises(ValueError, match="ax must be 4 axes, one for each panel, found 1"):
-        HoldoutDisplay.from_estimator(ridge, ax=panels[0, 0])
-
-
 def test_bad_input_is_said_in_a_sentence(ax, each):
     Y = np.array([[1.0, 0.0], [1.0, np.nan]])
     F = np.ones((2, 2))
@@ -183,10 +151,8 @@ def test_bad_input_is_said_in_a_sentence(ax, each):
         (Y, F, {"kind": "pr"}, words),
         (Y, np.ones((2, 3)), {}, "F must hold a prediction for each of the 2 × 2 labels"),
         (Y, {"first": F, "second": F * np.nan}, {}, r"F \(second\) has NaN where Y is observed"),
-        (Y, np.stack([F, F]), {}, "one grid of predictions, or a dict of them, found a stack"),
         (Y, {}, {}, "empty dict"),
         (Y * np.nan, F, {}, "no observed label"),
-        ([[1, 2], [3, 4]], F, {"kind": "roc"}, "needs labels of exactly two values"),
     ]
     for labels, predictions, options, message in each(cases):
         with pytest.raises(ValueError, match=message):

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.kernel_approximation import Nystroem
 
-from dyadlearn import OnlineTwoStepRidge, save
+from dyadlearn import OnlineTwoStepRidge
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.statistics import Group, Statistics
 from dyadlearn.kernels import Landmarks
@@ -24,8 +23,8 @@ HOLES = np.where(RNG.random(Y.shape) < 0.4, np.nan, Y)
 NAMES = [f"u{row}" for row in range(60)]
 
 
-def learnt(**parameters):
-    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], Y[:40], tasks=T)
+def learnt(labels=Y, **parameters):
+    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], labels[:40], tasks=T)
 
 
 def with_frames():
@@ -44,10 +43,6 @@ def mapped():
     )
 
 
-def with_holes(**parameters):
-    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], HOLES[:40], tasks=T)
-
-
 def replaced():
     """A model that knows its instances and has exchanged labels of some, so that others have gone."""
     pd = pytest.importorskip("pandas")
@@ -59,10 +54,8 @@ def replaced():
 
 
 STATES = {
-    "fresh": learnt,
     "asked": lambda: _asked(learnt()),
     "eigen": lambda: learnt().set_alpha(3.0),
-    "unregularised": lambda: _asked(learnt().set_alpha(0.0, 0.0)),
     "tuned": lambda: learnt().tune(X[:15], Y[:15]),
     "labels kept": lambda: learnt(keep_labels=True).partial_fit(X[40:45], Y[40:45]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
@@ -74,9 +67,8 @@ STATES = {
     ),
     "frames": with_frames,
     "mapped": mapped,
-    "holes": with_holes,
-    "holes, asked": lambda: _asked(with_holes()),
-    "holes, some solved": lambda: _asked(with_holes()).partial_fit(
+    "holes, asked": lambda: _asked(learnt(HOLES)),
+    "holes, some solved": lambda: _asked(learnt(HOLES)).partial_fit(
         X[40:41], np.where(np.arange(7) < 2, 1.0, np.nan)[None]
     ),
     "holes, without tasks": lambda: _asked(OnlineTwoStepRidge(0.5).fit(X[:40], HOLES[:40])),
@@ -120,21 +112,16 @@ def test_labels_are_replaced_after_loading(round_trip, assert_same):
 
 
 def test_statistics_that_do_not_fit_together_are_refused():
-    known = with_holes()._learnt.model.statistics
+    known = learnt(HOLES)._learnt.model.statistics
     group = known.groups[0]
     for wrong in (
-        {"group_of": known.group_of.astype(float)},
         {"group_of": known.group_of + 1},
         {"group_of": known.group_of[1:]},
-        {"groups": known.groups[1:]},
         {"groups": (replace(group, n_rows=41), *known.groups[1:])},
-        {"groups": (replace(group, n_rows=-1), *known.groups[1:])},
         {"groups": (replace(group, mean=None, label_mean=None), *known.groups[1:])},
         {"groups": (replace(group, gram=group.gram[1:, 1:]), *known.groups[1:])},
         {"groups": (group.columns(np.arange(0)), *known.groups[1:])},
         {"instances": None},
-        {"instances": group},
-        {"tasks": known.tasks[1:]},
         {"tasks": None},
         {"task_sums": replace(known.task_sums, n_rows=3)},
         {"task_sums": None},
@@ -145,15 +132,6 @@ def test_statistics_that_do_not_fit_together_are_refused():
         with pytest.raises(ModelFileError, match="do not fit together"):
             Group.from_state({**group.state(), **wrong}, "group")
     assert Statistics.from_state(known.state(), "statistics").n_tasks == 7
-
-
-def test_any_other_feature_map_is_refused(tmp_path):
-    model = OnlineTwoStepRidge(feature_map=Nystroem(n_components=5, random_state=0)).fit(X, Y)
-    with pytest.raises(
-        ModelFileError, match=r"feature_map is of type Nystroem .* use Landmarks or an array, or"
-    ):
-        save(model, tmp_path / "model.dyad")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_that_was_learnt_is_left_out():

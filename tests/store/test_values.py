@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
@@ -29,11 +27,10 @@ from dyadlearn import (
     save,
 )
 from dyadlearn._state import Stored, stored_class
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
-from dyadlearn.metrics import scorer
 from dyadlearn.store.container import _CODECS
 from sweeps import lines, over
 
@@ -174,14 +171,6 @@ REFUSED = {
         TwoStepRidge(kernel=dot),
         "kernel is a Python function (dot), which a model file cannot hold: use a k",
     ),
-    "task kernel": (
-        KroneckerRidge(task_kernel=lambda A, B: A @ B.T),
-        "task_kernel is a Python function (<lambda>), ",
-    ),
-    "kernel object": (
-        TwoStepRidge(kernel=RBF()),
-        "kernel is of type RBF (RBF(length_scale=1)), which a model file",
-    ),
     "kernel within": (
         TwoStepRidge(kernel=Sum(["linear", dot])),
         "kernel is a Python function (dot), ",
@@ -189,10 +178,6 @@ REFUSED = {
     "scoring": (
         TwoStepRidgeCV(**WIDE, scoring=score),
         "scoring is a Python function (score), which a model file cann",
-    ),
-    "scorer": (
-        TwoStepRidgeCV(**WIDE, scoring=scorer(score)),
-        "scoring is a Python function (score), ",
     ),
     "filter": (TwoStepRidge(filter=OwnFilter()), "filter is of type OwnFilter ("),
     "folds": (
@@ -223,8 +208,6 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(what, tmp_path):
 ODD_IDS = {
     "dates": (pd.date_range("2026-01-01", periods=3), "Timestamp"),
     "floats": (pd.Index([0.5, 1.5, 2.5]), "float"),
-    "whole floats": (pd.Index([1.0, 2.0, 3.0]), "float"),
-    "tuples": (pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), "tuple"),
     "mixed": (pd.Index(["a", 1, datetime.date(2026, 1, 1)]), "date"),
     "truth values": (pd.Index([True, False, "a"], dtype=object), "bool"),
 }
@@ -263,37 +246,13 @@ def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(what):
             fit(rows, labels, **({"tasks": tasks[0]} if tasks else {}))
 
 
-def test_text_and_whole_numbers_of_any_kind_are_ids(round_trip):
-    for ids in (["a", 1, "b"], pd.Categorical(["a", "b", "c"]), pd.Index([1, 2, 3], dtype="int32")):
-        labels = pd.DataFrame(Y, pd.Index(ids))
-        assert round_trip(
-            TwoStepRidge().fit(X, labels, tasks=X)
-        ).fitted_.form.row_ids.labels == tuple(ids)
-
-
-def test_frames_among_parameters_come_back_as_tables(round_trip):
-    frame = pd.DataFrame(X, ["a", "b", "c"], ["p", "q"])
-    model = PairRegressor(KroneckerRidge(), instances=frame, tasks=frame).fit(
-        [("a", "b"), ("c", "a")], [1.0, 2.0]
-    )
-    found = round_trip(model)
-    assert isinstance(found.instances, Table)
-    assert found.instances is found.tasks
-    pd.testing.assert_frame_equal(found.instances.to_frame(), frame)
-    np.testing.assert_array_equal(found.predict([("b", "b")]), model.predict([("b", "b")]))
-    again = clone(found).fit([("a", "b"), ("c", "a")], [1.0, 2.0])
-    np.testing.assert_array_equal(again.predict([("b", "b")]), model.predict([("b", "b")]))
-
-
 @over(
     lines(
         "value",
         np.array(["a"]),
-        np.array([1j]),
         np.array([1], dtype=np.longdouble),
         np.array(["a", 1], dtype=object),
         {1: 2},
-        b"a",
         KFold(3),
     )
 )
@@ -323,11 +282,6 @@ def test_every_name_in_a_file_stands_for_one_class():
     assert len(stored) > 30
     assert all(stored_class(cls._file_name) is cls for cls in stored)
     assert not {cls._file_name for cls in stored} & _CODECS.keys()
-
-
-def test_every_filter_of_the_library_is_stored_and_none_of_others():
-    for cls in derived(SpectralFilter):
-        assert (cls._file_name is not None) == cls.__module__.startswith("dyadlearn."), cls
 
 
 def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
