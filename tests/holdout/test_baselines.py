@@ -133,6 +133,7 @@ SHAPES = [(7, 5), (4, 6), (1, 6), (6, 1)]
         setting=list("ABCD"),
         holes=[0.0, 0.3, 0.6],
         weighted=[False, True],
+        also=every(shape=[(1, 6), (6, 1)], setting=["A"], holes=[0.0], weighted=[False]),
         where=lambda shape, setting, holes, weighted: (
             {"A": 2, "B": shape[0], "C": shape[1], "D": min(shape)}[setting] > 1
             and (min(shape) > 1 or holes == 0)

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from dyadlearn import (
     PairKernelRidge,
     PairKernelRidgeCV,
-    PairRegressor,
     landscape,
 )
 from dyadlearn.selection.searching import PosedSearch
@@ -93,24 +92,6 @@ def test_shares_that_are_none(table, shares, message):
     X, Y, T = table
     with pytest.raises(ValueError, match=message):
         PairKernelRidgeCV(ALPHAS, shares).fit(X[:10], Y, tasks=T[:7])
-
-
-def test_long_tables_know_the_rows_of_training(table):
-    X, Y, T = table
-    pairs = np.argwhere(np.ones(Y.shape))
-    shares = named((0.5, 0.3, 0.2))
-    long = PairRegressor(PairKernelRidge(2.0, **shares), instances=X, tasks=T).fit(pairs, Y.ravel())
-    grid = PairKernelRidge(2.0, **shares).fit(X[:10], Y, tasks=T[:7])
-    whole = np.block(
-        [
-            [grid.predict(), grid.predict(None, T[7:])],
-            [grid.predict(X[10:]), grid.predict(X[10:], T[7:])],
-        ]
-    )
-    asked = np.random.default_rng(3).permutation(np.argwhere(np.ones(whole.shape)))
-    assert_allclose(long.predict(asked), whole[tuple(asked.T)], rtol=1e-10)
-    assert_allclose(long.predict(asked[:1]), whole[tuple(asked[:1].T)], rtol=1e-10)
-    assert np.abs(whole[:10, :7] - grid.predict(X[:10], T[:7])).max() > 0.1
 
 
 @over(every(shares=[(1.0, 0.3, 0.2), (0.0, 0.3, 0.2)], fit_intercept=[True, False]))

@@ -98,8 +98,8 @@ def test_ids_tell_tasks_from_instances():
         make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=unknown)
 
 
-@over(every(side=[0, 1], form=["grid", "list"]))
-def test_weights_of_a_long_table_by_id(side, form):
+@over(every(side=[0, 1]))
+def test_weights_of_a_long_table_by_id(side):
     pairs = [(ROWS[i], TASKS[j]) for i, j in np.argwhere(~np.isnan(HOLES))]
     values = HOLES[~np.isnan(HOLES)]
     ids = (ROWS, TASKS)[side]
@@ -108,16 +108,14 @@ def test_weights_of_a_long_table_by_id(side, form):
     tables = {"instances": Table(X, Ids(tuple(ROWS))), "tasks": Table(T, Ids(tuple(TASKS)))}
     model = PairRegressor(make_model(KroneckerRidge), **tables)
     expected = model.fit(pairs, values, [by_id[pair[side]] for pair in pairs]).predict(pairs)
-    if form == "list":
-        assert_array_equal(model.fit(pairs, values, by_id).predict(pairs), expected)
-        gone = [*pairs, (None, TASKS[0]), (ROWS[0], None)]
-        found = model.fit(gone, [*values, 9.0, 9.0], by_id)
-        assert_array_equal(found.predict(pairs), expected)
-        assert found.n_dropped_ == 2
-    else:
-        grid = to_grid(pairs, values, weights=by_id)
-        of_rows = [by_id[pair[side]] for pair in pairs]
-        assert_array_equal(grid.weights, to_grid(pairs, values, weights=of_rows).weights)
+    assert_array_equal(model.fit(pairs, values, by_id).predict(pairs), expected)
+    gone = [*pairs, (None, TASKS[0]), (ROWS[0], None)]
+    found = model.fit(gone, [*values, 9.0, 9.0], by_id)
+    assert_array_equal(found.predict(pairs), expected)
+    assert found.n_dropped_ == 2
+    of_rows = [by_id[pair[side]] for pair in pairs]
+    grid = to_grid(pairs, values, weights=by_id)
+    assert_array_equal(grid.weights, to_grid(pairs, values, weights=of_rows).weights)
     del by_id[ids[2]]
     with pytest.raises(IdError, match=f"must have a weight for each .* lacks .*'{ids[2]}'"):
         to_grid(pairs, values, weights=by_id)

@@ -10,6 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
+from dyadlearn import PairKernelRidge
+from dyadlearn.diagnostics.best import best_columns
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
@@ -283,3 +285,21 @@ def test_the_projection_of_ones_keeps_its_digits(level):
     found = np.abs(ones_of(Spectrum.from_features(features, constant="feature", level=level)))
     assert 0 < min(expected) < 1e-5
     assert_allclose(np.sort(found), np.sort(expected), rtol=1e-10)
+
+
+@over(every(side=[0, 1], product=[0.0, 0.7]))
+def test_the_best_of_new_pairs_have_their_predictions(side, product):
+    """Also where two new rows share no function, so that all have the mean."""
+    rng = np.random.default_rng(5)
+    X, tasks = rng.normal(size=(6, 3)), rng.normal(size=(5, 2))
+    model = PairKernelRidge(0.5, product=product, per_task=1.0, per_instance=0.5)
+    fitted = model.fit(X, rng.normal(size=(6, 5)) + 3.0, tasks=tasks).fitted_
+    rows, others = (
+        fitted.new_rows(new, axis)[1] for axis, new in enumerate((X + 1.0, tasks - 1.0))
+    )
+    expected = model.predict(X + 1.0, tasks - 1.0)
+    expansion = fitted.expansion
+    if side:
+        rows, others, expansion, expected = others, rows, expansion.transposed, expected.T
+    _, scores = best_columns(expansion, rows, others, 3)
+    assert_allclose(scores, -np.sort(-expected, axis=1)[:, :3], rtol=1e-12)

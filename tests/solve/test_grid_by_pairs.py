@@ -92,9 +92,6 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert observed.is_quicker_by_pairs(product, Y, None)
         assert not observed.is_quicker_by_pairs(product, few, None)
         assert not observed.is_quicker_by_pairs(two_step, Y, None)
-    with monkeypatch.context() as patched:
-        patched.setattr(observed, "fits_in_memory", lambda *_: False)
-        assert not observed.is_quicker_by_pairs(product, Y, None)
     monkeypatch.setattr(observed, "_costs", lambda *_: (10**12, 10**12))
     assert not observed.is_quicker_by_pairs(product, Y, None)
 
