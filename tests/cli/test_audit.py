@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,30 +24,30 @@ def write(path, rows, headings=("user", "item", "stars")):
 
 
 @pytest.fixture
-def split(tmp_path):
-    return write(tmp_path / "train.csv", TRAIN), write(tmp_path / "test.csv", TEST)
+def split(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "train.csv", TRAIN)
+    write(tmp_path / "test.csv", TEST)
 
 
-def test_the_result_is_that_of_the_function(split, run, tmp_path):
+def test_the_result_is_that_of_the_function(split, run):
     expected = audit([row[:2] for row in TRAIN], [row[:2] for row in TEST], "A")
-    printed = run("audit", *split, "--setting", "A")
+    words = "audit train.csv test.csv --setting A"
+    printed = run(words)
     assert printed.code == 0
     assert "Training: train. Test: test." in printed.out
     for line in str(expected).splitlines()[1:]:
         assert line in printed.out
-    (figures,) = run("audit", *split, "--setting", "A", "--json").json["audits"]
+    (figures,) = run(words, "--json").json["audits"]
     assert figures["message"] == expected.message
     assert figures["counts"] == expected.counts
     assert (figures["leaks"], figures["harder"], figures["repeated"]) == (1, 1, 1)
-    ran = run("audit", *split, "--setting", "A", "-o", tmp_path / "out.csv")
+    ran = run(words, "-o out.csv")
     assert expected.message in ran.out.replace("\n", " ").replace("  ", " ")
-    rows = read_csv(tmp_path / "out.csv")
+    rows = read_csv(Path("out.csv"))
     assert rows[0] == ["train", "test", "instance", "task", "setting", "in_training", "leak"]
-    assert [row[2:5] for row in rows[1:]] == [
-        ["bob", "cake", "A"],
-        ["eve", "tea", "B"],
-        ["ann", "tea", "A"],
-    ]
+    settings = [row[2:5] for row in rows[1:]]
+    assert settings == [["bob", "cake", "A"], ["eve", "tea", "B"], ["ann", "tea", "A"]]
     assert [row[6] for row in rows[1:]] == ["False", "False", "True"]
 
 

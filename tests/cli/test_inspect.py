@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,27 +76,23 @@ def test_files_that_are_none(model, run):
     assert ran.err.count("\n") == 1
 
 
-def test_report(tables, model, run):
-    path = tables.folder / "report.html"
-    ran = run(f"report {model} -o {path} --title", "Users & items", "--setting D")
-    assert ran.code == 0, ran.err
-    assert ran.out == f"Wrote {path}: open it in a browser.\n"
-    page = path.read_text(encoding="utf-8")
-    assert page.lower().startswith("<!doctype html>")
-    assert "Users &amp; items" in page
-    assert run(f"report {model} -o {path}").code == 2
-    fasta = path.with_name("items.fasta")
-    table = path.with_name("names.csv")
-    fasta.write_text(">i1 first <item>\nMKV\n>i2\nMKV\n")
-    table.write_text("id,name\nu1,Ann\n")
-    words = [f"--names {fasta} --names {table} --setting A"]
-    assert run(f"report {model} -o {path} -f", *words).code == 0
-    page = path.read_text(encoding="utf-8")
-    assert "i1 (first &lt;item&gt;)" in page.replace("<wbr>", "")
-    assert "u1 (Ann)" in page
-    assert path.read_text(encoding="utf-8") == page
-    assert run(f"report {model} -o {path} -f --sides user,item --setting A").code == 0
-    assert "12 users × 8 items" in path.read_text(encoding="utf-8")
+def test_report(model, run):
+    words = f"report {model} -o report.html -f"
+    page = Path("report.html")
+    ran = run(words, "--setting D --title", "Users & items")
+    assert (ran.code, ran.out) == (0, "Wrote report.html: open it in a browser.\n"), ran.err
+    text = page.read_text(encoding="utf-8")
+    assert text.lower().startswith("<!doctype html>")
+    assert "Users &amp; items" in text
+    assert run(words.removesuffix(" -f")).code == 2
+    Path("items.fasta").write_text(">i1 first <item>\nMKV\n>i2\nMKV\n")
+    Path("names.csv").write_text("id,name\nu1,Ann\n")
+    names = "--names items.fasta --names names.csv --sides user,item --setting A"
+    assert run(words, names).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "i1 (first &lt;item&gt;)" in text.replace("<wbr>", "")
+    assert "u1 (Ann)" in text
+    assert "12 users × 8 items" in text
 
 
 def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
@@ -145,10 +142,9 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_regularisation_for_each_task_survives_the_file(tables, run):
-    path = tables.folder / "each.dyad"
     search = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True)
-    save(search.fit(tables.X, tables.Y + 0.1 * np.arange(8)), path)
-    found = run(f"inspect {path} --json").json
+    save(search.fit(tables.X, tables.Y + 0.1 * np.arange(8)), "each.dyad")
+    found = run("inspect each.dyad --json").json
     assert (found["alpha"], found["score"]) == (search.alpha_.tolist(), search.best_score_)
-    assert run(f"report {path} -o {tables.folder / 'each.html'}").code == 0
-    assert "one for each task" in (tables.folder / "each.html").read_text(encoding="utf-8")
+    assert run("report each.dyad -o each.html").code == 0
+    assert "one for each task" in Path("each.html").read_text(encoding="utf-8")

@@ -86,19 +86,13 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     known = np.unique(ROWS), np.unique(COLUMNS)
     twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], tasks=T[known[1]])
     found = load(files / "model.dyad")
-    assert found.fitted_.training_problem.labels.grid is None
-    assert twin.fitted_.training_problem.labels.grid is None
+    for model in (found, twin):
+        assert model.fitted_.training_problem.labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
-    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (
-        M - 1,
-        Q - 1,
-        ROWS.size,
-    )
-    assert ran.json["holdout"] == twin.holdout_method_
-    assert (
-        ran.json["holdout"]
-        == {"kronecker": "exact leave-fold-out", "two-step": "2×2 folds, refitted"}[kind]
-    )
+    sizes = [ran.json[name] for name in ("instances", "tasks", "observed")]
+    assert sizes == [M - 1, Q - 1, ROWS.size]
+    expected = "exact leave-fold-out" if kind == "kronecker" else "2×2 folds, refitted"
+    assert ran.json["holdout"] == twin.holdout_method_ == expected
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same
     # here for the rows only.
     order = found.fitted_.form.column_ids.positions([ITEMS[place] for place in known[1]], "")
@@ -139,11 +133,8 @@ def test_inspect_says_what_the_model_is(made, files, run):
     made("two-step")
     ran = run(f"inspect {files / 'model.dyad'} --json")
     assert ran.json["fitted_on"] == f"{ROWS.size:,} observed pairs alone, without a grid"
-    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (
-        M - 1,
-        Q - 1,
-        ROWS.size,
-    )
+    sizes = [ran.json[name] for name in ("instances", "tasks", "observed")]
+    assert sizes == [M - 1, Q - 1, ROWS.size]
     assert_allclose(ran.json["mean_label"], VALUES.mean())
     assert "observed pairs alone" in run(f"inspect {files / 'model.dyad'}").out
 

@@ -117,17 +117,6 @@ def test_no_dense_matrix_of_terms_and_labels():
         tracemalloc.stop()
 
 
-def test_chunks_are_not_added_to_the_large_sum_one_by_one():
-    X, Y = counts(n=640)
-    found = CanonicalProjection(3, random_state=0)
-    longest = 0
-    for start in range(0, 640, 10):
-        found.partial_fit(sparse.csr_array(X[start : start + 10]), Y[start : start + 10])
-        longest = max(longest, len(found._seen.parts))
-    assert longest <= 10
-    assert_allclose(sum(part.toarray() for part in found._seen.parts), X.T @ Y)
-
-
 @over(
     lines(
         "attempt message",

@@ -92,40 +92,6 @@ def test_kernels_are_averaged_and_clipped_and_labels_are_fishers(script, shared_
     assert_array_equal(Y > 0, data.Y == 1)
 
 
-def test_small_sets_come_first_and_quick_leaves_one_cell_out(script):
-    keys = script.plan(script.SETS, script.METHODS)
-    assert len(keys) == len(set(keys)) == 32
-    assert list(dict.fromkeys(name for name, _, _ in keys)) == ["nr", "gpcr", "ic", "e"]
-    quick = script.plan(script.SETS, script.METHODS, quick=True)
-    assert set(keys) - set(quick) == {("e", "kronecker", "D")}
-    assert script.plan(["ic"], ["two_step"]) == [("ic", "two_step", setting) for setting in "ABCD"]
-
-
-def cell_of(script, name, method, setting, auc):
-    scores = np.full((14,) if method == "kronecker" else (14, 14), 0.5)
-    scores[(3,) * scores.ndim] = auc
-    return script.Cell(name, method, setting, scores, 1.25)
-
-
-def test_summary_and_marks(script):
-    cells = [
-        cell_of(script, "nr", "kronecker", "A", 0.8662 + 0.0006),
-        cell_of(script, "nr", "two_step", "A", 0.8857 - 0.0029),
-        cell_of(script, "e", "two_step", "B", 0.9256 + 0.0040),
-        cell_of(script, "e", "kronecker", "D", 0.8136),
-    ]
-    found = script.summary(cells)
-    assert (found["cells"], found["equal"], found["close"]) == (3, 1, 2)
-    assert found["largest_at"] == "e two_step B"
-    assert found["largest"] == pytest.approx(0.0040)
-    assert "+0.0006 " in script.mark(cells[0].difference)
-    assert "-0.0029~" in script.mark(cells[1].difference)
-    assert "+0.0040!" in script.mark(cells[2].difference)
-    assert "+0.0000 " in script.mark(-1e-6)
-    assert cells[3].difference is None
-    assert cells[1].best == (3, 3)
-
-
 def test_the_command(script, shared_data, tmp_path, capsys):
     output = tmp_path / "out.json"
     script.main(

@@ -294,23 +294,6 @@ def test_the_command(script, loading, monkeypatch, tmp_path, capsys):
             assert statement["figures"] in printed
 
 
-def test_data_that_are_missing_are_told(script, loading, monkeypatch, capsys):
-    def load(name, home, **others):
-        if name == "lshtc":
-            raise FileNotFoundError("There are no pages.")
-        return small(loading, name)
-
-    monkeypatch.setattr(script, "load_data", load)
-    monkeypatch.setattr(script, "ALPHAS", GRID)
-    monkeypatch.setattr(script, "WITHHELD", 0.5)
-    with pytest.raises(SystemExit, match="There are no pages"):
-        script.main(["--data", "lshtc"])
-    script.main(["--repeats", "1"])
-    printed, shown = capsys.readouterr()
-    assert "lshtc is left out: There are no pages." in shown
-    assert "Debian packages" in printed
-
-
 def test_figures(script, tmp_path):
     pytest.importorskip(
         "matplotlib", reason="matplotlib is not installed: the figures are not drawn"

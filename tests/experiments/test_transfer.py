@@ -303,13 +303,3 @@ def test_what_the_paper_says(script, shared_data, name, offset, sizes, n_repeats
     found = verdicts(script, script.run(data, n_repeats, 0, script.ALPHAS))
     for text in TRUE + texts:
         assert found[text], text
-
-
-@pytest.mark.parametrize("name", ["e", "davis"])
-def test_the_choice_of_zero_shot_learning_is_as_good_as_exact(script, shared_data, name):
-    for found in script.check(
-        script.load_data(name, shared_data), 0, script.ALPHAS, size=50, n_targets=15
-    ):
-        assert found["targets"] == 15
-        assert found["same"] >= 12, found
-        assert abs(found["score"] - found["exact"]) < 0.01, found
