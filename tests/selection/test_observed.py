@@ -39,6 +39,8 @@ from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
+RNG = np.random.default_rng(8)
+
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over(
@@ -130,9 +132,6 @@ def test_an_undefined_score_of_a_list_is_refused():
     for setting in "ABCD":
         with pytest.raises(ValueError, match="needs labels of exactly two values"):
             prepared_score(lists, "roc_auc", Setting(setting))
-
-
-RNG = np.random.default_rng(8)
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):
