@@ -220,7 +220,7 @@ def test_networks(symmetry, setting, n):
     check(Y, setting, Units(), symmetry=symmetry)
 
 
-@over(covering(symmetry=[1, -1], weighted=[False, True], seed=range(2), strength=1))
+@over(covering(symmetry=[1, -1], weighted=[False, True], seed=range(4), strength=1))
 def test_networks_with_holes_leave_out_edges_both_ways(symmetry, weighted, seed):
     Y, weights = make_labels((6, 6), 0.55, symmetry, seed)
     options = {"symmetry": symmetry, "weights": weights if weighted else None}

@@ -143,6 +143,9 @@ def test_attributes_make_the_predictions(name, forms):
     assert hasattr(model, "coef_") == (forms == ("primal", "primal"))
     if forms == ("primal", "primal"):
         assert_allclose(model.coef_, W, rtol=1e-9)
+    own, rows, _ = fitted("independent", forms, Y + 10)
+    W = own.coef_ if forms[0] == "primal" else own.dual_coef_
+    assert_allclose(own.predict(rows), x @ W + own.intercept_, rtol=1e-9)
 
 
 @over(every(value=[1, 0, None, "yes"]))
