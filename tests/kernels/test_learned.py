@@ -624,6 +624,17 @@ def test_columns_of_others_are_the_entities_of_training_in_their_order():
     assert_allclose(kernel(found.values, wide.values), block[[0, 2]])
 
 
+def test_square_kernel_that_lacks_training_entities_is_refused():
+    everybody = np.arange(N + N_NEW)
+    given = tables(everybody, everybody)
+    given["similar"] = UNEVEN
+    train = Descriptions(given)[[4, 0, 7]]
+    kernel, _ = describe(train, KERNELS)
+    five = tables(everybody[:5], everybody[:5])
+    with pytest.raises(ValueError, match="'similar'.* has 5 columns, expected one for each of 3"):
+        widen(kernel, Descriptions(five), train.places)
+
+
 def test_mean_squared_distance_of_rows_with_a_total_weight_of_one():
     rows = np.array([[0.0], [2.0]])
     assert learned.mean_squared_distance(rows, np.array([0.5, 0.5])) == 2.0
