@@ -479,6 +479,14 @@ def test_frames_with_ids_in_another_order(kind):
         describe({**given, "similar": odd}, kernels)
 
 
+def test_numbers_that_a_frame_has_of_its_own_are_nobodys_places():
+    pandas = pytest.importorskip("pandas")
+    kernel, _ = describe([pandas.DataFrame(UNEVEN[:N, :N])], "precomputed")
+    new = widen(kernel, [pandas.DataFrame(UNEVEN[N:, :N])]).values
+    assert_array_equal(new[:, 0], [-1] * N_NEW)
+    assert_array_equal(new[:, 1:], UNEVEN[N:, :N])
+
+
 def test_other_descriptions_than_in_training():
     kernel, _ = described()
     new = tables(TEST, TRAIN)
