@@ -479,6 +479,14 @@ def test_frames_with_ids_in_another_order(kind):
         describe({**given, "similar": odd}, kernels)
 
 
+def test_numbers_that_a_frame_has_of_its_own_are_nobodys_places():
+    pandas = pytest.importorskip("pandas")
+    kernel, _ = describe([pandas.DataFrame(UNEVEN[:N, :N])], "precomputed")
+    new = widen(kernel, [pandas.DataFrame(UNEVEN[N:, :N])]).values
+    assert_array_equal(new[:, 0], [-1] * N_NEW)
+    assert_array_equal(new[:, 1:], UNEVEN[N:, :N])
+
+
 def test_other_descriptions_than_in_training():
     kernel, _ = described()
     new = tables(TEST, TRAIN)
@@ -622,6 +630,17 @@ def test_columns_of_others_are_the_entities_of_training_in_their_order():
     block = gram(new, X[order], kernel="rbf")
     found = widen(kernel, Descriptions({"a": block})[[0, 2]], training.places)
     assert_allclose(kernel(found.values, wide.values), block[[0, 2]])
+
+
+def test_square_kernel_that_lacks_training_entities_is_refused():
+    everybody = np.arange(N + N_NEW)
+    given = tables(everybody, everybody)
+    given["similar"] = UNEVEN
+    train = Descriptions(given)[[4, 0, 7]]
+    kernel, _ = describe(train, KERNELS)
+    five = tables(everybody[:5], everybody[:5])
+    with pytest.raises(ValueError, match="'similar'.* has 5 columns, expected one for each of 3"):
+        widen(kernel, Descriptions(five), train.places)
 
 
 def test_mean_squared_distance_of_rows_with_a_total_weight_of_one():
