@@ -18,6 +18,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,18 +262,16 @@ def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
     """Measure landscapes of squared error in B, C and D together, 10,000 × 10,000, of a fitted model."""
     model = _large(limits)
     n = limits.size
-    taken = seconds(
-        lambda: landscape(
-            model,
-            alphas=ALPHAS,
-            task_alphas=ALPHAS,
-            setting="BCD",
-            scoring="neg_mean_squared_error",
-            max_memory=ROOM,
-            progress=False,
-        ),
-        limits.device,
-    )
+
+    def measured(setting: str) -> float:
+        options = {"scoring": "neg_mean_squared_error", "max_memory": ROOM, "progress": False}
+        grids = {"alphas": ALPHAS, "task_alphas": ALPHAS}
+        work = partial(landscape, model, setting=setting, **grids, **options)
+        return seconds(work, limits.device)
+
+    for setting in "BCD":
+        print(f"    {setting}: {measured(setting):.2f} s")
+    taken = measured("BCD")
     # Five for each of 14 regularisations, and labels are rotated.
     report(
         "squared_errors",
