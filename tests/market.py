@@ -229,6 +229,11 @@ VARIANT = dict.fromkeys(
     "asked of the model with its parameters by default",
 )
 
+#: Searches of which another one has these checks.
+SEARCHED = dict.fromkeys(
+    ("threads", "libraries", "frames", "parameters", "refusals"), "asked of TwoStepRidgeCV"
+)
+
 ENTRIES: dict[str, Entry] = {
     "IndependentTaskRidge": Entry(
         lambda: IndependentTaskRidge(0.5),
@@ -357,6 +362,7 @@ ENTRIES: dict[str, Entry] = {
         settings="AB",
         forms=PLAIN,
         formulas=EXACT,
+        skip=SEARCHED,
     ),
     "TwoStepRidgeCV": Entry(
         lambda: TwoStepRidgeCV(ALPHAS, 2.0, **SEARCH), forms=PLAIN, formulas=IN_CELLS
@@ -373,10 +379,16 @@ ENTRIES: dict[str, Entry] = {
         skip=VARIANT,
     ),
     "KroneckerRidgeCV": Entry(
-        lambda: KroneckerRidgeCV(ALPHAS, **SEARCH), forms=PLAIN, formulas=EXACT
+        lambda: KroneckerRidgeCV(ALPHAS, **SEARCH),
+        forms=PLAIN,
+        formulas=EXACT,
+        skip={"threads": SEARCHED["threads"]},
     ),
     "PairKernelRidgeCV": Entry(
-        lambda: PairKernelRidgeCV(ALPHAS, shares=SHARES, **SEARCH), forms=PLAIN, formulas=EXACT
+        lambda: PairKernelRidgeCV(ALPHAS, shares=SHARES, **SEARCH),
+        forms=PLAIN,
+        formulas=EXACT,
+        skip=SEARCHED,
     ),
     "LearnedKernelRidge": Entry(
         lambda: LearnedKernelRidge(

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from typer.main import get_command
@@ -31,7 +31,6 @@ from dyadlearn import (
     LearnedKernelRidge,
     OnlineTwoStepRidge,
     PairRegressor,
-    SettingKFold,
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -175,10 +174,7 @@ def asks_calibrate(form: Form, _: Path) -> None:
     found = dyadlearn.calibrate(form.fitted, form.setting, cv=3)[form.setting]
     observed = ~np.isnan(form.labels)
     # A network has each edge once.
-    counted = np.triu(observed) if form.title == "network" else observed
-    probabilities = form.fitted.fitted_.labels.spread(found.probabilities)[counted]
-    assert ((probabilities > 0) & (probabilities < 1)).all()
-    assert found.n_cells == np.sum(counted)
+    assert found.n_cells == np.sum(np.triu(observed) if form.title == "network" else observed)
 
 
 def asks_screen(form: Form, _: Path) -> None:
@@ -207,12 +203,6 @@ def asks_test(form: Form, _: Path) -> None:
 def asks_nested(form: Form, _: Path) -> None:
     search = form.model if form.search is None else form.search
     found = dyadlearn.nested_score(search, *form.given, cv=2, random_state=1)
-    labels = form.fitted.fitted_.labels
-    folds = SettingKFold("A", 2, random_state=1).units(labels).cells
-    assert_array_equal(found.folds, np.reshape(folds, labels.values.shape))
-    predictions = dense(found.predictions)
-    observed = ~np.isnan(form.labels) if predictions.ndim == 2 else slice(None)
-    assert np.isfinite(predictions[observed]).all()
     assert -found.score < np.nanvar(form.labels) * 2
 
 
@@ -253,9 +243,7 @@ def asks_report(form: Form, folder: Path) -> None:
         title="Title of it",
         progress=False,
     )
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Title of it" in page
-    assert f"{form.labels.shape[0]}" in page
+    assert "Title of it" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def asks_command(form: Form, folder: Path) -> None:

@@ -51,11 +51,6 @@ def test_to_numpy_and_back(library):
     assert_array_equal(library.to_numpy(back), MATRIX)
 
 
-def test_to_numpy_leaves_the_graph_of_torch():
-    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
-    assert_array_equal(to_numpy(torch.ones(2, requires_grad=True)), [1.0, 1.0])
-
-
 def test_float_dtype_is_single_only_where_all_floats_are(library):
     xp = namespace(library.asarray(MATRIX))
     single = xp.ones(2, dtype=xp.float32)

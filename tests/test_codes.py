@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import TwoStepRidge, TwoStepRidgeCV
 from dyadlearn._codes import group_codes
-from dyadlearn.holdout.refit import refit
 from dyadlearn.selection import SettingKFold, nested_score
 from sweeps import every, over
 
@@ -28,20 +27,6 @@ APART = [0, 1, 2, 2, 3, 3]
 def test_a_number_and_its_text_are_two_groups(labels):
     assert_array_equal(group_codes(labels, (6,), "groups"), APART)
     assert_array_equal(MODEL.holdout("B", groups=labels), MODEL.holdout("B", groups=APART))
-
-
-def test_a_number_and_its_text_are_two_folds_of_cells():
-    labels = [MIXED[:4], *([["x"] * 4] * 5)]
-    folds = [APART[:4], *([[9] * 4] * 5)]
-    for y in (Y, HOLES):
-        model = TwoStepRidge(0.1, 0.1).fit(X, y, tasks=T)
-        assert_allclose(
-            model.holdout("A", cells=labels), model.holdout("A", cells=np.array(folds)), rtol=1e-12
-        )
-    assert_allclose(
-        refit(MODEL.fitted_.training_problem, "A", cells=labels),
-        refit(MODEL.fitted_.training_problem, "A", cells=np.array(folds)),
-    )
 
 
 @over(
@@ -64,7 +49,6 @@ def test_a_group_that_is_missing_is_refused(labels):
     for call in (
         lambda: MODEL.holdout("B", groups=labels),
         lambda: TwoStepRidge().fit(X, HOLES, tasks=T).holdout("B", groups=labels),
-        lambda: IndependentTaskRidgeCV([1.0]).fit(X, Y, groups=labels),
         lambda: next(SettingKFold("B", 2).split(rows, groups=labels)),
         lambda: next(SettingKFold("B", 2).split_grid(6, 4, groups=labels)),
         lambda: nested_score(TwoStepRidgeCV(setting="B"), X, Y, groups=labels),

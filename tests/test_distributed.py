@@ -183,23 +183,6 @@ def test_independent_tasks_and_a_vector_of_labels(threads, data, kind, is_vector
     assert_allclose(scores, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", [dense, as_csr])
-def test_feature_maps(threads, data, kind):
-    X, Y, T = data
-    maps = {
-        "feature_map": np.linspace(-1.0, 1.0, 4 * P).reshape(P, 4),
-        "task_feature_map": Nystroem(n_components=5).fit(T),
-    }
-    blocks = kind(X, 40, P), kind(Y, 40, Q)
-    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, **maps), *blocks, tasks=T)
-    local = OnlineTwoStepRidge(0.3, 0.2, **maps).fit(X, Y, tasks=T)
-    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
-    new = distributed.predict(model, blocks[0], tasks=T[:2]).compute()
-    assert_allclose(new, local.predict(X, tasks=T[:2]), rtol=1e-9, atol=1e-11)
-    held_out = distributed.holdout(model, *blocks, "D").compute()
-    assert_allclose(held_out, local.holdout(X, Y, "D"), rtol=1e-9, atol=1e-11)
-
-
 def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatch):
     X, Y, T = data
     monkeypatch.setattr(distributed, "SAMPLE", 9)
@@ -338,19 +321,6 @@ def test_what_is_refused(data, change, error, sentence):
     refused(data, sentence, error, **change(*data))
 
 
-@pytest.mark.usefixtures("threads")
-def test_labels_with_holes_are_refused_by_answers(data):
-    X, Y, T = data
-    holes = with_nan(Y, 84)
-    model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
-    for ask in (distributed.holdout, distributed.landscape):
-        with pytest.raises(
-            ValueError,
-            match="was fitted with missing labels: use its methods holdout and landscape",
-        ):
-            ask(model, dense(X, 40, P), dense(holes, 40, Q))
-
-
 def masked(X, row, value):
     """Return a dask array with a value in all columns of a row."""
     return da.where(da.arange(M, chunks=40)[:, None] == row, value, X)
@@ -402,17 +372,3 @@ def test_leverage_one_is_refused(data):
         distributed.holdout(model, *blocks).compute()
     with pytest.raises(LeverageError, match="begins with row 40: 1 of 40 rows"):
         distributed.landscape(model, *blocks, [0.0])
-
-
-@pytest.mark.usefixtures("threads")
-def test_a_failure_leaves_the_model_as_it_was(data):
-    X, Y, T = data
-    model = OnlineTwoStepRidge(0.3).fit(X, Y, tasks=T)
-    before = dict(vars(model))
-    refused(
-        data,
-        "contains NaN",
-        model=model,
-        X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 40, P),
-    )
-    assert vars(model) == before

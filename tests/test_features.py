@@ -100,28 +100,6 @@ def test_names_of_features_are_looked_at(tmp_path):
                 model.predict(read_features(tmp_path / "other.npz", ids))
 
 
-def test_a_kernel_of_new_pairs_is_put_in_order_by_its_ids():
-    K = X[:M] @ X[:M].T + np.eye(M)
-    G = T[:Q] @ T[:Q].T + np.eye(Q)
-    sides = (
-        Table(K, Ids(tuple(PROTEINS[:M])), Ids(tuple(PROTEINS[:M]))),
-        Table(G, Ids(tuple(DRUGS[:Q]))),
-    )
-    pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
-    ridge = dl.KroneckerRidge(kernel="precomputed", task_kernel="precomputed")
-    model = dl.PairRegressor(ridge, instances=sides[0], tasks=sides[1]).fit(
-        pairs, Y.to_numpy().ravel()
-    )
-    rows = X[M:] @ X[:M].T
-    straight = Table(rows, Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M])))
-    turned = Table(rows[:, ::-1], Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M][::-1])))
-    expected, found = (dl.recommend(model, X=given, n=Q).columns() for given in (straight, turned))
-    assert found["task"] == expected["task"]
-    scores = next(name for name in expected if name not in ("instance", "task", "rank"))
-    assert_allclose(found[scores], expected[scores])
-    assert_allclose(expected[scores], dl.recommend(model, X=rows, n=Q).columns()[scores])
-
-
 def test_a_table_can_be_looked_at(known):
     table = known[1]
     assert repr(table) == "Table of 7 rows × 2 columns (float64), ids 'D0', 'D1', 'D2', …"

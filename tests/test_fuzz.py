@@ -41,16 +41,6 @@ def test_every_generator_runs_and_replays(rooms):
         assert play(name, 1) == first
 
 
-def test_units_skip_settings_that_leave_no_label(rooms):
-    """Without the first row and the first column, no label remains, so that setting D is refused."""
-    Y = np.full((3, 3), np.nan)
-    Y[0, 1:] = 1.0
-    Y[1:, 0] = 2.0
-    leaves_labels = rooms["units"]._leaves_labels
-    assert [letter for letter in "ABCD" if leaves_labels(Y, letter)] == ["A", "B", "C"]
-    assert rooms["campaign"].play("units", 482000640).verdict == "agreed"
-
-
 def changing(change):
     """Return what makes a function that changes the answer of another."""
     return lambda function: lambda *arguments, **options: change(function(*arguments, **options))
@@ -178,11 +168,6 @@ def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys
     assert "--only impatient --seed 1 --cases 1" in capsys.readouterr().out
 
 
-def test_the_reference_keeps_digits_on_nearly_singular_kernels(rooms):
-    """The mean of an inverse by elimination and its transpose had two digits here."""
-    assert rooms["campaign"].play("searches", 48000230).verdict == "agreed"
-
-
 # --- old against new --------------------------------------------------------------------------------
 
 
@@ -222,15 +207,6 @@ def test_a_difference_is_noticed(compare, rooms, monkeypatch):
     found = compare.differences(right, answered(rooms, "models", 1))
     assert found
     assert all(each.quantity.startswith("holdout") and 1 < each.ratio < 100 for each in found)
-
-
-def test_another_type_of_error_is_noticed(compare, rooms):
-    Answer = rooms["cases"].Answer
-    Refusal = rooms["cases"].Refusal
-    old = {"fit": Answer(Refusal("ValueError", "words"))}
-    assert compare.differences(old, {"fit": Answer(Refusal("ValueError", "other words"))}) == []
-    assert compare.differences(old, {"fit": Answer(Refusal("TypeError", "words"))})
-    assert compare.differences(old, {"fit": Answer(None)})
 
 
 def test_lines_for_faults_are_there(compare):

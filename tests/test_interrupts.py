@@ -76,21 +76,6 @@ def test_the_second_is_raised_unless_it_belongs_to_the_first(together, monkeypat
             twice()
 
 
-def test_a_second_one_is_caught_nowhere(monkeypatch):
-    monkeypatch.setattr(_interrupts, "_SAME", 0.0)
-    with keeping_best(show=False) as interrupts:
-        interrupts.keep()
-        try:
-            with interrupts.raising():
-                ctrl_c()
-        except KeyboardInterrupt as error:
-            interrupts.heed(error)
-        with pytest.raises(Interrupted) as second:
-            ctrl_c()
-        with pytest.raises(Interrupted):
-            interrupts.heed(second.value)
-
-
 def test_blocks_inside_are_one_with_the_outer_block():
     with keeping_best(show=False) as outer:
         with keeping_best() as inner:

@@ -10,11 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from scipy import sparse
 from scipy.stats import norm, rankdata
-from sklearn import config_context
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 
-from dyadlearn import KroneckerRidge
 from dyadlearn.labels import Labels, NormalScores, fisher_relabel, read_labels
 from sweeps import every, lines, over
 
@@ -23,22 +20,8 @@ GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
 
 @over(
     lines(
-        "given kept",
-        ("float32", "float32"),
-        ("float64", "float64"),
-        ("int8", "float64"),
-        ("bool", "float64"),
-    )
-)
-def test_single_precision_stays_and_whole_numbers_become_floats(given, kept):
-    assert read_labels(np.ones((2, 2), dtype=given)).values.dtype == kept
-
-
-@over(
-    lines(
         "given kind rows columns is_vector",
         (GRID, None, None, None, False),
-        ([[1.0], [2.0]], None, None, None, False),
         (
             pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="protein"), ["d1", "d2", "d3"]),
             "pandas",
@@ -54,7 +37,6 @@ def test_single_precision_stays_and_whole_numbers_become_floats(given, kept):
             ("d1",),
             False,
         ),
-        (pl.DataFrame({"d1": [1.0, 0.5]}), "polars", None, ("d1",), False),
         (pl.Series([1.0, 2.0]), "polars", None, None, True),
     )
 )
@@ -207,19 +189,6 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
         assert_array_equal(grid.at(side, axis)[grid.observed], listed.at(side, axis))
 
 
-def test_a_full_grid_is_one_without_missing_labels_or_weights():
-    Y = np.arange(6.0).reshape(2, 3)
-    assert Labels.of_grid(Y).is_full
-    assert Labels.of_grid(Y).as_grid() is Y
-    assert not Labels.of_grid(Y, np.ones_like(Y)).is_full
-    assert not Labels.of_grid(np.where(Y == 2, np.nan, Y)).is_full
-    assert Labels.of_grid(Y).listed().is_full
-    assert_array_equal(Labels.of_grid(Y).listed().as_grid(), Y)
-    assert not Labels.of_grid(np.where(Y == 2, np.nan, Y)).listed().is_full
-    assert Labels.of_grid(Y).transposed.shape == (3, 2)
-    assert_array_equal(Labels.of_grid(Y, 2 * Y).transposed.weights, 2 * Y.T)
-
-
 def slow_scores(Y: np.ndarray) -> np.ndarray:
     """Return the normal score of each observed label from its mean rank."""
     scores = np.full(Y.shape, np.nan)
@@ -258,24 +227,3 @@ def test_normal_scores_name_what_is_wrong():
         NormalScores().fit([[np.nan, np.nan]])
     with pytest.raises(ValueError, match="infinity"):
         NormalScores().fit([[np.inf, 1.0]])
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4])
-def test_normal_scores_in_a_transformed_target_regressor(share):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(9, 2))
-    Y = np.where(rng.random((12, 9)) < share, np.nan, np.exp(X[:, :2] @ T.T))
-    model = KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf")
-    # scikit-learn refuses NaN in labels, and its check of the inverse does not know them.
-    with config_context(assume_finite=True):
-        regressor = TransformedTargetRegressor(
-            model, transformer=NormalScores(), check_inverse=share == 0
-        )
-        regressor.fit(X, Y, tasks=T)
-    scores = NormalScores().fit(Y)
-    model.fit(X, slow_scores(Y), tasks=T)
-    for asked in ({"X": X[:5]}, {"X": X[:5], "tasks": T[:4] + 0.1}):
-        predicted = regressor.predict(**asked)
-        assert_allclose(predicted, scores.inverse_transform(model.predict(**asked)), rtol=1e-6)
-        assert np.ptp(predicted) > 0

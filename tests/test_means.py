@@ -17,7 +17,6 @@ from dyadlearn._means import (
     moments,
     moved,
     value,
-    with_constants,
 )
 from sweeps import every, over
 
@@ -99,20 +98,3 @@ def test_sparse_features_that_every_row_has_keep_their_digits():
     assert_allclose(
         moments(twice)[1], moments(twice.toarray())[1]
     )  # entries that stand there twice
-
-
-def test_rows_with_constants():
-    rng = np.random.default_rng(0)
-    matrix = rng.normal(size=(5, 3))
-    W = rng.normal(size=(3, 2))
-    b = rng.normal(size=2)
-    mean = mean_of(rng.normal(size=(9, 3)))
-    coefficients = np.vstack([W, b, -value(mean) @ W])
-    wanted = (matrix - value(mean)) @ W + b
-    rows = with_constants(matrix, mean)
-    assert_allclose(rows @ coefficients, wanted, rtol=1e-12)
-    assert_array_equal(rows[:, 3:], [[1.0, 0.0]] * 5)
-    thin = with_constants(sparse.csr_array(matrix * (matrix > 0)), mean)
-    assert sparse.issparse(thin)
-    assert thin.nnz == (matrix > 0).sum() + 10
-    assert_allclose(thin @ coefficients, (matrix * (matrix > 0) - value(mean)) @ W + b, rtol=1e-12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 
 import pytest
 
@@ -83,16 +82,3 @@ def test_copies_of_errors_keep_the_parts(again):
     error = again(ValueError(MESSAGE))
     assert str(error) == MESSAGE
     assert message_of(error).written(name) == MESSAGE.written(name)
-
-
-def test_warnings_keep_the_parts():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.warn(MESSAGE, UserWarning, stacklevel=1)
-    assert message_of(caught[0].message).written(name) == MESSAGE.written(name)
-
-
-def test_other_errors_have_their_text():
-    assert message_of(ValueError("as it is")) == "as it is"
-    assert message_of(ValueError()) == ""
-    assert message_of(KeyError("a")) == "'a'"

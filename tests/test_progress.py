@@ -111,15 +111,6 @@ def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
     assert notebook.getvalue().endswith(" \r")
 
 
-def test_what_takes_no_time_shows_nothing(nobody, monkeypatch):
-    notebook = Notebook(monkeypatch, step=0.01)
-    counted(9, steps=9)
-    assert notebook.shown == []
-    notebook.step = 0.1  # and what goes on quickly is not shown at each step
-    counted(99, steps=99)
-    assert 20 < len(notebook.shown) < 40
-
-
 def test_it_goes_when_something_fails(nobody, monkeypatch):
     notebook = Notebook(monkeypatch)
 
@@ -189,16 +180,6 @@ def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
     assert log.lines[0] == "Reading: 0:10"
 
 
-def test_fewer_steps_than_expected_are_said_so(nobody, monkeypatch):
-    log = Log(monkeypatch)
-    with Progress(60, "Learning", None) as bar:
-        log.wait(10)
-        bar.advance(10)
-        bar.expect(2)
-        log.wait(10)
-    assert log.lines[-1].startswith("Learning: 10 of 12, 0:20")
-
-
 def test_a_silent_line_silences_those_inside(nobody, monkeypatch):
     log = Log(monkeypatch)
     with Progress(3, "Folds", False), Progress(3, "Inner", True) as bar, Phase("Phase"):
@@ -251,14 +232,3 @@ def test_nothing_is_shown_in_place_while_a_table_is_printed(nobody, monkeypatch)
         beat.join()
         assert notebook.getvalue().startswith(f"{before}\rFolds: 1 of 4")
     assert before.endswith(" \r")
-
-
-def test_a_note_is_beside_the_line(nobody, monkeypatch):
-    notebook = Notebook(monkeypatch)
-    with Progress(4, "Folds", None) as bar:
-        bar.advance()
-        _progress.aside("note: something")
-        bar.advance()
-    before, after = notebook.getvalue().split("note: something\n")
-    assert before.endswith(" \r")
-    assert after.startswith("\rFolds: 2 of 4")

@@ -107,17 +107,10 @@ def test_errors_are_sentences(client):
             422,
             "features: 3 numbers are expected (age, north, east), 1 were sent.",
         ),
-        (client.post("/lists", json={"features": "abc"}), 422, "features: "),
         (
             client.post("/users/u3", json={**features, "ratings": {"film 99": 1.0}}),
             404,
             "no item 'film 99'",
-        ),
-        (client.post("/users/u3", json={**features, "ratings": {}}), 422, "ratings: "),
-        (
-            client.post("/users/u3", json={**features, "ratings": {"film 1": "good"}}),
-            422,
-            "film 1: ",
         ),
         (
             client.post(
@@ -127,19 +120,9 @@ def test_errors_are_sentences(client):
             "film 1: ratings are from ",
         ),
         (
-            client.post("/users/u3", json={**features, "ratings": {"film 1": -1e9}}),
-            422,
-            " -1e+09 was sent.",
-        ),
-        (
             client.post("/lists", json={"features": [0.1, 1e308, 0.2]}),
             422,
             "1: Input should be less than or equal",
-        ),
-        (
-            client.post("/users/u3", json={"features": [1.0], "ratings": {"film 1": 1.0}}),
-            422,
-            "features: 3 numbers are expected",
         ),
     ):
         assert answer.status_code == status

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dyadlearn.settings import Setting, as_setting, as_settings
-from sweeps import every, lines, over
+from sweeps import lines, over
 
 
 @over(
@@ -99,11 +99,3 @@ def test_an_unknown_word_is_refused_in_one_line():
         ) as caught:
             as_setting(word)
         assert len(str(caught.value)) < 180
-
-
-@over(every(name=[None, 1, ["A"]]))
-def test_a_setting_is_named_by_a_string(name):
-    with pytest.raises(
-        TypeError, match=f"named by a string, such as 'B', found {type(name).__name__}"
-    ):
-        as_setting(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, plural, side_names
 from sweeps import every, lines, over
 
@@ -57,13 +56,6 @@ def test_words_that_something_obeys_are_refused(word):
         assert str(refused.value).isprintable()
 
 
-@over(every(sides=[("x" * 10_000, "y"), "x" * 10_000, ("x" * 10_000,) * 3]))
-def test_what_is_told_of_a_very_long_word_is_short(sides):
-    with pytest.raises(ValueError, match="two words") as refused:
-        side_names(sides)
-    assert len(str(refused.value)) < 250
-
-
 @over(
     every(
         words=[
@@ -83,19 +75,6 @@ def test_headings_are_apart():
     assert SideNames("score", "label").headings(["score", "label"]) == ("score_", "label_")
     assert SideNames("label_", "label").headings(["label"]) == ("label_", "label__")
     assert SideNames("gene", "gene").headings() == ("gene", "other gene")
-
-
-def test_settings_in_words():
-    names = SideNames("host", "parasite")
-    assert [names.in_words(setting) for setting in Setting] == [
-        "A: new pair",
-        "B: new host",
-        "C: new parasite",
-        "D: both new",
-    ]
-    assert [SideNames().in_words(setting) for setting in Setting] == [
-        setting.in_words for setting in Setting
-    ]
 
 
 @over(

@@ -145,14 +145,6 @@ def test_combinations_that_a_large_gram_matrix_hides_are_reported(monkeypatch):
     assert found.rounding(1e6) < 1e-3
 
 
-def test_sparse_features_give_vectors_only_on_demand():
-    """Fitting on sparse features needs no dense matrix with a row per instance."""
-    spectrum = Spectrum.from_features(sparse.csr_array(whole_features(8, 3)))
-    spectrum.rotate(np.ones((8, 2)))
-    spectrum.training_rows(np.ones((2, 3)))
-    assert "vectors" not in spectrum.__dict__
-
-
 def test_small_eigenvalues_of_a_kernel_are_dropped_beside_a_small_ridge_only():
     """Those that fall smoothly into the noise count beside a larger ridge; below a gap they are null space."""
     eps = np.finfo(np.float64).eps
@@ -176,19 +168,6 @@ def test_small_eigenvalues_of_a_kernel_are_dropped_beside_a_small_ridge_only():
     for third, dropped in ((0.9e-8, 0), (1.1e-8, 2)):
         diagonal[2] = third
         assert np.count_nonzero(Spectrum.from_gram(np.diag(diagonal)).values) == n - dropped
-
-
-def test_the_size_of_a_centred_kernel_is_its_own():
-    """A large constant in all entries says nothing of the eigenvalues that are left without it."""
-    rng = np.random.default_rng(0)
-    n = 40
-    features = rng.normal(size=(n, n)) * 10.0 ** -np.arange(n)[None, :].clip(0, 4)
-    small = Spectrum.from_gram(features @ features.T + 2.0**20, constant="free")
-    centred = features - features.mean(axis=0)
-    expected = np.linalg.svd(centred, compute_uv=False)[: n - 1] ** 2
-    assert_allclose(np.sort(small.penalised)[::-1], expected, rtol=1e-6, atol=1e-8)
-    assert small.noise < 1e-12 * expected[0]
-    assert small.size > 1e6  # what has left its rounding
 
 
 def exact_roots(features):
@@ -339,19 +318,6 @@ def test_leave_one_out_needs_slack():
         spectrum.smoother(Tikhonov(), 1e-3).leave_one_out(np.ones((5, 1)))
     with pytest.raises(LeverageError, match="6 of 6 rows have leverage 1"):
         full_rank()[0].smoother(SpectralCutoff(), 1e-10).leave_one_out(np.ones((6, 1)))
-
-
-@over(every(shape=[(8, 3), (3, 8)], constant=[None, "free", "feature"]))
-def test_completed_features_are_the_spectrum_of_their_kernel(shape, constant):
-    features = np.random.default_rng(4).normal(size=shape)
-    found = Spectrum.from_features(features, constant=constant).completed()
-    expected = Spectrum.from_gram(features @ features.T, constant=constant)
-    assert found.components is None
-    assert not found.is_truncated
-    assert_allclose(found.vectors.T @ found.vectors, np.eye(shape[0]), atol=1e-13)
-    assert_allclose(found.matrix(found.values), expected.matrix(expected.values), atol=1e-12)
-    if constant == "free":
-        assert_allclose(abs(found.vectors[:, -1]), shape[0] ** -0.5, rtol=1e-12)
 
 
 def _has_form(level, form, **_):

@@ -240,14 +240,6 @@ def test_checkpoints_are_written_after_the_first_batch_then_every_few_and_at_the
     assert written == [(count, rows[count - 1]) for count in (1, 3, 6, 7)]
 
 
-def test_without_resume_it_begins_anew(batches, tmp_path):
-    checkpoint = tmp_path / "model.dyad"
-    fit_stream(OnlineTwoStepRidge(), batches[:3], checkpoint=checkpoint)
-    model = fit_stream(OnlineTwoStepRidge(2.0), batches[3:], checkpoint=checkpoint, resume=False)
-    assert_same_bits(model, fit_stream(OnlineTwoStepRidge(2.0), batches[3:]))
-    assert_same_bits(load(checkpoint), model)
-
-
 # A stream, a model or a file that is not what it was --------------------------------------------
 
 
@@ -334,11 +326,6 @@ def test_other_parameters_are_refused(batches, checkpoint):
         fit_stream(SGDRegressor(), batches, checkpoint=checkpoint)
 
 
-def test_other_tasks_are_refused(batches, tasks, checkpoint):
-    with pytest.raises(ValueError, match="tasks differ from the tasks of the model"):
-        fit_stream(OnlineTwoStepRidge(), batches, tasks=tasks + 1, checkpoint=checkpoint)
-
-
 def test_other_files_are_refused(batches, tasks, tmp_path):
     path = tmp_path / "model.dyad"
     save(OnlineTwoStepRidge().fit(*batches[0]), path)
@@ -375,18 +362,6 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
         )
     assert read == [0, 0, 0]
     assert not path.exists()
-
-
-def test_progress_is_shown_to_those_who_watch(batches, capsys, tmp_path):
-    pytest.importorskip("rich")
-    fit_stream(OnlineTwoStepRidge(), batches, checkpoint=tmp_path / "model.dyad")
-    assert capsys.readouterr() == ("", "")
-    more = [*batches, batches[0]]
-    fit_stream(OnlineTwoStepRidge(), iter(more), checkpoint=tmp_path / "model.dyad", progress=True)
-    out, told = capsys.readouterr()
-    assert out == ""
-    assert "8 batches, 43 rows" in told
-    assert "rows/s" in told
 
 
 def rated(batches):

@@ -30,10 +30,6 @@ def pandas_frame(index: Any = ("a", "b", "c")) -> pd.DataFrame:
 # --- ids ---------------------------------------------------------------------------------------
 
 
-def test_positions_follow_the_wanted_order():
-    assert_array_equal(Ids(("a", 2, "c")).positions(["c", "a", "c", 2], "X"), [2, 0, 2, 1])
-
-
 def test_unknown_ids_are_named_with_a_few_known_ones():
     ids = Ids(tuple("abcdef"))
     with pytest.raises(
@@ -58,11 +54,6 @@ def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
         "The ids of X and the rows of Y do not match: 1 only in the rows of Y ('z'); 7 only in X "
         "('a', 'b', 'c', 'd', 'e', …). Give both tables the same ids, in any order."
     )
-
-
-def test_a_number_is_not_the_text_of_it():
-    with pytest.raises(IdError, match=r"\('1'\).*\(1\)"):
-        Ids((1,)).order_as(Ids(("1",)), "X", "Y")
 
 
 def test_repeated_ids_are_named_once_each():
@@ -90,12 +81,6 @@ def test_polars_categories_are_text(dtype):
     assert read_table(frame, "X").row_ids == Ids(("a", "b", "c"), "name")
 
 
-def test_a_leading_whole_number_column_in_polars_is_a_feature():
-    table = read_table(pl.DataFrame({"n": [1, 2], "f": [0.5, 1.5]}), "X")
-    assert table.row_ids is None
-    assert table.values.shape == (2, 2)
-
-
 @over(
     every(
         frame=[
@@ -113,20 +98,6 @@ def test_text_among_the_values_is_refused(frame):
         r"the index",
     ):
         read_table(frame, "tasks")
-
-
-@over(
-    lines(
-        "table sentence",
-        (pandas_frame("aab"), "The index of X has repeated ids: 'a'"),
-        (polars_frame(["a", "b", "a"]), "Column 'name' of X has repeated ids: 'a'"),
-        (pd.Series([1.0, 2.0], index=[3, 3]), "The index of X has repeated ids: 3"),
-        (pd.DataFrame(VALUES, columns=["f", "f"]), "columns of X .*repeated ids: 'f'"),
-    )
-)
-def test_repeated_ids_are_refused(table, sentence):
-    with pytest.raises(IdError, match=sentence):
-        read_table(table, "X")
 
 
 def test_features_may_have_names_of_any_kind(tmp_path):
@@ -184,13 +155,6 @@ def test_a_written_table_reads_back(kind, rows, columns):
     assert table.row_ids == rows
     assert table.column_ids == columns
     assert_array_equal(np.asarray(table.values), VALUES)
-
-
-def test_what_has_no_ids_is_numbered():
-    pd.testing.assert_frame_equal(write_table(VALUES, None, None, "pandas"), pd.DataFrame(VALUES))
-    assert write_table(VALUES, None, None, "polars").equals(
-        pl.DataFrame({"0": VALUES[:, 0], "1": VALUES[:, 1]})
-    )
 
 
 def test_a_task_named_as_the_column_of_ids_takes_nothing_away():

@@ -40,14 +40,6 @@ def test_every_piece_is_done_once_and_threads_are_given_back(threads, n_operatio
         assert {thread for thread, _ in inside} == {threading.get_ident()}
 
 
-def test_what_a_piece_raises_is_raised():
-    def work(item):
-        raise ValueError(f"piece {item}")
-
-    with threadpool_limits(2, user_api="blas"), pytest.raises(ValueError, match="piece 0"):
-        for_each(work, [0, 1, 2], np.ones(1), n_operations=1e12)
-
-
 @pytest.mark.parametrize("error", [ValueError, IndexError])
 def test_an_error_ends_the_work_soon(error):
     """Errors of the work are not taken for the end of the items, and the other threads begin no new items."""

@@ -134,24 +134,6 @@ def test_a_vocabulary_has_the_texts_of_tags_only(script):
     assert script.read_vocabulary(text) == {"a::x": "An x Longer.", "a::y": ""}
 
 
-def test_from_apt_takes_long_descriptions_from_show(script, tmp_path, monkeypatch):
-    def apt_cache(command, *arguments):
-        if command == "dumpavail":
-            stanza = "Package: p{}\nDescription: short\nTag: a::x, a::y, b::z"
-            return "\n\n".join(map(stanza.format, range(12)))
-        return "\n\n".join(f"Package: {name}\nDescription-en: long text" for name in arguments[1:])
-
-    vocabulary = tmp_path / "vocabulary"
-    vocabulary.write_text("Tag: a::x\nDescription: Something\n", encoding="utf-8")
-    monkeypatch.setattr(script, "apt_cache", apt_cache)
-    monkeypatch.setattr(script.shutil, "which", lambda command: command)
-    output = tmp_path / "apt.npz"
-    script.main(["--from-apt", "--vocabulary", str(vocabulary), "--output", str(output)])
-    names = bytes(np.load(output)["names"]).decode().split("\n\n")
-    assert names[2].split("\n") == ["long", "text"]
-    assert names[3].split("\n") == ["a", "b", "something", "x", "y", "z"]
-
-
 def test_a_file_over_the_limit_is_refused_and_removed(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(script, "MAX_BYTES", 100)
     output = tmp_path / "large.npz"

@@ -136,12 +136,8 @@ def test_sparse_matrices(kind):
             broken[name][place] = wrong
         with pytest.raises(ValueError, match=r"ind|numbers"):
             make_sparse(broken, (5, 7), kind)
-    with pytest.raises(ValueError, match="more rows or columns than can be counted"):
-        make_sparse(parts, (5, 2**50), kind)
     with pytest.raises(ValueError, match=r"no shape \(5, -1\)"):
         make_sparse(parts, (5, -1), kind)
-    with pytest.raises(ValueError, match="found coo"):
-        make_sparse(parts, (5, 7), "coo")
 
 
 def test_numbers_are_written_plainly():
@@ -161,9 +157,7 @@ def test_errors_quote_no_long_texts(tmp_path, each):
         ("a.npz", bytes(header), "is damaged or no npz archive"),
         ("b.npz", npz(x=np.ones((2, 2)), ids=np.array([LONG, LONG])), "has repeated ids"),
         ("c.npz", npz(**{LONG: np.ones(3), "b": np.ones(4)}), "all must have as many"),
-        ("d.csv", f"id,x\n{LONG},1\n{LONG},2\n".encode(), "has repeated ids"),
         ("e.csv", f"id,x\na,{LONG}\nb,2\n".encode(), "is not a number"),
-        ("f.csv", f"id,{LONG}\na,\nb,2\n".encode(), "the value is missing"),
         ("g.csv", f"id,x\n{LONG},\nb,2\n".encode(), "the value is missing"),
     ]
     for name, content, words in each(files):
@@ -172,12 +166,3 @@ def test_errors_quote_no_long_texts(tmp_path, each):
             read_features(tmp_path / name)
         assert len(str(caught.value)) < 500
         assert str(caught.value).endswith((".", "…"))
-
-
-def test_messages_of_other_libraries_are_cut(tmp_path):
-    with (
-        pytest.raises(DataFileError, match=r"^x is damaged or no file \(q{199}…\): put") as caught,
-        reading("x", "file"),
-    ):
-        raise ValueError("  \n" + LONG)
-    assert "\n" not in str(caught.value)

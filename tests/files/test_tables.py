@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn._files.embeddings import open_features
-from dyadlearn._files.tables import open_parquet, read_cells, write_blocks
+from dyadlearn._files.tables import read_cells, write_blocks
 from dyadlearn.exceptions import DataFileError, IdError
 from sweeps import lines, over
 from telling import taken, told
@@ -48,27 +48,6 @@ def test_text_in_its_dialects(tmp_path, text, ending):
     content = text.encode()
     path.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
     check(load_table(path))
-
-
-def test_parts_of_parquet(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "long.parquet"
-    columns = {"user": [1, 2, 3, 4], "item": ["p", "q", None, "p"], "stars": [1.0, 2.0, None, 4.0]}
-    pq.write_table(pa.table(columns), path, row_group_size=3)
-    assert read_cells(path).headings == ["user", "item", "stars"]
-    assert read_cells(path).lines == list(zip(*columns.values(), strict=True))
-    with open_parquet(path) as file:
-        assert (file.n, [*file.kinds], file.starts.tolist()) == (
-            4,
-            ["user", "item", "stars"],
-            [0, 3],
-        )
-        assert file.lists(["stars", "item"]) == {name: columns[name] for name in ("stars", "item")}
-        assert file.rows(["user"], 3, 4).tolist() == [[4]]
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataFileError, match=r"long\.parquet is damaged or no parquet file"):
-        load_table(path)
 
 
 def test_parquet_without_its_library(tmp_path, monkeypatch):

@@ -85,17 +85,6 @@ def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks
     assert len(complete.statistics.groups) == 1
     check(complete, X, Y, tasks, alpha=0.3, task_alpha=0.7, constant=constant)
     assert complete.with_rows(X[:2], Y[:2]).statistics.is_complete
-    holes = np.where(rng.random((2, 6)) < 0.5, np.nan, Y[:2])
-    later = complete.with_rows(X[:2], holes)
-    check(
-        later,
-        np.vstack([X, X[:2]]),
-        np.vstack([Y, holes]),
-        tasks,
-        alpha=0.3,
-        task_alpha=0.7,
-        constant=constant,
-    )
     # Tasks that the batch says nothing of cost nothing: their Gram matrix is the one that was
     # there.
     one = np.full((1, 6), np.nan)

@@ -16,7 +16,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     evaluate,
 )
-from dyadlearn.metrics import r2, roc_auc
+from dyadlearn.metrics import r2
 from dyadlearn.plots import HoldoutDisplay
 
 NAMES = {"A": "A: new pair", "B": "B: new instance", "C": "C: new task", "D": "D: both new"}
@@ -126,21 +126,6 @@ def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, me
     assert ("3 folds, refitted in B" in ax.get_title()) == (model is TwoStepRidge)
     scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)
-
-
-def test_several_predictions_are_compared_and_aligned_by_id(ax):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    Y = (
-        pd.DataFrame((rng.random((8, 6)) < 0.5).astype(float))
-        .rename("i{}".format)
-        .rename(columns="t{}".format)
-    )
-    F = Y + 0.8 * rng.random(Y.shape)
-    display = HoldoutDisplay.from_predictions(Y, {"first": F, "second": F.iloc[::-1, ::-1]}, ax=ax)
-    assert_array_equal(*display.points.values())
-    assert display.scores["first"] == roc_auc(Y, F)
-    assert len({line.get_color() for line in display.lines_}) == 2
 
 
 def test_bad_input_is_said_in_a_sentence(ax, each):

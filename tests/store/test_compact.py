@@ -175,16 +175,6 @@ def test_learned_kernels_predict_bit_for_bit(tmp_path, form, setting, stages):
     assert_array_equal(copy.predict(), model.predict())
 
 
-def test_rows_of_other_places_are_stored_whole():
-    model, _ = learned()
-    kernel = model.fitted_.sides[0].spec.kernel
-    rows = model.fitted_.sides[0].features
-    parts = kernel.training_parts(rows)
-    assert [part.shape[1] for part in parts] == [80, 4, 30]
-    assert_array_equal(kernel.training_table(parts), rows)
-    assert kernel.training_parts(rows[::-1]) is None
-
-
 def test_other_eigenvalues_than_those_of_the_kernel_are_refused(tmp_path):
     model, new = learned()
     path = tmp_path / "m.dyad"

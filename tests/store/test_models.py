@@ -181,20 +181,6 @@ def test_frames_in_frames_out(frames, round_trip, assert_same):
     assert type(loaded.completed_) is type(labels)
 
 
-def test_without_the_library_of_the_frames_there_are_arrays_and_ids(
-    frames, round_trip, monkeypatch
-):
-    instances, labels, tasks = frames
-    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
-    monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
-    loaded = round_trip(model)
-    assert isinstance(loaded.holdout_, np.ndarray)
-    assert loaded.fitted_.form.row_ids == model.fitted_.form.row_ids
-    np.testing.assert_array_equal(
-        loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float)
-    )
-
-
 PAIRS = [(f"row {i}", j) for i in range(M - 2) for j in range(Q) if (i + j) % 3] + [("row 0", 1)]
 VALUES = np.arange(len(PAIRS)) % 5 + 0.25
 

@@ -107,13 +107,10 @@ def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
         "rows": wide,
         "columns": np.asfortranarray(wide),
         "part": wide[:, :3],
-        "gaps": wide[:, ::2],
         "gaps in columns": wide.T[::2, 1::2],
         "reversed": wide[::-1],
-        "empty": np.empty((0, 3)),
         "scalar": np.array(3),
         "cube": np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::2],
-        "half": wide.astype(np.float16),
         "big-endian": wide.astype(">f4"),
         "truth": wide > 3,
     }
@@ -126,17 +123,6 @@ def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
     assert found["columns"].flags.f_contiguous
     assert found["part"].flags.c_contiguous
     assert found["gaps in columns"].flags.f_contiguous
-
-
-def test_no_two_arrays_have_the_same_name(round_trip):
-    one = np.ones(1)
-    two = np.ones(2)
-    three = np.ones(3)
-    nested = {"a": {"b.c": one, "b~1c": two}, "a.b": {"c": three}}
-    found = round_trip(
-        IndependentTaskRidge().fit(X, Y).set_params(kernel_params=nested)
-    ).kernel_params
-    assert [found["a"]["b.c"].size, found["a"]["b~1c"].size, found["a.b"]["c"].size] == [1, 2, 3]
 
 
 class OwnFilter(SpectralFilter):
