@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -155,6 +156,16 @@ def _no_waiting_for_disks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _processes_that_start_quickly() -> None:
+    """Fork the workers of joblib from a process that has imported the library, which takes a second."""
+    from joblib.externals.loky.backend import context
+
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        context.set_start_method("forkserver", force=True)
+        multiprocessing.set_forkserver_preload(["dyadlearn.models.grid", "distributed"])
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,7 @@ def test_a_signal_that_comes_too_late_changes_nothing():
 
 SLOW = """
 import sys, time
-import dyadlearn._progress, dyadlearn.models.base
+import dyadlearn._progress, dyadlearn.models.decomposing
 from dyadlearn.selection.search import Search
 import dyadlearn.cli.models as models, dyadlearn.cli.tune as tune
 dyadlearn._progress._LOGGED = (0.2, 0.2)
@@ -113,7 +113,7 @@ def slow(owner, name):
         time.sleep(0.5)
         return own(*given, **more)
     setattr(owner, name, slowly)
-slow(dyadlearn.models.base, "fit_side")
+slow(dyadlearn.models.decomposing, "fit_side")
 slow(Search, "_solve")
 slow(Search, "_keep_holdout")
 slow(tune, "read_dyads")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import signal
 import threading
@@ -14,7 +13,6 @@ from functools import partial
 import joblib
 import numpy as np
 import pytest
-from joblib.externals.loky.backend import context
 from joblib.parallel import ThreadingBackend
 from numpy.testing import assert_array_equal
 from sklearn.linear_model import Ridge
@@ -58,16 +56,7 @@ class Elsewhere(ThreadingBackend):
 
 joblib.register_parallel_backend("elsewhere", Elsewhere)
 elsewhere = partial(joblib.parallel_config, backend="elsewhere", n_jobs=2)
-
-
-@pytest.fixture(scope="module")
-def in_processes():
-    """Compute in processes that are forked from one that has imported the library, which takes a second."""
-    before = context.get_start_method()
-    context.set_start_method("forkserver", force=True)
-    multiprocessing.set_forkserver_preload(["dyadlearn.models.grid", "distributed"])
-    yield partial(joblib.parallel_config, backend="loky", n_jobs=2)
-    context.set_start_method(before, force=True)
+in_processes = partial(joblib.parallel_config, backend="loky", n_jobs=2)
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +353,7 @@ def is_alive(number):
         return file.read().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_answers_are_the_same_in_processes(data, in_processes):
+def test_answers_are_the_same_in_processes(data):
     expected = [answer(*data) for answer in (nested, solved_in_a_search)]
     with in_processes():
         assert os.getpid() not in collected(lambda item: os.getpid(), [1, 2])
@@ -373,7 +362,7 @@ def test_answers_are_the_same_in_processes(data, in_processes):
         assert_same(one, other)
 
 
-def test_a_killed_process_leaves_the_model_as_it_was(data, in_processes):
+def test_a_killed_process_leaves_the_model_as_it_was(data):
     X, T, Y, _ = data
     work = killing(os.getpid())
 
@@ -387,7 +376,7 @@ def test_a_killed_process_leaves_the_model_as_it_was(data, in_processes):
     assert not hasattr(search, "fitted_")
 
 
-def test_an_interrupt_ends_the_processes(tmp_path, in_processes):
+def test_an_interrupt_ends_the_processes(tmp_path):
     def press():
         while not list(tmp_path.iterdir()):
             time.sleep(0.05)
