@@ -40,47 +40,30 @@ def new(tables, put):
     return {"X": X, "T": T, "users": users, "items": items}
 
 
-def numbers(lines):
-    return np.array([line[1:] for line in lines[1:]], dtype=float)
-
-
 BOTH = "predict model.dyad --instances new_users.csv --tasks new_items.csv"
 
 
-def test_both_new(model, new, run, get):
+def test_pairs_and_long_tables(model, new, run):
+    fitted = load(model)
+    expected = fitted.predict(new["X"], tasks=new["T"])
     ran = run(f"{BOTH} -o out.csv")
     assert (ran.code, ran.out) == (0, "Wrote 3 × 2 predictions to out.csv.\n")
-    lines = get(Path("out.csv"))
-    assert lines[0] == ["instance", "m0", "m1"]
-    assert [line[0] for line in lines[1:]] == ["n0", "n1", "n2"]
-    assert_array_equal(numbers(lines), load(model).predict(new["X"], tasks=new["T"]))
-
-
-def test_new_tasks_for_the_instances_of_training(tables, model, new, run):
-    ran = run("predict model.dyad --tasks new_items.csv --json")
-    assert ran.json["rows"] == tables.users
-    assert_allclose(ran.json["predictions"], load(model).predict(tables.X, tasks=new["T"]))
-
-
-def test_pairs_and_long_tables(model, new, run, get):
+    found = pd.read_csv("out.csv", index_col="instance")
+    assert (list(found.index), list(found)) == (["n0", "n1", "n2"], ["m0", "m1"])
+    assert_allclose(found, expected, rtol=1e-15)
     Path("pairs.csv").write_text("user,item\nn2,m0\nn0,m1\nn2,m0\n")
-    expected = load(model).predict(new["X"], tasks=new["T"])
     assert run(f"{BOTH} --pairs pairs.csv -o out.tsv -q").out == ""
-    lines = [line[0].split("\t") for line in get(Path("out.tsv"))]
-    assert lines[0] == ["instance", "task", "prediction"]
-    assert [line[:2] for line in lines[1:]] == [["n2", "m0"], ["n0", "m1"], ["n2", "m0"]]
-    wanted = [expected[2, 0], expected[0, 1], expected[2, 0]]
-    assert_array_equal([float(line[2]) for line in lines[1:]], wanted)
+    found = pd.read_csv("out.tsv", sep="\t", index_col=["instance", "task"])["prediction"]
+    assert list(found.index) == [("n2", "m0"), ("n0", "m1"), ("n2", "m0")]
+    assert_allclose(found, expected[[2, 0, 2], [0, 1, 0]], rtol=1e-15)
     ran = run(f"{BOTH} --long --json")
     assert_array_equal(ran.json["predictions"]["prediction"], expected.ravel())
     assert ran.json["predictions"]["task"] == ["m0", "m1"] * 3
-
-
-def test_pairs_of_training_ids_need_no_file(model, run):
+    # Those of training need no file.
     Path("known.csv").write_text("user,item\nu3,i1\nu0,i2\n")
     ran = run("predict model.dyad --pairs known.csv --json")
-    fitted = load(model).predict()
-    assert_array_equal(ran.json["predictions"]["prediction"], [fitted[3, 1], fitted[0, 2]])
+    wanted = fitted.predict()[[3, 0], [1, 2]]
+    assert_array_equal(ran.json["predictions"]["prediction"], wanted)
 
 
 @pytest.fixture
@@ -90,11 +73,8 @@ def small_blocks(monkeypatch):
     predict = Predictor.predict
 
     def counted(self, X=None, tasks=None):
-        sizes.append(
-            tuple(
-                None if side is None else len(getattr(side, "values", side)) for side in (X, tasks)
-            )
-        )
+        sides = (getattr(side, "values", side) for side in (X, tasks))
+        sizes.append(tuple(None if side is None else len(side) for side in sides))
         return predict(self, X, tasks=tasks)
 
     monkeypatch.setattr(Predictor, "predict", counted)
@@ -129,14 +109,13 @@ def test_block_by_block(tables, model, new, run, ending, small_blocks):
 def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
     """With the instances of training, blocks are of tasks, whose rows are written in the end."""
     T = np.random.default_rng(3).normal(size=(5, 2))
-    items = put(tables.folder / "m.csv", [f"m{i}" for i in range(5)], ["price", "size"], T)
-    out = tables.folder / "o.csv"
-    assert run(f"predict {model} --tasks {items} -o {out}").code == 0
+    names = [f"m{i}" for i in range(5)]
+    put(Path("m.csv"), names, ["price", "size"], T)
+    assert run("predict model.dyad --tasks m.csv -o o.csv").code == 0
     assert small_blocks == [(None, 2), (None, 2), (None, 1)]
-    sheet = open_features(out).take()
-    assert sheet.row_ids.labels == tuple(tables.users)
-    assert sheet.column_ids.labels == ("m0", "m1", "m2", "m3", "m4")
-    assert_allclose(sheet.values, load(model).predict(None, T), rtol=1e-13)
+    sheet = pd.read_csv("o.csv", index_col=0)
+    assert (list(sheet.index), list(sheet)) == (tables.users, names)
+    assert_allclose(sheet, load(model).predict(None, T), rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -180,22 +159,19 @@ def test_independent_tasks_are_those_of_training(tune, new, run):
 
 
 def test_ids_that_are_the_same_as_text(tables, run):
-    path = tables.folder / "p.dyad"
     ids = [1, "1", 2, "x"]
     X = pd.DataFrame(tables.X, index=tables.users, columns=["age", "height", "mood"])
     T = pd.DataFrame(tables.T[:4], index=ids)
-    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), path)
-    for command in (f"predict {path} --instances {tables.instances}", f"screen {path}"):
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), "p.dyad")
+    words = "The tasks of the model have the ids 1 and '1', which are the same as text"
+    for command in ("predict p.dyad --instances users.csv", "screen p.dyad"):
         ran = run(command)
-        assert (ran.code, ran.out) == (2, "")
-        assert (
-            "The tasks of the model have the ids 1 and '1', which are the same as text" in ran.err
-        )
-    assert run(f"inspect {path} --json").json["task_ids"] == ["1", "1", "2", "x"]
+        assert (ran.code, ran.out, words in ran.err) == (2, "", True)
+    assert run("inspect p.dyad --json").json["task_ids"] == ["1", "1", "2", "x"]
     # Likewise where features are.
     T = pd.DataFrame(tables.T, index=tables.items, columns=[1, "1"])
-    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y, X.index, T.index), tasks=T), path)
-    ran = run(f"predict {path} --tasks {tables.tasks}")
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y, X.index, T.index), tasks=T), "p.dyad")
+    ran = run("predict p.dyad --tasks items.csv")
     assert (ran.code, "repeated ids: '1'" in ran.err) == (2, True)
 
 
@@ -237,15 +213,13 @@ def test_hostile_ids_are_read_back(tables, run, ending):
 
 
 def test_models_saved_in_python(tables, run):
-    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), "p.dyad")
-    ran = run("predict p.dyad --instances users.csv --json")
-    assert ran.json["columns"] == [str(j) for j in range(8)]
-    # The columns of the file have names, the model knows none: they are taken as they stand.
-    assert_allclose(ran.json["predictions"], load("p.dyad").predict(tables.X[::-1]))
-    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), "p.dyad")
-    ran = run(f"predict p.dyad {tables.sides} --json")
-    expected = load("p.dyad").predict(tables.X[::-1], tasks=tables.T[::-1])
-    assert_allclose(ran.json["predictions"], expected)
+    # The columns of the file have names, the models know none: they are taken as they stand.
+    for Model in (TwoStepRidge, OnlineTwoStepRidge):
+        model = Model().fit(tables.X, tables.Y, tasks=tables.T)
+        save(model, "p.dyad")
+        ran = run(f"predict p.dyad {tables.sides} --json")
+        expected = model.predict(tables.X[::-1], tasks=tables.T[::-1])
+        assert_allclose(ran.json["predictions"], expected)
 
 
 def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(tables, new, run, put):
@@ -258,16 +232,16 @@ def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(tables
     names = ["n0", "n1", "n2"]
     put(Path("other.csv"), names, ["mood", "age", "size"], new["X"])
     put(Path("turned.csv"), "ab", ["f1", "f0"], tables.T[:2, ::-1])
+    put(Path("more.csv"), names, columns, tables.Y[:3])
     save(model, "p.dyad")
     ran = run("predict p.dyad --instances new_users.csv --tasks turned.csv --json")
     assert (ran.code, ran.err) == (0, "")
     rows = pd.DataFrame(new["X"], columns=features.columns)
     expected = model.predict(rows, tasks[:2].to_numpy())
     assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
-    refused = run("predict p.dyad --instances other.csv")
-    assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
+    refused = run("predict p.dyad --instances other.csv").err
+    assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused
     # An update says nothing of names either.
-    put(Path("more.csv"), names, columns, tables.Y[:3])
     ran = run("update p.dyad --labels more.csv --instances new_users.csv")
     assert (ran.code, ran.err) == (0, "")
     again = load("p.dyad")
@@ -292,15 +266,12 @@ def test_bounds_stand_beside_predictions(model, new, five, run):
     ran = run("predict model.dyad --instances five.csv --interval 0.6 --json")
     assert "around its held-out prediction" in ran.err
     assert "labels have two values: --probability gives probabilities" in ran.err
-    bounds = zip(
-        fitted.predict_interval(coverage=0.6),
-        fitted.predict_interval(new["X"], coverage=0.6),
-        strict=True,
-    )
-    for name, (known, fresh) in zip(("lower", "upper"), bounds, strict=True):
-        expected = np.concatenate([np.asarray(known)[:2], fresh])
-        assert_allclose(ran.json["predictions"][name], expected.ravel())
-    assert_allclose(ran.json["predictions"]["prediction"], fitted.predict(five).ravel())
+    known = np.array(fitted.predict_interval(coverage=0.6))[:, :2]
+    fresh = fitted.predict_interval(new["X"], coverage=0.6)
+    found = ran.json["predictions"]
+    expected = np.concatenate([known, fresh], axis=1).reshape(2, -1)
+    assert_allclose([found["lower"], found["upper"]], expected)
+    assert_allclose(found["prediction"], fitted.predict(five).ravel())
     ran = run(f"{BOTH} --interval 0.6 -o bounds.csv")
     assert (ran.code, ran.out) == (0, "Wrote 6 predictions to bounds.csv.\n")
     assert "around" not in ran.err
@@ -314,13 +285,14 @@ def calibrated():
     return cache(lambda: calibrate(load("model.dyad")))
 
 
-def test_probabilities_of_what_is_new(model, calibrated, new, run, get):
+def test_probabilities_of_what_is_new(model, calibrated, new, run):
     found = calibrated()
     ran = run(f"{BOTH} --probability -o p.csv")
     assert (ran.code, ran.out) == (0, "Wrote 3 × 2 probabilities to p.csv.\n")
     score = f"{found['D'].brier:.4f} (base rate: {found['D'].baseline_brier:.4f})"
     assert f"setting D have a held-out Brier score of {score}" in ran.err
-    assert_allclose(numbers(get(Path("p.csv"))), found.predict(new["X"], new["T"]))
+    expected = found.predict(new["X"], new["T"])
+    assert_allclose(pd.read_csv("p.csv", index_col=0), expected)
     ran = run("predict model.dyad --tasks new_items.csv --probability --json")
     assert ran.json["calibration"]["setting"] == ["C"]
     assert_allclose(ran.json["probabilities"], found.predict(None, new["T"]))
@@ -372,63 +344,60 @@ def test_a_pair_is_explained(tables, model, new, run):
     ask = "predict --explain model.dyad"
     four = f"{ask} --instance u3 --task i5 -n 4"
     found = explain(loaded, "u3", "i5", n=4)
-    ran = run(four, "--json")
-    figures = ran.json["prediction"], ran.json["share_of_mean"]
+    told = run(four, "--json").json
+    figures = told["prediction"], told["share_of_mean"]
     assert_allclose(figures, (found.prediction, found.share_of_mean))
-    assert (ran.json["setting"], ran.json["label"]) == ("A", found.label)
+    assert (told["setting"], told["label"]) == ("A", found.label)
     for kind in ("pair", "instance", "task"):
-        listed = ran.json[f"{kind}s"]["listed"]
-        rest = ran.json[f"{kind}s"]["rest"]
+        listed = told[f"{kind}s"]["listed"]
+        rest = told[f"{kind}s"]["rest"]
         contributions = [row["contribution"] for row in listed]
         assert_allclose(contributions, found.by(kind).contributions)
         assert_allclose(sum(contributions) + rest["contribution"], found.prediction)
     assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
     seen = run(four)
-    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}: " in seen.out
-    assert f"{found.share_of_mean:.4g} from the mean of all labels" in " ".join(seen.out.split())
-    assert "92 others" in seen.out
+    said = " ".join(seen.out.split())
+    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}: " in said
+    assert f"{found.share_of_mean:.4g} from the mean of all labels" in said
+    assert "92 others" in said
     assert "note: The weights assume a fixed regularisation" in seen.err
     weighed = run(four, "--sort weight --json").json["pairs"]["listed"]
     expected = explain(loaded, "u3", "i5", n=4, sort="weight").pairs.weights
     assert_allclose([row["weight"] for row in weighed], expected)
-    users, items = "--instances new_users.csv", "--tasks new_items.csv"
-    for words, asked, setting in (
-        (f"{users} --instance n1 --task i2", (new["X"][1:2], "i2"), "B"),
-        (f"--instance u2 {items} --task m0", ("u2", new["T"][:1]), "C"),
-        (f"{users} --instance n0 {items} --task m0", (new["X"][:1], new["T"][:1]), "D"),
-    ):
-        ran = run(ask, words, "--json")
-        expected = pytest.approx(explain(loaded, *asked).prediction)
-        assert (ran.json["prediction"], ran.json["setting"]) == (expected, setting)
-    assert (ran.json["instance"], ran.json["task"], ran.json["label"]) == ("n0", "m0", None)
     single = IndependentTaskRidge().fit(tables.X, tables.Y)
     save(single, "other.dyad")
-    ran = run("predict --explain other.dyad --instance 1 --task 2 --json")
-    assert ran.json["prediction"] == pytest.approx(explain(single, 1, 2).prediction)
+    X, T = new["X"], new["T"]
+    users, items = "--instances new_users.csv", "--tasks new_items.csv"
+    for words, explained, asked, setting in (
+        ("other.dyad --instance 1 --task 2", single, (1, 2), "A"),
+        (f"model.dyad {users} --instance n1 --task i2", loaded, (X[1:2], "i2"), "B"),
+        (f"model.dyad --instance u2 {items} --task m0", loaded, ("u2", T[:1]), "C"),
+        (f"model.dyad {users} --instance n0 {items} --task m0", loaded, (X[:1], T[:1]), "D"),
+    ):
+        told = run(f"predict --explain {words} --json").json
+        expected = pytest.approx(explain(explained, *asked).prediction)
+        assert (told["prediction"], told["setting"]) == (expected, setting)
+    assert (told["instance"], told["task"], told["label"]) == ("n0", "m0", None)
 
 
 def test_labels_of_new_rows(model, new, run):
     few = np.full((3, 8), np.nan)
-    few[0, 1], few[0, 4], few[2, 5] = 1.0, 0.0, 1.0
+    few[[0, 0, 2], [1, 4, 5]] = 1.0, 0.0, 1.0
     grid = Path("few.csv")
     grid.write_text("user,i4,i1,i5\nn2,,,1\nn0,0,1,\n")
     Path("listed.csv").write_text("user,item,liked\nn0,i1,1\nn0,i4,0\nn2,i5,1\n")
     Path("asked.csv").write_text("user,item\nn2,i0\n")
     fitted = load(model)
-    ask = "predict model.dyad --instances new_users.csv --json"
+    ask = "predict model.dyad --instances new_users.csv --json --labels"
     expected = fitted.predict(new["X"], labels=few)
     assert np.abs(expected - fitted.predict(new["X"]))[[0, 2]].max() > 0.01
-    for labels in (
-        "--labels few.csv",
-        "--labels listed.csv",
-        "--labels listed.csv --columns user,item,liked",
-    ):
-        assert_allclose(run(ask, labels).json["predictions"], expected, rtol=1e-12)
-    ran = run(ask, "--labels few.csv --pairs asked.csv")
+    for labels in ("few.csv", "listed.csv", "listed.csv --columns user,item,liked"):
+        assert_allclose(run(f"{ask} {labels}").json["predictions"], expected, rtol=1e-12)
+    ran = run(f"{ask} few.csv --pairs asked.csv")
     assert_allclose(ran.json["predictions"]["prediction"], expected[2, 0], rtol=1e-12)
     grid.write_text("user,m1\nu3,1\nu7,0\n")
     few = np.full((12, 2), np.nan)
-    few[3, 1], few[7, 1] = 1.0, 0.0
+    few[[3, 7], 1] = 1.0, 0.0
     ran = run("predict model.dyad --tasks new_items.csv --labels few.csv --json")
     assert_allclose(ran.json["predictions"], fitted.predict(tasks=new["T"], labels=few), rtol=1e-12)
 
@@ -440,16 +409,15 @@ def test_predictions_are_clipped_to_a_scale(model, new, run):
     expected = load(model).predict(new["X"])
     assert (expected < 0.5).any()
     assert (expected > 0.55).any()
-    words = "predict model.dyad --instances new_users.csv --json"
-    ran = run(words, "--clip 0.5,0.55")
-    assert_allclose(ran.json["predictions"], np.clip(expected, 0.5, 0.55))
+    words = "predict model.dyad --instances new_users.csv --json --clip"
+    found = run(f"{words} 0.5,0.55").json["predictions"]
+    assert_allclose(found, np.clip(expected, 0.5, 0.55))
     Path("pairs.csv").write_text("user,item\nn0,i0\nn1,i1\n")
-    ran = run(words, "--pairs pairs.csv --clip 0.3,0.6")
-    clipped = np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6)
-    assert_allclose(ran.json["predictions"]["prediction"], clipped)
-    ran = run(words, "--interval 0.6 --clip=-1,2")
-    assert min(ran.json["predictions"]["lower"]) >= -1
-    assert max(ran.json["predictions"]["upper"]) <= 2
+    found = run(f"{words} 0.3,0.6 --pairs pairs.csv").json["predictions"]
+    assert_allclose(found["prediction"], np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6))
+    found = run(f"{words}=-1,2 --interval 0.6").json["predictions"]
+    assert min(found["lower"]) >= -1
+    assert max(found["upper"]) <= 2
     best = run("recommend model.dyad --for u3 --clip 0.2,0.4 --json").json["best"]
     scores = [row["score"] for row in best]
     assert scores == sorted(scores, reverse=True)

@@ -45,148 +45,160 @@ def with_power(A, B, power):
     return A @ B.T
 
 
-def table(function, *rows):
-    """Return rows of arguments with a function in front."""
-    return [(function, *row) for row in rows]
+def table(function, error, *rows):
+    """Return calls of a function: of each row the error if it is another one, the words, and the arguments."""
+    found = []
+    for row in rows:
+        kind, words, *given = row if isinstance(row[0], type) else (error, *row)
+        found.append((function, given, kind, words))
+    return found
 
 
 GRAM = table(
     lambda kernel, params=None: gram(A, B, kernel=kernel, kernel_params=params),
-    (("tanimito",), KernelError, r"Unknown kernel 'tanimito'\. Did you mean 'tanimoto'\? Known"),
-    (("zzz",), KernelError, ".*".join(kernel_names())),
-    (("precomputed",), KernelError, "'precomputed' is a Gram matrix already"),
-    (
-        ("poly", {"gama": 1}),
-        KernelError,
-        "'poly' takes no parameter 'gama'; it takes degree, gamma, coef0",
-    ),
-    (
-        ("linear", {"gamma": 1}),
-        KernelError,
-        "'linear' takes no parameter 'gamma'; it takes none",
-    ),
-    (("rbf", 0.5), KernelError, "params must be a mapping"),
-    (("rbf", {"gamma": -1}), KernelError, "gamma of kernel 'rbf' must be .* at least 0, found -1"),
-    ((one_sided,), KernelError, r"one_sided\(A\) cannot be called as kernel\(A, B"),
-    ((with_power,), KernelError, r"with_power.*missing a required argument: 'power'"),
-    ((RBF(), {"gamma": 1}), KernelError, r"RBF.*unexpected keyword argument 'gamma'"),
+    KernelError,
+    (r"Unknown kernel 'tanimito'\. Did you mean 'tanimoto'\? Known", "tanimito"),
+    (".*".join(kernel_names()), "zzz"),
+    ("'precomputed' is a Gram matrix already", "precomputed"),
+    ("'poly' takes no parameter 'gama'; it takes degree, gamma, coef0", "poly", {"gama": 1}),
+    ("'linear' takes no parameter 'gamma'; it takes none", "linear", {"gamma": 1}),
+    ("params must be a mapping", "rbf", 0.5),
+    ("gamma of kernel 'rbf' must be .* at least 0, found -1", "rbf", {"gamma": -1}),
+    (r"one_sided\(A\) cannot be called as kernel\(A, B", one_sided),
+    (r"with_power.*missing a required argument: 'power'", with_power),
+    (r"RBF.*unexpected keyword argument 'gamma'", RBF(), {"gamma": 1}),
     # An error inside a function is left alone.
-    ((lambda A, B: len(None),), TypeError, "NoneType"),
-    ((lambda A, B: B @ A.T,), KernelError, r"expected shape \(7, 4\), found \(4, 7\)"),
-    ((lambda A, B: A.sum(axis=1),), KernelError, r"expected shape \(7, 4\), found \(7,\)"),
-    ((lambda A, B: 1j * (A @ B.T),), KernelError, "real numbers, found dtype complex128"),
-    ((3,), KernelError, "or a callable, found int"),
+    (TypeError, "NoneType", lambda A, B: len(None)),
+    (r"expected shape \(7, 4\), found \(4, 7\)", lambda A, B: B @ A.T),
+    (r"expected shape \(7, 4\), found \(7,\)", lambda A, B: A.sum(axis=1)),
+    ("real numbers, found dtype complex128", lambda A, B: 1j * (A @ B.T)),
+    ("or a callable, found int", 3),
 )
 DIAGONAL = table(
     lambda kernel, params=None: gram_diagonal(SMALL, kernel=kernel, kernel_params=params),
-    (("rbf", {"gamma": -1.0}), KernelError, "gamma of kernel 'rbf' must be a number"),
-    (("rbf", {"width": 1.0}), KernelError, "takes no parameter 'width'"),
-    (("precomputed",), KernelError, "cannot be computed from features"),
-    ((lambda A, B: np.ones((1, 1)),), KernelError, "must return one row per row of A"),
+    KernelError,
+    ("gamma of kernel 'rbf' must be a number", "rbf", {"gamma": -1.0}),
+    ("takes no parameter 'width'", "rbf", {"width": 1.0}),
+    ("cannot be computed from features", "precomputed"),
+    ("must return one row per row of A", lambda A, B: np.ones((1, 1))),
 )
 NO_ROWS = table(
     lambda kernel: gram(A, np.ones((0, 5)), kernel=kernel),
-    (("linear",), ValueError, "0"),
-    ((lambda A, B: A @ B.T,), ValueError, "0"),
+    ValueError,
+    ("0", "linear"),
+    ("0", lambda A, B: A @ B.T),
 )
 VECTORS = table(
     lambda name, *given: getattr(vectors, name)(*given),
-    (("linear", SMALL, np.ones((3, 4))), ValueError, "same features, found 2 and 4 of them"),
-    (("linear", np.ones(3)), ValueError, "Expected 2D array, got 1D array"),
-    (("linear", SMALL, np.ones((0, 2))), ValueError, r"B is empty: found shape \(0, 2\)"),
-    (("linear", np.array([["a", "b"]])), ValueError, "A holds text where numbers belong"),
-    (("chi2", SMALL, sparse.csr_array(SMALL)), ValueError, "takes no sparse features"),
-    (("minmax", sparse.csr_array([[0.0, -2.0]])), ValueError, "A contains negative entries"),
-    (("tanimoto", sparse.csr_array([[0.0, np.nan]])), ValueError, "A contains NaN"),
-    (("tanimoto", sparse.csr_array([[0.0, np.inf]])), ValueError, "A contains infinity"),
+    ValueError,
+    ("same features, found 2 and 4 of them", "linear", SMALL, np.ones((3, 4))),
+    ("Expected 2D array, got 1D array", "linear", np.ones(3)),
+    (r"B is empty: found shape \(0, 2\)", "linear", SMALL, np.ones((0, 2))),
+    ("A holds text where numbers belong", "linear", np.array([["a", "b"]])),
+    ("takes no sparse features", "chi2", SMALL, sparse.csr_array(SMALL)),
+    ("A contains negative entries", "minmax", sparse.csr_array([[0.0, -2.0]])),
+    ("A contains NaN", "tanimoto", sparse.csr_array([[0.0, np.nan]])),
+    ("A contains infinity", "tanimoto", sparse.csr_array([[0.0, np.inf]])),
 )
-PARAMETERS = [
-    (
-        lambda name, parameter, value: getattr(vectors, name)(SMALL, **{parameter: value}),
-        (name, parameter, value),
-        KernelError,
-        f"{parameter} of kernel '{name}' must be a number",
-    )
-    for name, parameter, values in [
-        ("rbf", "gamma", [-1, "scale"]),
-        ("laplacian", "gamma", [np.nan]),
-        ("chi2", "gamma", [None]),
-        ("polynomial", "degree", [0]),
-        ("polynomial", "gamma", [True, -0.1]),
-        ("polynomial", "coef0", [None, np.inf]),
-    ]
-    for value in values
-]
+PARAMETERS = table(
+    lambda name, parameter, value: getattr(vectors, name)(SMALL, **{parameter: value}),
+    KernelError,
+    *[
+        (f"{parameter} of kernel '{name}' must be a number", name, parameter, value)
+        for name, parameter, value in [
+            ("rbf", "gamma", -1),
+            ("rbf", "gamma", "scale"),
+            ("laplacian", "gamma", np.nan),
+            ("chi2", "gamma", None),
+            ("polynomial", "degree", 0),
+            ("polynomial", "gamma", True),
+            ("polynomial", "coef0", np.inf),
+        ]
+    ],
+)
 COMBINED = [
-    (combination, given, error, message)
+    case
     for combination in (Sum, Product)
-    for given, error, message in [
-        ((("linear", "rfb"),), KernelError, r"Unknown kernel 'rfb'\. Did you mean 'rbf'"),
-        (((("rbf", {"degree": 1}),),), KernelError, "'rbf' takes no parameter 'degree'"),
-        ((("rbf", {"gamma": 1}),), KernelError, r"a name, a pair .* found {'gamma': 1}"),
-        (("rbf",), KernelError, "sequence of kernels, found the single 'rbf'"),
-        (((),), ValueError, "kernels must hold at least one"),
-        ((("rbf", "linear"), (1,)), ValueError, "one number for each of 2 kernels, found 1"),
+    for case in table(
+        combination,
+        KernelError,
+        (r"Unknown kernel 'rfb'\. Did you mean 'rbf'", ("linear", "rfb")),
+        ("'rbf' takes no parameter 'degree'", (("rbf", {"degree": 1}),)),
+        (r"a name, a pair .* found {'gamma': 1}", ("rbf", {"gamma": 1})),
+        ("sequence of kernels, found the single 'rbf'", "rbf"),
+        (ValueError, "kernels must hold at least one", ()),
+        (ValueError, "one number for each of 2 kernels, found 1", ("rbf", "linear"), (1,)),
         *[
-            ((("rbf", "linear"), (1, weight)), ValueError, "weights must be non-negative finite")
+            (ValueError, "weights must be non-negative finite", ("rbf", "linear"), (1, weight))
             for weight in (-1, np.nan, np.inf, "1")
         ],
-    ]
+    )
 ]
 NORMALIZED = table(
     normalize,
-    ((np.ones((2, 3)),), KernelError, r"K must be square unless .* found shape \(2, 3\)"),
-    ((np.ones((2, 3)), [1.0, 1.0]), ValueError, "go together"),
+    KernelError,
+    (r"K must be square unless .* found shape \(2, 3\)", np.ones((2, 3))),
+    (ValueError, "go together", np.ones((2, 3)), [1.0, 1.0]),
     (
-        (np.ones((2, 3)), [1.0, 1.0], [1.0, 1.0]),
         ValueError,
         r"column_diagonal must .* each of the 3 columns of K, found shape \(2,\)",
+        np.ones((2, 3)),
+        [1.0, 1.0],
+        [1.0, 1.0],
     ),
     (
-        (np.ones((2, 3)), [1.0, -1.0], [1.0, 1.0, 1.0]),
-        KernelError,
         "row_diagonal must be finite and non-negative.* -1",
+        np.ones((2, 3)),
+        [1.0, -1.0],
+        [1.0, 1.0, 1.0],
     ),
-    ((-np.eye(2),), KernelError, "the diagonal of K must be finite and non-negative"),
-    (([[1.0, np.nan], [np.nan, 1.0]],), ValueError, "K contains NaN or infinity"),
-    (
-        (np.diag([1.0, 1e-310]),),
-        KernelError,
-        "the diagonal of K has the tiny value 1e-310: multiply the kernel",
-    ),
+    ("the diagonal of K must be finite and non-negative", -np.eye(2)),
+    (ValueError, "K contains NaN or infinity", [[1.0, np.nan], [np.nan, 1.0]]),
+    ("the diagonal of K has the tiny value 1e-310: multiply the kernel", np.diag([1.0, 1e-310])),
 )
 REPAIRED = [
     *table(
         lambda K, symmetrize, psd="clip": repair(K, symmetrize=symmetrize, psd=psd),
-        ((TENSE, "error"), KernelError, "K is not symmetric"),
+        KernelError,
+        ("K is not symmetric", TENSE, "error"),
         (
-            (np.array([[1.0, 2.0], [2.0, 1.0]]), "mean", "error"),
-            KernelError,
             "K is not positive semi-definite: 1 of its 2 eigenvalues",
+            np.array([[1.0, 2.0], [2.0, 1.0]]),
+            "mean",
+            "error",
         ),
-        ((SMALL[:2], "max"), ValueError, "symmetrize must be one of 'mean', 'error', found 'max'"),
+        (ValueError, "symmetrize must be one of 'mean', 'error', found 'max'", SMALL[:2], "max"),
         (
-            (SMALL[:2], "mean", "flip"),
             ValueError,
             "psd must be one of 'clip', 'shift', 'error', found 'flip'",
+            SMALL[:2],
+            "mean",
+            "flip",
         ),
     ),
     *table(
         symmetrized,
-        ((SMALL[:2], "max"), ValueError, "symmetrize must be one of"),
+        ValueError,
+        ("symmetrize must be one of", SMALL[:2], "max"),
         (
-            (TENSE, "error", "G"),
             KernelError,
             "G is not symmetric: .* is 0.25, the tolerance is 1e-08",
+            TENSE,
+            "error",
+            "G",
         ),
     ),
     *table(
         repaired_values,
-        ((np.ones(2), "flip", 2), ValueError, "psd must be one of"),
+        ValueError,
+        ("psd must be one of", np.ones(2), "flip", 2),
         (
-            (np.array([-0.5, -1.1e-6, -0.9e-6, 1.0]), "error", 4, "G"),
             KernelError,
             r"G is not .*: 2 of its 4 eigenvalues .* smallest -0.5 \(the largest is 1\)",
+            np.array([-0.5, -1.1e-6, -0.9e-6, 1.0]),
+            "error",
+            4,
+            "G",
         ),
     ),
     (mended, (np.diag([1.0, -1e-4]), "error", "K"), KernelError, "1 of its 2 eigenvalues"),
@@ -198,20 +210,21 @@ REPAIRED = [
 ]
 DISTANCES = table(
     graph_distance_kernel,
-    ((EDGE, ["c", "a", "d"]), IdError, "2 of 3 nodes are in no edge: 'c', 'd'"),
-    ((EDGE, range(9)), IdError, "9 of 9 nodes are in no edge: 0, 1, 2, 3, 4, …"),
-    ((EDGE, ["a", "b", "a"]), IdError, "nodes must be different, but 1 are repeated: 'a'"),
-    ((EDGE, []), ValueError, "nodes must hold at least one label"),
+    ValueError,
+    (IdError, "2 of 3 nodes are in no edge: 'c', 'd'", EDGE, ["c", "a", "d"]),
+    (IdError, "9 of 9 nodes are in no edge: 0, 1, 2, 3, 4, …", EDGE, range(9)),
+    (IdError, "nodes must be different, but 1 are repeated: 'a'", EDGE, ["a", "b", "a"]),
+    ("nodes must hold at least one label", EDGE, []),
     *[
-        (([("a", "b", 1), ("b", "c", length)], ["a"]), ValueError, "finite and non-negative, found")
+        ("finite and non-negative, found", [("a", "b", 1), ("b", "c", length)], ["a"])
         for length in (-1, np.nan, np.inf)
     ],
     *[
-        (([("a", "b", length)], ["a"]), ValueError, "third column of edges must hold lengths")
+        ("third column of edges must hold lengths", [("a", "b", length)], ["a"])
         for length in ("far", None)
     ],
     *[
-        ((edges, ["a"]), ValueError, f"2 columns .* or 3 .* found {found}")
+        (f"2 columns .* or 3 .* found {found}", edges, ["a"])
         for edges, found in [
             ([], "no edges"),
             ([("a",)], "rows of width 1"),
@@ -221,89 +234,74 @@ DISTANCES = table(
         ]
     ],
 )
-SCALES = [
-    (
-        lambda kernel, *given: kernel(*given[:-1], scale=given[-1]),
-        (*given, scale),
-        ValueError,
-        "scale must be a positive number, found",
-    )
-    for given in [(graph_distance_kernel, EDGE, ["a", "b"]), (tree_distance_kernel, APES)]
-    for scale in [0, -1.0, np.nan, np.inf, "10", True]
-]
+SCALES = table(
+    lambda kernel, *given: kernel(*given[:-1], scale=given[-1]),
+    ValueError,
+    *[
+        ("scale must be a positive number, found", *given, scale)
+        for given in [(graph_distance_kernel, EDGE, ["a", "b"]), (tree_distance_kernel, APES)]
+        for scale in [0, -1.0, np.nan, np.inf, "10", True]
+    ],
+)
 ANCESTORS = table(
     shared_ancestors_kernel,
+    ValueError,
     (
-        ([("a", "b"), ("b", "c"), ("c", "b")], ["a"]),
-        ValueError,
         "no term may be its own ancestor, .* cycle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')",
+        [("a", "b"), ("b", "c"), ("c", "b")],
+        ["a"],
     ),
-    (
-        ([("a", "b", 1.0)], ["a"]),
-        ValueError,
-        r"edges must have 2 columns \(two nodes\), found rows of width 3",
-    ),
-    ((EDGE, ["c"]), IdError, "1 of 1 nodes are in no edge: 'c'"),
+    (r"edges must have 2 columns \(two nodes\), found rows of width 3", [("a", "b", 1.0)], ["a"]),
+    (IdError, "1 of 1 nodes are in no edge: 'c'", EDGE, ["c"]),
 )
 DIFFUSION = table(
     diffusion_kernel,
+    ValueError,
     (
-        (np.ones((3, 2)),),
         KernelError,
         r"square adjacency matrix, found shape \(3, 2\); for edges, give nodes too",
+        np.ones((3, 2)),
     ),
     (
-        ([[0, 1], [2, 0]],),
         KernelError,
         "graph is not symmetric: the largest gap to its transpose is 1, ",
+        [[0, 1], [2, 0]],
     ),
-    (([[0, -1], [-1, 0]],), ValueError, "weights of graph must not be negative, found -1"),
-    (([[0, np.nan], [np.nan, 0]],), ValueError, "NaN"),
-    (([[0, "x"], ["x", 0]],), ValueError, "graph holds text where numbers belong"),
-    ((np.empty((0, 0)),), ValueError, "graph is empty"),
-    (([("a", "b", "heavy")], ["a"]), ValueError, "third column of edges must hold weights"),
-    (
-        ([("a", "b", -2)], ["a"]),
-        ValueError,
-        "weights of edges must be finite and non-negative, found -2",
-    ),
-    ((EDGE, ["z"]), IdError, "1 of 1 nodes are in no edge: 'z'"),
+    ("weights of graph must not be negative, found -1", [[0, -1], [-1, 0]]),
+    ("NaN", [[0, np.nan], [np.nan, 0]]),
+    ("graph holds text where numbers belong", [[0, "x"], ["x", 0]]),
+    ("graph is empty", np.empty((0, 0))),
+    ("third column of edges must hold weights", [("a", "b", "heavy")], ["a"]),
+    ("weights of edges must be finite and non-negative, found -2", [("a", "b", -2)], ["a"]),
+    (IdError, "1 of 1 nodes are in no edge: 'z'", EDGE, ["z"]),
 )
 OPTIONS_OF_DIFFUSION = table(
     lambda option, value: diffusion_kernel(EDGE, ["a"], **{option: value}),
-    (
-        ("kind", "cold"),
-        ValueError,
-        "kind must be one of 'heat', 'regularized_laplacian', found 'cold'",
-    ),
-    (("beta", -1), ValueError, "beta must be a finite number of at least 0, found -1"),
+    ValueError,
+    ("kind must be one of 'heat', 'regularized_laplacian', found 'cold'", "kind", "cold"),
+    ("beta must be a finite number of at least 0, found -1", "beta", -1),
 )
 TREES = [
     *table(
         read_newick,
-        (("(human,(human,mouse));",), IdError, "tips of the tree has repeated ids: 'human'"),
-        (("(,);",), IdError, "tips of the tree has no id at position 0"),
-        ((3,), TypeError, "is a text, found int"),
+        IdError,
+        ("tips of the tree has repeated ids: 'human'", "(human,(human,mouse));"),
+        ("tips of the tree has no id at position 0", "(,);"),
+        (TypeError, "is a text, found int", 3),
     ),
     *table(
         brownian_kernel,
-        (
-            (APES, ["rat", "human", "cat"]),
-            IdError,
-            "2 of 3 tips are not in the tree: 'rat', 'cat'",
-        ),
-        (
-            (APES, ["human", "mouse", "human"]),
-            IdError,
-            "tips must be different, but 1 are repeated: 'human'",
-        ),
-        ((APES, []), ValueError, "tips must hold at least one label"),
+        IdError,
+        ("2 of 3 tips are not in the tree: 'rat', 'cat'", APES, ["rat", "human", "cat"]),
+        ("tips must be different, but 1 are repeated: 'human'", APES, ["human", "mouse", "human"]),
+        (ValueError, "tips must hold at least one label", APES, []),
     ),
 ]
 TAXONOMIES = table(
     taxonomy_kernel,
+    ValueError,
     *[
-        ((table_,), ValueError, rf"A must be a table .* found shape \({shape}\)")
+        (rf"A must be a table .* found shape \({shape}\)", table_)
         for table_, shape in [
             ([], "0,"),
             ([()], "1, 0"),
@@ -314,22 +312,24 @@ TAXONOMIES = table(
             ("abc", ""),
         ]
     ],
-    (([("a", 1.5)],), ValueError, "the rank 1 holds 1.5, which is no name"),
-    (([("a", ["b"])],), ValueError, r"the rank 1 holds \['b'\], which is no name"),
+    ("the rank 1 holds 1.5, which is no name", [("a", 1.5)]),
+    (r"the rank 1 holds \['b'\], which is no name", [("a", ["b"])]),
 )
 OPTIONS_OF_TAXONOMIES = table(
     lambda option, value: taxonomy_kernel(RANKS, **{option: value}),
-    (("weights", (1, 2)), ValueError, "weights must hold one number for each of 3 ranks, found 2"),
-    (("weights", (0, 0, 0)), ValueError, "all zero"),
-    (("weights", (1, 1, -1)), ValueError, "non-negative"),
-    (("ranks", []), ValueError, "ranks must hold at least one"),
+    ValueError,
+    ("weights must hold one number for each of 3 ranks, found 2", "weights", (1, 2)),
+    ("all zero", "weights", (0, 0, 0)),
+    ("non-negative", "weights", (1, 1, -1)),
+    ("ranks must hold at least one", "ranks", []),
     (
-        ("ranks", "cls"),
         TypeError,
         "ranks must be a list of columns, the highest first, found the text 'cls'",
+        "ranks",
+        "cls",
     ),
-    (("ranks", [1, 0, 1]), IdError, "The list of ranks has repeated ids: 1"),
-    (("B", [("a", "b")]), ValueError, "the same ranks, found 3 in A and 2 in B"),
+    (IdError, "The list of ranks has repeated ids: 1", "ranks", [1, 0, 1]),
+    ("the same ranks, found 3 in A and 2 in B", "B", [("a", "b")]),
 )
 
 

@@ -10,13 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.utils import estimator_checks
 
 from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.kernels import normalize, sequences
-from dyadlearn.kernels.chemistry import Fingerprints
 from dyadlearn.kernels.sequences import (
     KmerCounts,
     SmithWaterman,
@@ -257,23 +254,6 @@ def test_a_frame_of_too_many_words_is_refused():
         patch.setattr(sys.modules["dyadlearn._memory"], "available_memory", lambda _: 1000)
         with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
             KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
-
-
-@over(
-    every(
-        step=[KmerCounts(), SmithWaterman(), Fingerprints()],
-        check=[
-            estimator_checks.check_parameters_default_constructible,
-            estimator_checks.check_no_attributes_set_in_init,
-            estimator_checks.check_get_params_invariance,
-            estimator_checks.check_set_params,
-            estimator_checks.check_estimator_repr,
-        ],
-    )
-)
-def test_scikit_learn_accepts_them(step, check):
-    # Those of its checks that need no data: the others hand in numbers.
-    check(type(step).__name__, clone(step))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])

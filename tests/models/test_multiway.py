@@ -11,12 +11,8 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.utils import estimator_checks, get_tags
 
-import problems
-from conventions import WITHOUT_DATA
 from dyadlearn import (
-    KroneckerRidge,
     MultiwayRidge,
     compare,
     evaluate,
@@ -116,10 +112,6 @@ def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> 
     )
 
 
-def settings(names: Any) -> list[tuple[str, ...]]:
-    return list(chain.from_iterable(combinations(names, k) for k in range(len(names) + 1)))
-
-
 def covariance(cells: Cells) -> np.ndarray:
     """Return the covariance of all labels without their noise, term by term and label by label."""
     n = len(cells.y)
@@ -172,24 +164,22 @@ def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
 CASES = [(2, False), (4, False), (3, True)]
 
 
-@over(every(case=CASES, fixed=[True]) + every(case=CASES[2:], fixed=[False]))
-def test_hold_out_equals_refits_with_fifty_digits_in_all_settings(case, fixed):
+@over(every(case=CASES, n_columns=[2]) + every(case=CASES[2:], n_columns=[0, 1]))
+def test_hold_out_equals_refits_with_fifty_digits_in_all_settings(case, n_columns):
     n_sides, alike = case
     cells = some_cells(n_sides, n_sides, alike=alike)
-    columns = np.stack([np.ones(20), cells.covariate], axis=1)[:, : 1 + fixed]
-    model = cells.model(fixed="covariate" if fixed else ())
+    columns = np.stack([np.ones(20), cells.covariate], axis=1)[:, :n_columns]
+    fixed = "covariate" if n_columns == 2 else ()
+    model = cells.model(fixed=fixed, fit_intercept=n_columns > 0)
     V = covariance(cells)
     n_compared = 0
-    for new in settings(cells.kernels):
-        asked = [
-            at for at in range(0, 20, 3) if (~left_out(cells, new, at)).sum() > columns.shape[1]
-        ]
+    for new in chain.from_iterable(combinations(cells.kernels, k) for k in range(n_sides + 1)):
+        asked = [at for at in range(0, 20, 3) if (~left_out(cells, new, at)).sum() > n_columns]
         if len(asked) < 7:
             continue
-        held_out = model.holdout(new)
         at = asked[-(n_compared % 2)]
         expected, _ = refitted(cells, V, columns, at, ~left_out(cells, new, at))
-        assert_allclose(held_out[at], expected, rtol=1e-9, atol=1e-10)
+        assert_allclose(model.holdout(new)[at], expected, rtol=1e-9, atol=1e-10)
         n_compared += 1
     assert n_compared >= 3
 
@@ -213,48 +203,24 @@ def test_predictions_and_their_variances_equal_fifty_digits(case):
 def test_groups_are_left_out_together():
     cells = some_cells(3, 6)
     model = cells.model()
-    of_rows = np.array(["a", "b"])[cells.places["mother"] % 2]
-    held_out = model.holdout("mother", groups={"mother": of_rows})
-    columns = np.ones((20, 1))
+    of_rows = cells.places["mother"] % 2
+    folds = np.arange(20) % 3
     V = covariance(cells)
-    for at in (0, 9):
-        expected, _ = refitted(cells, V, columns, at, of_rows != of_rows[at])
-        assert_allclose(held_out[at], expected, rtol=1e-9)
-    folds = model.holdout(groups=np.arange(20) % 3)
-    expected, _ = refitted(cells, V, columns, 4, np.arange(20) % 3 != 1)
-    assert_allclose(folds[4], expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="a dict with the groups"):
-        model.holdout("mother", groups=np.arange(20) % 3)
-    with pytest.raises(ValueError, match="one level of 'mother' several groups"):
-        model.holdout("mother", groups={"mother": np.arange(20)})
-    with pytest.raises(ValueError, match="'father', which is not new"):
-        model.holdout("mother", groups={"father": of_rows})
-
-
-# --- the same models of two sides -----------------------------------------------------------------
-
-
-@over(every(intercept=[True, False]))
-def test_two_sides_are_kronecker_ridge(intercept):
-    X, Y, T = problems.data(9, 7, 3, 2, missing=0.3)
-    grid = KroneckerRidge(0.7, kernel="rbf", task_kernel="rbf", fit_intercept=intercept)
-    grid.fit(X, Y, tasks=T)
-    rows, columns = np.nonzero(~np.isnan(Y))
-    terms = "a*b" if intercept else "a:b"
-    variances = {"a": 1.0, "b": 1.0, "a:b": 1.0} if intercept else {"a:b": 1.0}
-    model = MultiwayRidge(
-        terms,
-        entities={"a": X, "b": T},
-        kernels={"a": "rbf", "b": "rbf"},
-        variances={**variances, "residual": 0.7},
-        fit_intercept=intercept,
-    ).fit({"a": rows, "b": columns}, Y[rows, columns])
-    every_cell = np.indices(Y.shape).reshape(2, -1)
-    predicted = model.predict({"a": every_cell[0], "b": every_cell[1]})
-    assert_allclose(predicted.reshape(Y.shape), grid.predict(X, tasks=T), rtol=1e-6, atol=1e-7)
-    for setting, new in (("A", ()), ("B", "a"), ("C", "b"), ("D", ("a", "b"))):
-        expected = grid.holdout(setting)[rows, columns]
-        assert_allclose(model.holdout(new), expected, rtol=1e-6, atol=1e-6)
+    for asked, units, places in (
+        ((), folds, [4]),
+        ("mother", of_rows, [0, 9]),
+    ):
+        held_out = model.holdout(asked, groups={asked: units} if asked else units)
+        for at in places:
+            expected, _ = refitted(cells, V, np.ones((20, 1)), at, units != units[at])
+            assert_allclose(held_out[at], expected, rtol=1e-9)
+    for groups, words in (
+        (folds, "a dict with the groups"),
+        ({"mother": np.arange(20)}, "one level of 'mother' several groups"),
+        ({"father": of_rows}, "'father', which is not new"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.holdout("mother", groups=groups)
 
 
 # --- effects --------------------------------------------------------------------------------------
@@ -284,8 +250,7 @@ def test_effects_have_the_variance_and_reliability_of_their_definition():
 
 
 def test_the_effect_of_a_parent_is_half_that_of_its_pair_with_itself():
-    cells = some_cells(2, 3, alike=True)
-    model = cells.model()
+    model = some_cells(2, 3, alike=True).model()
     found = model.effects("mother")
     alone = {"mother": [2], "father": [2], "covariate": [0.0]}
     assert_allclose(found["effect"][2], model.contributions(alone)["mother"][0] / 2)
@@ -332,50 +297,45 @@ def test_scores_are_those_of_held_out_predictions_beside_means():
     assert_allclose(scores["score"][2], 1 - ((cells.y - held_out) ** 2).sum() / (centred**2).sum())
     means = evaluate(model, new=["mother"], scoring="neg_mean_squared_error")
     at = cells.places["mother"]
-    expected = {
-        "grand_mean": np.zeros(40),
-        "father_means": np.zeros(40),
-        "trial_means": np.zeros(40),
-    }
-    for p in range(40):
-        kept = at != at[p]
-        grand = np.average(cells.y[kept], weights=cells.weights[kept])
-        expected["grand_mean"][p] = grand
-        for name in ("father", "trial"):
-            same = kept & (cells.places[name] == cells.places[name][p])
-            mean = grand
-            if same.any():
-                mean = np.average(cells.y[same], weights=cells.weights[same])
-            expected[f"{name}_means"][p] = mean
-    expected["mother_means"] = expected["grand_mean"]
-    expected["sum"] = expected["father_means"] + expected["trial_means"] - expected["grand_mean"]
+
+    def means_of(side):
+        for p in range(40):
+            kept = at != at[p]
+            same = kept & (side == side[p])
+            rows = same if same.any() else kept
+            yield np.average(cells.y[rows], weights=cells.weights[rows])
+
+    sides = {**cells.places, "grand": np.ones(40), "mother": np.ones(40)}
+    expected = {name: np.array(list(means_of(side))) for name, side in sides.items()}
+    total = expected["father"] + expected["trial"] - expected["grand"]
+    expected = {f"{name}_means": mean for name, mean in expected.items()}
+    expected |= {"grand_mean": expected.pop("grand_means"), "sum": total}
     for name, prediction in expected.items():
         assert_allclose(means[name], [-np.mean((cells.y - prediction) ** 2)], rtol=1e-10)
     assert "new" in repr(scores)
     assert evaluate(model)["setting"] == ["cell", *list(NAMES[:3]), "mother + father + trial"]
 
 
-@over(every(kind=["dict", "pandas", "polars", "array", "rows"]))
-def test_tables_of_all_kinds(kind):
+@over(
+    every(
+        make={
+            "dict": dict,
+            "pandas": lambda ids: pd.DataFrame(ids)[["x1", "x0"]],
+            "polars": lambda ids: pl.DataFrame(ids)[:, ::-1],
+            "array": lambda ids: np.array(list(ids.values())).T,
+            "rows": lambda ids: list(zip(*ids.values(), strict=True)),
+        }
+    )
+)
+def test_tables_of_all_kinds(make):
     cells = some_cells(2, 15)
-    ids = {name: [f"{name[0]}{level}" for level in at] for name, at in cells.places.items()}
-    makers = {
-        "dict": lambda: ids,
-        "pandas": lambda: pd.DataFrame(ids),
-        "polars": lambda: pl.DataFrame(ids),
-        "array": lambda: np.array(list(ids.values())).T,
-        "rows": lambda: list(zip(*ids.values(), strict=True)),
-    }
-    first, second = ("x0", "x1") if kind in ("array", "rows") else ("mother", "father")
-    variances = {first: 1.0, f"{first}:{second}": 0.5, second: 0.2, "residual": 0.4}
-    table = makers[kind]()
-    y = pd.Series(cells.y) if kind == "pandas" else cells.y
-    model = MultiwayRidge(f"{first}*{second}", variances=variances).fit(table, y)
-    expected = MultiwayRidge(
-        "mother*father",
-        variances={"mother": 1.0, "mother:father": 0.5, "father": 0.2, "residual": 0.4},
-    ).fit(cells.places, cells.y)
-    assert_allclose(model.predict(table), expected.predict(cells.places))
+    numbers = dict(zip(("x0", "x1"), cells.places.values(), strict=True))
+    table = make({name: [f"{name}{level}" for level in at] for name, at in numbers.items()})
+    variances = {"x0": 1.0, "x0:x1": 0.5, "x1": 0.2, "residual": 0.4}
+    model = MultiwayRidge("x0*x1", variances=variances)
+    expected = clone(model).fit(numbers, cells.y).predict(numbers)
+    y = pd.Series(cells.y) if isinstance(table, pd.DataFrame) else cells.y
+    assert_allclose(model.fit(table, y).predict(table), expected)
     assert model.n_features_in_ == 2
 
 
@@ -462,25 +422,25 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
 
 def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
     cells = some_cells(2, 19)
-    trial = np.array(["x", "y"])[(cells.places["mother"] == 0) * 1]
-    table = {**cells.places, "trial": trial}
-    variances = {"mother": 1.0, "father": 1.0}
-    model = MultiwayRidge("mother + father", fixed="trial", variances=variances)
+    table = {**cells.places, "trial": np.where(cells.places["mother"] == 0, "y", "x")}
+    model = MultiwayRidge("mother + father", fixed="trial", variances=dict.fromkeys(NAMES[:2], 1.0))
     model.fit(table, cells.y)
-    with pytest.raises(ValueError, match="trial='y' is not estimable.*left out together"):
-        model.holdout("mother")
-    with pytest.raises(ValueError, match="trial='x' is not estimable.*to be left out"):
-        model.holdout("trial")
-    asked = {"mother": [0], "father": [0], "trial": ["new"]}
-    with pytest.raises(ValueError, match="trial='new' is not estimable.*has no label"):
-        model.predict(asked)
+    numbered = clone(model).set_params(fixed=("number", "trial"))
+    number = table["trial"] == "y"
+    numbered.fit({**table, "trial": np.arange(20) % 2 > 0, "number": number}, cells.y)
+    for ask, given, words in (
+        (model.holdout, "mother", "trial='y' is not estimable.*left out together"),
+        (model.holdout, "trial", "trial='x' is not estimable.*to be left out"),
+        (
+            model.predict,
+            {"mother": [0], "father": [0], "trial": ["new"]},
+            "trial='new' is not estimable.*has no label",
+        ),
+        (numbered.holdout, "mother", "number=True is not estimable"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask(given)
     assert np.isfinite(model.holdout("father")).all()
-    model.set_params(fixed=("number", "trial")).fit(
-        {**table, "trial": np.array(["x", "y"])[np.arange(20) % 2], "number": trial == "y"},
-        cells.y,
-    )
-    with pytest.raises(ValueError, match="number=True is not estimable"):
-        model.holdout("mother")
 
 
 TABLE = {"a": np.arange(8) // 2, "b": np.arange(8) % 2}
@@ -538,15 +498,10 @@ def test_tables_and_settings_that_cannot_be_used_are_refused():
 def test_answers_about_pairs_are_refused_with_the_reason(tmp_path):
     model = MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
     save(model, tmp_path / "model.dyad")
-    for ask in (
-        lambda: compare({"one": model, "two": model}, "A"),
-        lambda: permutation_test(model, "A"),
-        lambda: landscape(model),
-        lambda: verify_holdout(model, "A"),
-        lambda: screen(model, "A"),
-    ):
+    for ask in (compare, permutation_test, landscape, verify_holdout, screen):
+        given = {"one": model, "two": model} if ask is compare else model
         with pytest.raises(TypeError, match="cells of any number of sides"):
-            ask()
+            ask(given, setting="A")
     with pytest.raises(ValueError, match="belong to cells and not to pairs: only evaluate"):
         load_model(tmp_path / "model.dyad")
 
@@ -608,14 +563,3 @@ def test_too_many_labels_are_refused_before_the_matrix_is_formed(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory._is_free", lambda need, like, is_fresh=False: False)
     with pytest.raises(NotEnoughMemoryError, match="8 × 8 labels of cells.*KroneckerRidge"):
         MultiwayRidge("a + b", **GIVEN).fit(TABLE, Y)
-
-
-@over(every(check=WITHOUT_DATA))
-def test_scikit_learn_conventions(check):
-    getattr(estimator_checks, check)("MultiwayRidge", MultiwayRidge())
-
-
-def test_what_it_says_of_itself():
-    tags = get_tags(MultiwayRidge())
-    assert not tags.input_tags.two_d_array
-    assert tags.input_tags.string

@@ -14,17 +14,6 @@ from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from sweeps import lines, over
 
-M = 24
-P = 5
-Q = 6
-R = 3
-
-
-@pytest.fixture
-def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(M, P)), rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
-
 
 def travelled(model, X, Y, T):
     """Return a model that has learnt and forgotten much, and knows all rows and tasks but the first two of each."""
@@ -84,7 +73,7 @@ def test_sparse_features_are_not_made_dense():
 def test_few_rows_and_few_tasks(data):
     X, Y, T = data
     model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], tasks=T[:1])
-    assert_allclose(model.predict(X, tasks=T), np.full((M, Q), Y[0, 0]))
+    assert_allclose(model.predict(X, tasks=T), np.full(Y.shape, Y[0, 0]))
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     assert not model.forget(X[:1], Y[:1, :1]).predict(X).any()  # nothing is known

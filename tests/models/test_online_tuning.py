@@ -14,23 +14,6 @@ from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, evaluate, landscape, ver
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, over
 
-M = 24
-P = 5
-Q = 6
-R = 3
-
-
-@pytest.fixture
-def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(M, P)), rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
-
-
-@pytest.fixture
-def model(data) -> OnlineTwoStepRidge:
-    X, Y, T = data
-    return OnlineTwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20, :5], tasks=T[:5])
-
 
 class TestRegularisation:
     def test_parameters_that_are_set_count_from_the_next_batch(self, data, model):
@@ -108,8 +91,8 @@ class TestFeatureMaps:
         assert_allclose(
             model.predict(X, tasks=T[:2]), wanted.predict(Phi, tasks=Psi[:2]), rtol=1e-8
         )
-        assert model.coef_.shape == (4, R)
-        assert model.n_features_in_ == P
+        assert model.coef_.shape == (4, 3)
+        assert model.n_features_in_ == 5
 
     def test_one_that_is_fitted_is_used_as_it_is(self, data):
         X, Y, T = data

@@ -10,11 +10,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils import estimator_checks, get_tags
 
-from conventions import WITHOUT_DATA
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -23,7 +21,7 @@ from dyadlearn import (
     TwoStepRidge,
 )
 from dyadlearn.exceptions import IdError, KernelError
-from sweeps import covering, every, lines, over
+from sweeps import covering, lines, over
 
 M = 14
 Q = 11
@@ -246,22 +244,6 @@ def test_parameters_in_and_out():
     assert regressor.model.alpha == 7.0
     assert regressor.tasks is None
     assert repr(PairRegressor(TwoStepRidge())) == "PairRegressor(model=TwoStepRidge())"
-
-
-def test_what_it_says_of_itself():
-    regressor = PairRegressor(TwoStepRidge(kernel="precomputed"), instances=X @ X.T, tasks=T)
-    assert is_regressor(regressor)
-    tags = get_tags(regressor)
-    assert not tags.input_tags.two_d_array
-    assert tags.input_tags.string
-    # The rows are pairs: nobody may cut columns out of them, whatever the kernel.
-    assert not tags.input_tags.pairwise
-    assert tags.target_tags.required
-
-
-@over(every(check=WITHOUT_DATA))
-def test_scikit_learn_conventions(check):
-    getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
 
 
 # --- bad input ---------------------------------------------------------------------------------

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.utils import estimator_checks, get_tags
 
 import dyadlearn
-from conventions import conventions
+from conventions import WITHOUT_DATA, conventions
+from dyadlearn import MultiwayRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
 from dyadlearn._registry import MODELS
+from dyadlearn.kernels.chemistry import Fingerprints
+from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
+from sweeps import every, over
 
 # The models that have a search, some with other parameters than those by default, and one of any
 # learners.
@@ -23,7 +29,32 @@ ESTIMATORS = [
 # One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is
 # right.
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@conventions(*ESTIMATORS)
+@conventions(*ESTIMATORS, OnlineTwoStepRidge())
 def test_scikit_learn_conventions(estimator, checks, each):
     for check in each(checks):
         check(estimator)
+
+
+PAIRS = PairRegressor(TwoStepRidge(kernel="precomputed"))
+CELLS = MultiwayRidge()
+
+
+# The other checks hand in numbers.
+@over(
+    every(
+        estimator=[PAIRS, CELLS, KmerCounts(), SmithWaterman(), Fingerprints()], check=WITHOUT_DATA
+    )
+)
+def test_checks_without_data(estimator, check):
+    getattr(estimator_checks, check)(type(estimator).__name__, clone(estimator))
+
+
+@over(every(estimator=[PAIRS, CELLS]))
+def test_what_is_said_of_tables_of_ids(estimator):
+    tags = get_tags(estimator)
+    assert is_regressor(estimator)
+    assert not tags.input_tags.two_d_array
+    assert tags.input_tags.string
+    # The rows are pairs or cells: nobody may cut columns out of them, whatever the kernel.
+    assert not tags.input_tags.pairwise
+    assert tags.target_tags.required
