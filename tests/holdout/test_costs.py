@@ -26,6 +26,7 @@ MODELS = {
 }
 # The inverse of all pairs grows by the third power of both sides; counts of few labels grow in steps.
 MOST = 2.0**7
+MOST_MEMORY = 2.0**27
 
 
 @cache
@@ -89,3 +90,4 @@ def test_larger_tables_cost_more(name, missing, setting):
             fewest = 0.0 if what.startswith("memory") else least
             assert small[what] > 0
             assert fewest <= ratio <= MOST, (what, ratio)
+            assert what.startswith("work") or large[what] < MOST_MEMORY, what

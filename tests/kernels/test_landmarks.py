@@ -319,6 +319,8 @@ def test_a_precomputed_kernel_is_that_of_its_rows():
     assert_allclose(found.transform(K_new), by_rows.transform(new), atol=1e-12)
     assert_allclose(found.residual(K_new), by_rows.residual(new), atol=1e-12)
     assert found.components_ is None
+    alone = Landmarks(1, kernel="precomputed").fit([[2.0]])
+    assert_allclose(alone.residual([[1.0]]), [1.5])
 
     K_new = gram(new, X)
     own = np.sum(new**2, axis=1)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import sys
 from collections import Counter
 from functools import cache
@@ -13,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
-from dyadlearn.kernels import normalize, sequences
+from dyadlearn.kernels import Structures, normalize, sequences
+from dyadlearn.kernels.chemistry import Fingerprints
 from dyadlearn.kernels.sequences import (
     KmerCounts,
     SmithWaterman,
@@ -21,6 +23,7 @@ from dyadlearn.kernels.sequences import (
     read_fasta,
     smith_waterman,
     spectrum_kernel,
+    usual_sequence_kernel,
 )
 from sweeps import every, lines, over
 
@@ -176,6 +179,21 @@ def test_without_a_library_it_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError, match=message):
         SmithWaterman().fit(["W"])
     assert spectrum_kernel(["WWW"])[0].tolist() == [[1.0]]
+
+
+def test_many_sequences_are_not_aligned(monkeypatch):
+    many = ["A" * n for n in range(1, 1001)]
+    rest = {True: "", False: " with parasail and .* min with biopython"}
+    for has_parasail, more in rest.items():
+        monkeypatch.setattr(sequences, "find_spec", lambda _, found=has_parasail: found)
+        kernel, reason = usual_sequence_kernel(many)
+        assert kernel == "spectrum"
+        assert reason.startswith("1,000 sequences are compared by their words of 3 letters")
+        assert re.search(rf"smith-waterman would take about \d+ \w+{more} on one core\.$", reason)
+    # Repeated sequences are aligned once.
+    assert usual_sequence_kernel(many[-10:] * 100) == ("smith-waterman", "")
+    with pytest.warns(UserWarning, match=r"1,000 sequences .* Pass sequence_kernel="):
+        assert Structures("sequences").chosen(many).kernel == "spectrum"
 
 
 @over(

@@ -193,6 +193,8 @@ def test_networks_know_their_vertices_and_count_an_edge_once(symmetry):
     fitted = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X[:M], Y)
     lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
     assert_allclose((lower + upper) / 2, fitted.predict(X[M:]), rtol=1e-9, atol=1e-9)
+    turned = fitted.predict_interval(None, X[M:], coverage=0.8)
+    assert_allclose(turned[0].T, lower if sign > 0 else -upper, rtol=1e-9, atol=1e-9)
     # From how far off the others were with the same vertex, and never with itself.
     intervals = fitted.fitted_.intervals
     scores = np.abs(Y - fitted.holdout("B")) / (1 + intervals._distances[0])[:, None] ** 0.5

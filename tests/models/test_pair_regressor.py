@@ -215,6 +215,13 @@ def test_the_score_is_that_of_the_observed_pairs():
 # --- holes -------------------------------------------------------------------------------------
 
 
+@over(lines("of_tasks expected", (None, "float32"), ("float64", "float64")))
+def test_averages_of_whole_labels_have_the_precision_of_the_features(of_tasks, expected):
+    tasks = None if of_tasks is None else T.astype(of_tasks)
+    model = PairRegressor(TwoStepRidge(), instances=X.astype(np.float32), tasks=tasks)
+    assert model.fit(CELLS, np.round(VALUES).astype(int)).predict(CELLS).dtype == expected
+
+
 # --- inside scikit-learn -----------------------------------------------------------------------
 
 

@@ -9,10 +9,22 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import PrecisionWarning
-from sweeps import lines, over
+from sweeps import every, lines, over
+
+
+@over(every(shape=[(5, 5), (5, 7), (7, 5)]))
+def test_every_side_costs_its_own_digits(shape):
+    """A kernel that is close to singular costs seven digits; both sides would cost fourteen."""
+    rng = np.random.default_rng(0)
+    K, G = (rbf_kernel(0.01 * rng.normal(size=(n, 3)), gamma=0.05) for n in shape)
+    given = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), tasks=G)
+    assert_allclose(model.predict(K, tasks=G), model.predict(), rtol=0, atol=1e-6)
 
 
 @over(lines("shape", (4, 5), (9, 3)))

@@ -20,7 +20,7 @@ from dyadlearn import (
 )
 from dyadlearn.kernels import Structures
 from dyadlearn.kernels.chemistry import fingerprints
-from dyadlearn.kernels.sequences import kmer_counts, smith_waterman, usual_sequence_kernel
+from dyadlearn.kernels.sequences import kmer_counts, smith_waterman
 from sweeps import every, lines, over
 
 pytest.importorskip("rdkit", reason="rdkit is not installed: SMILES are not tested")
@@ -145,19 +145,6 @@ def test_unknown_structures_are_not_unknown():
     assert_allclose(model.predict(mixed()), fitted().predict(mixed()))
     missing = mixed().assign(drug=None)
     assert np.isfinite(model.predict(missing)).all()
-
-
-def test_many_sequences_are_not_aligned():
-    rng = np.random.default_rng(0)
-    many = ["".join(rng.choice(list("ACDEFGHIKL"), 500)) for _ in range(1000)]
-    kernel, reason = usual_sequence_kernel(many)
-    assert kernel == "spectrum"
-    assert reason.startswith("1,000 sequences are compared by their words of 3 letters")
-    assert "smith-waterman would take about 2 min" in reason
-    # Repeated sequences are aligned once.
-    assert usual_sequence_kernel(many[:10] * 100) == ("smith-waterman", "")
-    with pytest.warns(UserWarning, match=r"1,000 sequences .* Pass sequence_kernel="):
-        assert Structures("sequences").chosen(many).kernel == "spectrum"
 
 
 @over(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
+from dyadlearn import IndependentTaskRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import TwoStep, expansion
 from dyadlearn.pairing.expansion import NewRows, Part
@@ -99,6 +100,16 @@ def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, absorbed):
             monkeypatch.setattr(expansion.Expansion, "fitted", None)
         for asked in ((None, None), (given[0], None), (None, given[1]), tuple(given)):
             assert_allclose(made.at(*asked, pairs), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_coefficients_are_dual_only_where_they_are_those_of_kernels():
+    """Features may be as many as rows, so that no part of the kernel is left out."""
+    rows, labels = X[:3], Y[:3]
+    K = rows @ rows.T
+    for kernel, given in (("linear", rows), ("precomputed", K)):
+        model = IndependentTaskRidge(0.5, kernel=kernel, fit_intercept=False).fit(given, labels)
+        assert (model.fitted_.expansion.dual is None) is (kernel == "linear")
+        assert_allclose(model.dual_coef_, np.linalg.solve(K + 0.5 * np.eye(3), labels), rtol=1e-9)
 
 
 def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):

@@ -14,7 +14,9 @@ from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
+from dyadlearn.pairing import full, two_step
 from dyadlearn.pairing.two_step import TwoStepSweep
+from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import gram, posed
 from problems import problem as problem_of
@@ -167,6 +169,25 @@ def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(
     monkeypatch.setattr(TwoStepSweep, "walk", walk)
     compare(make_problem("two_step", (9, 5)), EXTREME, [0.2], "ABCD", scoring)
     assert "".join(asked) == formed
+
+
+@over(every(shape=["tall", "wide"]))
+def test_sides_without_regularisation_have_the_limit_of_both(shape):
+    compare(make_problem("two_step", SHAPES[shape]), [0.0, 1.0], [0.0, 1.0], "AD", worst)
+
+
+@over(lines("method letter", ("two_step", "A"), ("kronecker", "D")))
+def test_stacks_stay_within_the_memory(method, letter, monkeypatch):
+    problem = make_problem(method, (9, 5))
+    needs = []
+    monkeypatch.setattr(two_step, "check_memory", lambda need, *_: needs.append(need))
+    for n_alphas in (3, 8):
+        sweep = full.sweep(problem.pairing, problem.Y, [1.0] * n_alphas, [1.0])
+        stacks = [len(stack) for *_, stack in sweep.walk([Setting(letter)], 2)]
+        assert max(stacks) == 2
+        assert sum(stacks) == n_alphas
+        sweep.check_memory([Setting(letter)], 2, squared=False)
+    assert method != "two_step" or needs == 2 * [8 * (4 * 2 * 45 + 4 * 45)]
 
 
 def make_isolated(n, rng):
