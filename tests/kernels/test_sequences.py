@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn._tables import Ids, read_table, write_table
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.kernels import Structures, normalize, sequences
-from dyadlearn.kernels.chemistry import Fingerprints
 from dyadlearn.kernels.sequences import (
     KmerCounts,
     SmithWaterman,
