@@ -6,7 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -34,3 +36,12 @@ def load():
 def script(load, request):
     """Return the experiment that a file of tests is about."""
     return load(request.path.stem.removeprefix("test_"))
+
+
+def told(found, printed, form):
+    """Check that the curves of a data set are means, and that what is stated of them is printed."""
+    for name, mean in found["mean"].items():
+        assert_allclose(mean, np.mean(found["scores"][name], axis=0))
+    for statement in found["statements"]:
+        verdict = "holds" if statement["holds"] else "does not hold"
+        assert f"{verdict}: {form.format(**statement)}" in printed

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.metrics import concordance_index
+from experiments.conftest import told
 
 ALPHAS = (1e-2, 0.2, 2.0, 30.0)
 
@@ -98,26 +99,17 @@ def test_every_approach_is_that_of_models_fitted_again(script, models, monkeypat
     K, G, Y, train, test = case
     tasks = models.Tasks(G, ALPHAS)
     found = {(name, i): F for name, i, F in models.curves(K, Y, tasks, train, test, SIZES, ALPHAS)}
-    assert set(found) == {(name, i) for name in script.APPROACHES for i in range(len(SIZES))}
+    assert set(found) == set(product(script.APPROACHES, range(len(SIZES))))
     if block == 1:
-        whole = dict(found)
         monkeypatch.undo()
         for name, i, F in models.curves(K, Y, tasks, train, test, SIZES, ALPHAS):
-            assert_allclose(whole[name, i], F, rtol=0, atol=1e-12)
+            assert_allclose(found[name, i], F, rtol=0, atol=1e-12)
         return
-    for name in script.APPROACHES:
-        for index, size in enumerate(SIZES):
-            for target in (0, 4):
-                expected = fitted_again(
-                    name, K[np.ix_(train, train)], K[np.ix_(test, train)], G, Y[train], size, target
-                )
-                assert_allclose(
-                    found[name, index][:, target],
-                    expected,
-                    rtol=0,
-                    atol=1e-8,
-                    err_msg=f"{name} {size}",
-                )
+    kernels = K[np.ix_(train, train)], K[np.ix_(test, train)]
+    for (name, index), target in product(found, (0, 4)):
+        expected = fitted_again(name, *kernels, G, Y[train], SIZES[index], target)
+        told = f"{name} {SIZES[index]}"
+        assert_allclose(found[name, index][:, target], expected, rtol=0, atol=1e-8, err_msg=told)
 
 
 def test_the_check_tells_choices_that_differ(script, monkeypatch):
@@ -145,12 +137,10 @@ def small(script, name="davis", sizes=(4, 6, 8)):
 def test_splits(script):
     data = small(script)
     train, test = data.split(3, 1)
-    assert len(train) == 8
-    assert len(test) == 9
-    assert len({*train, *test}) == 17
+    assert (len(train), len(test), len({*train, *test})) == (8, 9, 17)
     assert_array_equal(train, data.split(3, 1)[0])
-    assert list(train) != list(data.split(3, 2)[0])
-    assert list(train) != list(data.split(4, 1)[0])
+    for other in ((3, 2), (4, 1)):
+        assert list(train) != list(data.split(*other)[0])
 
 
 @pytest.mark.parametrize("name", ["e", "davis"])
@@ -159,16 +149,15 @@ def test_scores_are_means_over_the_targets(script, models, name):
     curve = script.run(data, 2, 5, ALPHAS)
     assert len(curve.seconds) == 2
     train, test = data.split(5, 1)
-    for approach, index, F in models.curves(
-        data.K, data.Y, models.Tasks(data.G, ALPHAS), train, test, data.sizes, ALPHAS
-    ):
+    tasks = models.Tasks(data.G, ALPHAS)
+    for approach, index, F in models.curves(data.K, data.Y, tasks, train, test, data.sizes, ALPHAS):
         known = data.Y[train[: data.sizes[index]]]
         informed = (known != known[0]).any(axis=0)
         for found, columns in ((curve.scores, slice(None)), (curve.informed, informed)):
             expected = concordance_index(data.Y[test][:, columns], F[:, columns], average="task")
             assert_allclose(found[approach][1][index], expected, rtol=0, atol=1e-12)
-    assert_allclose(curve.mean("almost"), np.mean(curve.scores["almost"], axis=0))
     pair = np.array(curve.scores["almost"])
+    assert_allclose(curve.mean("almost"), pair.mean(axis=0))
     assert_allclose(curve.error("almost"), np.abs(pair[0] - pair[1]) / 2)
 
 
@@ -224,9 +213,8 @@ def test_statements_that_hold_and_that_do_not(script):
 
 
 def test_the_command(script, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(
-        script, "load_data", lambda name, home, **others: small(script, name, range(3, 9))
-    )
+    made = lambda name, home, **others: small(script, name, range(3, 9))  # noqa: E731
+    monkeypatch.setattr(script, "load_data", made)
     output = tmp_path / "new" / "out.json"
     words = "--repeats 2 --every 2 --grid-step 4 --check --markdown --json"
     script.main([*words.split(), str(output)])
@@ -237,13 +225,9 @@ def test_the_command(script, monkeypatch, tmp_path, capsys):
     assert [found["set"] for found in written["sets"]] == ["e", "davis"]
     for found in written["sets"]:
         assert found["sizes"] == [4, 6, 8]
-        for name, curve in found["mean"].items():
-            assert_allclose(curve, np.mean(found["scores"][name], axis=0))
+        told(found, printed, "{text}: {figures}")
         row = ["8", *(f"{found['mean'][name][-1]:.3f}" for name in script.APPROACHES)]
         assert f"| {' | '.join(row)} |" in printed.splitlines()
-        for statement in found["statements"]:
-            verdict = "holds" if statement["holds"] else "does not hold"
-            assert f"{verdict}: {statement['text']}: {statement['figures']}" in printed
 
 
 def test_figures(script, tmp_path):
