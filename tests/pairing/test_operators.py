@@ -11,7 +11,7 @@ from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.operators import common_floor, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
 LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (1e6, 1e6)]
@@ -92,12 +92,14 @@ def test_costs_count_multiplications():
         )
 
 
-def test_one_feature_with_moderate_regularisation_has_penalised_main_effects():
+@over(lines("alphas width", ((0.5, 0.5), 1), ((0.5, 1e-8), 2), ((1e-8, 0.5), 2)))
+def test_main_effects_of_one_feature_are_penalised_unless_the_regularisation_is_tiny(alphas, width):
     rng = np.random.default_rng(0)
     sides = (Spectrum.from_features(rng.normal(size=(n, 1)), constant="free") for n in (6, 5))
-    model = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
+    pairs = zip(sides, alphas, strict=True)
+    model = TwoStep(*(side.smoother(Tikhonov(), alpha) for side, alpha in pairs))
     _, border, _ = model.split_kernel(np.arange(6), np.arange(6) % 5)
-    assert border.shape == (6, 1)  # the grand mean
+    assert border.shape == (6, width)  # the grand mean is one of them
 
 
 # --- no regularisation ----------------------------------------------------------------------------------------
