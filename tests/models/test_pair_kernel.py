@@ -25,7 +25,7 @@ def named(shares):
 
 # --- the estimators ------------------------------------------------------------------------------------------------
 
-SHARES = [(1.0, 0.0, 0.0), (2.0, 0.5, 0.0), (0.4, 0.3, 0.3), (0.0, 1.0, 0.0)]
+SHARES = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.4, 0.3, 0.3), (0.0, 1.0, 0.0)]
 ALPHAS = [0.1, 10.0, 1000.0]
 
 
@@ -53,6 +53,10 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
             None if new is None else new @ own.T for new, own in ((rows, X[:m]), (tasks, T[:q]))
         ]
         assert_allclose(linear.predict(rows, tasks), dual.predict(*others), rtol=1e-8)
+    # Only the proportions of the shares and the regularisation matter.
+    twice = PairKernelRidge(**{name: 2 * value for name, value in given.items()})
+    twice.set_params(fit_intercept=fit_intercept).fit(X[:m], Y, tasks=T[:q])
+    assert_allclose(twice.predict(X[m:], T[q:]), linear.predict(X[m:], T[q:]), rtol=1e-8)
     for letter in "ABCD":
         assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8)
     assert_allclose(linear.dual_coef_, dual.dual_coef_, rtol=0, atol=1e-9)

@@ -91,7 +91,7 @@ def test_nothing_says_anything_of_a_constant_without_rows():
 # --- main effects that are almost free -------------------------------------------------------------------------
 
 
-@over(every(alphas=[(1e-10, 1.0), (1.0, 1e-10), (1e10, 1e-10)]))
+@over(every(alphas=[(1e-10, 1.0), (1e10, 1e-10)]))
 def test_a_regularisation_that_vanishes_on_one_side(alphas):
     """Its main effects outweigh all else in the kernel by 1e10, and leave all digits of the others nevertheless."""
     given = grids.holes("two-step + 1", (6, 5), "5%", alpha=alphas[0], task_alpha=alphas[1])
