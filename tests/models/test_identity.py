@@ -59,7 +59,8 @@ def test_long_tables_know_their_rows_by_id(tmp_path):
         place = model.instance_ids_.index("u2"), model.task_ids_.index("i4")
         assert_allclose(model.predict([("u2", "i4")]), expected[place], rtol=1e-9)
         new = model.model_.predict(X[M : M + 1])[0, place[1]]
-        assert_allclose(model.predict([("u12", "i4")]), [new], rtol=1e-9)
+        asked = [("u12", "i4"), (model.instance_ids_[0], "i4")]
+        assert_allclose(model.predict(asked), [new, expected[0, place[1]]], rtol=1e-9)
         save(model, tmp_path / "model.dyad")
         assert_array_equal(load(tmp_path / "model.dyad").predict(pairs), model.predict(pairs))
 

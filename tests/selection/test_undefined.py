@@ -102,6 +102,13 @@ def test_a_single_row_is_enough_where_pairs_are_left_out():
     assert np.isfinite(landscape(search, setting="AC")["C"]).all()
 
 
+def test_one_label_whose_square_is_no_number_is_refused():
+    labels = Y.copy()
+    labels[0, 0] = 1e160
+    with pytest.raises(ValueError, match="square of the largest label of Y, 1e\\+160"):
+        TwoStepRidgeCV(GRID, GRID).fit(X, labels, tasks=T)
+
+
 @over(every(scale=[1e160, 1e-170]))
 def test_labels_whose_squares_are_no_numbers_are_refused(scale):
     for search in (
