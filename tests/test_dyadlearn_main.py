@@ -104,7 +104,7 @@ def test_a_signal_that_comes_too_late_changes_nothing():
 SLOW = """
 import sys, time
 import dyadlearn._progress, dyadlearn.models.decomposing
-from dyadlearn.selection.search import Search
+import dyadlearn.selection.searching as searching
 import dyadlearn.cli.models as models, dyadlearn.cli.tune as tune
 dyadlearn._progress._LOGGED = (0.2, 0.2)
 def slow(owner, name):
@@ -114,8 +114,8 @@ def slow(owner, name):
         return own(*given, **more)
     setattr(owner, name, slowly)
 slow(dyadlearn.models.decomposing, "fit_side")
-slow(Search, "_solve")
-slow(Search, "_keep_holdout")
+slow(searching, "_solved")
+slow(searching, "_validated")
 slow(tune, "read_dyads")
 slow(models, "write_model")
 slow(tune, "_params")

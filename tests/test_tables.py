@@ -100,6 +100,20 @@ def test_text_among_the_values_is_refused(frame):
         read_table(frame, "tasks")
 
 
+@over(
+    lines(
+        "table sentence",
+        (pandas_frame("aab"), "The index of X has repeated ids: 'a'"),
+        (polars_frame(["a", "b", "a"]), "Column 'name' of X has repeated ids: 'a'"),
+        (pd.Series([1.0, 2.0], index=[3, 3]), "The index of X has repeated ids: 3"),
+        (pd.DataFrame(VALUES, columns=["f", "f"]), "columns of X .*repeated ids: 'f'"),
+    )
+)
+def test_repeated_ids_are_refused(table, sentence):
+    with pytest.raises(IdError, match=sentence):
+        read_table(table, "X")
+
+
 def test_features_may_have_names_of_any_kind(tmp_path):
     rng = np.random.default_rng(0)
     wavelengths = [400.0, 400.5, 401.25]
