@@ -44,7 +44,7 @@ def any_engine():
         pytest.skip("neither parasail nor biopython is installed: alignments are not tested")
 
 
-def random_sequences(n: int, length: int, seed: int, letters: str = LETTERS) -> list[str]:
+def random_sequences(n, length, seed, letters=LETTERS):
     rng = np.random.default_rng(seed)
     ancestor = rng.choice(list(letters), length)
     found = []
@@ -55,7 +55,7 @@ def random_sequences(n: int, length: int, seed: int, letters: str = LETTERS) -> 
     return found
 
 
-def score_of_letters(matrix: str) -> dict[tuple[str, str], float]:
+def score_of_letters(matrix):
     pytest.importorskip("Bio")
     from Bio.Align import substitution_matrices
 
@@ -63,7 +63,7 @@ def score_of_letters(matrix: str) -> dict[tuple[str, str], float]:
     return {(a, b): table[a, b] for a in LETTERS for b in LETTERS}
 
 
-def slow_score(a: str, b: str, score, gap_open: float, gap_extend: float) -> float:
+def slow_score(a, b, score, gap_open, gap_extend):
     """Try every gap of every length at every place."""
     best = np.zeros((len(a) + 1, len(b) + 1))
     for i, j in product(range(1, len(a) + 1), range(1, len(b) + 1)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,10 +43,10 @@ class Cells(NamedTuple):
     alike: tuple[str, str] | None = None
 
     @property
-    def table(self) -> dict[str, Any]:
+    def table(self):
         return {**self.places, "covariate": self.covariate}
 
-    def model(self, **options: Any) -> MultiwayRidge:
+    def model(self, **options):
         terms = [name for name in self.variances if name != "residual"]
         model = MultiwayRidge(
             terms,
@@ -59,10 +59,10 @@ class Cells(NamedTuple):
         return model.fit(self.table, self.y, sample_weight=self.weights)
 
     @property
-    def second(self) -> str | None:
+    def second(self):
         return None if self.alike is None else self.alike[1]
 
-    def kernel(self, term: str, left: Any, right: Any) -> Any:
+    def kernel(self, term, left, right):
         """Return the kernel of a term between two labels, by its definition."""
         sides = term.split(":")
         value = 1.0
@@ -82,7 +82,7 @@ class Cells(NamedTuple):
         return value
 
 
-def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> Cells:
+def some_cells(n_sides, seed, n=20, *, alike=False):
     """Return random labels, some of them of one cell."""
     rng = np.random.default_rng(seed)
     sizes = dict(zip(NAMES, rng.integers(3, 6, n_sides), strict=False))
@@ -112,7 +112,7 @@ def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> 
     )
 
 
-def covariance(cells: Cells) -> np.ndarray:
+def covariance(cells):
     """Return the covariance of all labels without their noise, term by term and label by label."""
     n = len(cells.y)
     V = np.zeros((n, n))
@@ -124,9 +124,7 @@ def covariance(cells: Cells) -> np.ndarray:
 
 
 @in_fifty_digits
-def refitted(
-    cells: Cells, V: np.ndarray, columns: np.ndarray, at: int, kept: np.ndarray
-) -> tuple[float, float]:
+def refitted(cells, V, columns, at, kept):
     """Return the prediction of a label from the kept ones, and the variance of its error, with fifty digits."""
     here = np.flatnonzero(kept)
     noise = exact(cells.variances["residual"]) / exact(cells.weights[here])
@@ -141,7 +139,7 @@ def refitted(
     return float(mean), float(V[at, at] - cross @ weights)
 
 
-def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
+def left_out(cells, new, at):
     """Return the labels that are left out for one of them."""
     of = cells.places
     if not new:

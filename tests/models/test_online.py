@@ -8,7 +8,6 @@ import sys
 import tracemalloc
 import weakref
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +118,7 @@ class TestFailure:
     def test_interrupted_at_any_line(self, data):
         X, Y, T = data
 
-        def fresh() -> OnlineTwoStepRidge:
+        def fresh():
             model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True)
             return model.fit(X[:20], Y[:20, :5], tasks=T[:5])
 
@@ -164,11 +163,11 @@ PACKAGE = str(Path(dyadlearn.__file__).parent) + os.sep
 class _InterruptAfter:
     """Raise KeyboardInterrupt in the package after so many of its lines, and swallow it outside."""
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines):
         self.left = lines
         self.raised = False
 
-    def trace(self, frame: Any, event: str, argument: Any) -> Any:
+    def trace(self, frame, event, argument):
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         # Restoring what was is not to be interrupted a second time.
@@ -181,12 +180,12 @@ class _InterruptAfter:
                 raise KeyboardInterrupt
         return self.trace
 
-    def __enter__(self) -> Any:
+    def __enter__(self):
         self.before = sys.gettrace()
         sys.settrace(self.trace)
         return lambda: not self.raised
 
-    def __exit__(self, kind: Any, error: Any, where: Any) -> bool:
+    def __exit__(self, kind, error, where):
         sys.settrace(self.before)
         return kind is KeyboardInterrupt
 
