@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -35,26 +36,25 @@ class TestTasks:
                 yield batch, Y[row : row + 1, 5:]
 
         model.partial_fit_tasks(T[5:], chunks=chunks())
-        assert_allclose(
-            model.coef_, TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T).coef_, rtol=1e-9
-        )
+        wanted = TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T)
+        assert_allclose(model.coef_, wanted.coef_, rtol=1e-9)
 
-    @pytest.mark.parametrize("wrong", ["twice", "others", "too many", "too few", "nearly"])
-    def test_instances_that_are_not_the_learnt_ones(self, data, model, wrong):
+    @over(
+        lines(
+            "rows factor",
+            ([*range(10, 19), 5], 1),  # one twice
+            (range(12, 22), 1),
+            (range(10, 22), 1),
+            (range(10, 19), 1),
+            (range(10, 20), 1 + 1e-7),
+        )
+    )
+    def test_instances_that_are_not_the_learnt_ones(self, data, model, rows, factor):
         X, Y, T = data
-        rows = {
-            "twice": [*range(10, 19), 5],
-            "others": range(12, 22),
-            "too many": range(10, 22),
-            "too few": range(10, 19),
-            "nearly": range(10, 20),
-        }[wrong]
-        chunks = [(X[:10], Y[:10]), (X[rows] * (1 + 1e-7 if wrong == "nearly" else 1), Y[rows])]
         before = model._learnt
+        chunks = [(X[:10], Y[:10, 5:]), (X[rows] * factor, Y[rows, 5:])]
         with pytest.raises(ValueError, match="these are not the 20 that were learned"):
-            model.partial_fit_tasks(
-                T[5:], chunks=[(part, labels[:, 5:]) for part, labels in chunks]
-            )
+            model.partial_fit_tasks(T[5:], chunks=chunks)
         assert model._learnt is before
 
     @over(
@@ -147,12 +147,8 @@ class TestFailure:
             # What was interrupted so often still works, and gives what it should.
             wanted = change(fresh())
             assert set(model.__dict__) == set(wanted.__dict__)
-            assert_array_equal(model.coef_, wanted.coef_)
-            assert (model.n_seen_, model.n_tasks_, model.alpha) == (
-                wanted.n_seen_,
-                wanted.n_tasks_,
-                wanted.alpha,
-            )
+            for name in ("coef_", "n_seen_", "n_tasks_", "alpha"):
+                assert_array_equal(getattr(model, name), getattr(wanted, name))
         assert min(interrupted.values()) >= 2, interrupted
 
 
@@ -222,25 +218,18 @@ class TestMemory:
             assert tracemalloc.get_traced_memory()[1] < 40e6
         finally:
             tracemalloc.stop()
-        A = (
-            X[:2] @ model.coef_ @ T.T
-            + (X[:2] @ model.instance_coef_)[:, None]
-            + T @ model.task_coef_
-        )
-        assert_allclose(model.predict(X[:2]), A + model.intercept_, rtol=1e-9, atol=1e-12)
+        of_rows = (X[:2] @ model.instance_coef_)[:, None] + model.intercept_
+        expected = X[:2] @ model.coef_ @ T.T + of_rows + T @ model.task_coef_
+        assert_allclose(model.predict(X[:2]), expected, rtol=1e-9, atol=1e-12)
 
     def test_too_many_features_are_told_before_any_work(self):
-        X = sparse.csr_array((2, 5_000_000))
-        with pytest.raises(
-            NotEnoughMemoryError,
-            match="statistics of 5000000 features .* feature_map such as Landmarks",
-        ):
-            OnlineTwoStepRidge().fit(X, np.ones((2, 1)))
+        words = "statistics of 5000000 features .* feature_map such as Landmarks"
+        with pytest.raises(NotEnoughMemoryError, match=words):
+            OnlineTwoStepRidge().fit(sparse.csr_array((2, 5_000_000)), np.ones((2, 1)))
 
 
 class TestForms:
     def test_frames_are_matched_by_id_in_every_change(self, data):
-        pd = pytest.importorskip("pandas")
         X, Y, T = data
         people = [f"p{i}" for i in range(24)]
         drugs = [f"d{j}" for j in range(6)]
@@ -255,20 +244,14 @@ class TestForms:
         model.forget(features[:4][::-1], labels[:4]).forget_tasks(["d1", "d0"])
         wanted = TwoStepRidge(0.3, 0.7).fit(features[4:], labels.iloc[4:, 2:], tasks=described[2:])
         pd.testing.assert_frame_equal(model.predict(features), wanted.predict(features))
-        rest = labels[4:]
-        for attempt, words in (
-            (
-                lambda: model.partial_fit_tasks(described[5:], rest.iloc[:, 5:], X=features[4:]),
-                "'d5' are known already",
-            ),
-            (
-                lambda: model.partial_fit_tasks(T[:1], Y[4:, :1], X=features[4:]),
-                "give the new ones ids too",
-            ),
-            (lambda: model.forget_tasks("d0"), "not among the ids of the known tasks"),
+        for tasks, more, words in (
+            (described[5:], labels.iloc[4:, 5:], "'d5' are known already"),
+            (T[5:], Y[4:, 5:], "give the new ones ids too"),
         ):
             with pytest.raises(IdError, match=words):
-                attempt()
+                model.partial_fit_tasks(tasks, more, X=features[4:])
+        with pytest.raises(IdError, match="not among the ids of the known tasks"):
+            model.forget_tasks("d0")
 
 
 @over(every(constant=[False, True]))
@@ -298,7 +281,6 @@ class TestMemoryOfRows:
                 np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y
             )
         if kind == "frames":
-            pd = pytest.importorskip("pandas")
             index = [f"row {row}" for row in range(4000)]
             X = pd.DataFrame(X, index)
             Y = pd.DataFrame(Y, index).iloc[::-1]

@@ -90,17 +90,9 @@ def test_whether_there_is_an_intercept_is_decided_by_the_fit(data):
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     known = model.predict(X)
     model.set_params(fit_intercept=False)
-    for change in (
-        lambda: model.partial_fit(X, Y),
-        lambda: model.forget(X[:2], Y[:2]),
-        lambda: model.set_alpha(2.0),
-    ):
+    for change, *given in ((model.partial_fit, X, Y), (model.forget, X, Y), (model.set_alpha, 2.0)):
         with pytest.raises(ValueError, match="was fitted with fit_intercept=True"):
-            change()
+            change(*given)
         assert_allclose(model.predict(X), known, rtol=0)
-    model.fit(X, Y, tasks=T)
-    assert_allclose(
-        model.predict(X),
-        TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).predict(X),
-        rtol=1e-10,
-    )
+    wanted = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
+    assert_allclose(model.fit(X, Y, tasks=T).predict(X), wanted.predict(X), rtol=1e-10)
