@@ -62,24 +62,9 @@ class Cells(NamedTuple):
     def second(self):
         return None if self.alike is None else self.alike[1]
 
-    def kernel(self, term, left, right):
-        """Return the kernel of a term between two labels, by its definition."""
-        sides = term.split(":")
-        value = 1.0
-        if self.alike is not None and set(sides) & set(self.alike):
-            a, b = self.alike
-            K = self.kernels[a]
-            a, b, c, d = (self.places[name][at] for at in (left, right) for name in (a, b))
-            if set(self.alike) <= set(sides):
-                value = (K[a, c] * K[b, d] + K[a, d] * K[b, c]) / 2
-            else:
-                value = (K[a, c] + K[b, d] + K[a, d] + K[b, c]) / 2
-        for name in sides:
-            if self.alike is None or name not in self.alike:
-                value = (
-                    value * self.kernels[name][self.places[name][left], self.places[name][right]]
-                )
-        return value
+    def block(self, kernel, left, right):
+        """Return the kernel between the levels of all labels on one side and those on another."""
+        return self.kernels[kernel][np.ix_(self.places[left], self.places[right])]
 
 
 def some_cells(n_sides, seed, n=20, *, alike=False):
@@ -113,14 +98,21 @@ def some_cells(n_sides, seed, n=20, *, alike=False):
 
 
 def covariance(cells):
-    """Return the covariance of all labels without their noise, term by term and label by label."""
-    n = len(cells.y)
-    V = np.zeros((n, n))
+    """Return the covariance of all labels without their noise, term by term, by its definition."""
+    total = 0.0
     for term, variance in cells.variances.items():
-        if term != "residual":
-            entries = [[cells.kernel(term, p, q) for q in range(n)] for p in range(n)]
-            V += variance * np.array(entries)
-    return V
+        sides = set(term.split(":")) - {"residual"}
+        V = variance * np.ones((len(cells.y),) * 2) if sides else 0.0
+        if cells.alike is not None and sides & set(cells.alike):
+            a, b = cells.alike
+            pairs = ((a, a), (b, b), (a, b), (b, a))
+            aa, bb, ab, ba = (cells.block(a, *pair) for pair in pairs)
+            V = V * ((aa * bb + ab * ba if sides >= {a, b} else aa + bb + ab + ba) / 2)
+            sides -= {a, b}
+        for name in sides:
+            V = V * cells.block(name, name, name)
+        total = total + V
+    return total
 
 
 @in_fifty_digits
@@ -142,19 +134,14 @@ def refitted(cells, V, columns, at, kept):
 def left_out(cells, new, at):
     """Return the labels that are left out for one of them."""
     of = cells.places
+    alike = cells.alike or ()
     if not new:
-        same = np.ones(len(cells.y), dtype=bool)
-        for name in cells.kernels:
-            if cells.alike is None or name not in cells.alike:
-                same &= of[name] == of[name][at]
-        if cells.alike is not None:
-            a, b = (of[name] for name in cells.alike)
-            same &= ((a == a[at]) & (b == b[at])) | ((a == b[at]) & (b == a[at]))
-        return same
+        levels = np.array([of[name] for name in sorted(of, key=lambda name: name not in alike)])
+        levels[: len(alike)] = np.sort(levels[: len(alike)], axis=0)
+        return (levels == levels[:, [at]]).all(axis=0)
     out = np.zeros(len(cells.y), dtype=bool)
     for name in new:
-        both = cells.alike if cells.alike is not None and name in cells.alike else (name,)
-        for other in both:
+        for other in alike if name in alike else (name,):
             out |= of[other] == of[name][at]
     return out
 
