@@ -302,21 +302,16 @@ def fitted_well():
     )
 )
 def test_what_cannot_be_fitted(change, error, message, fitted_well):
-    given = {
-        "model": Weighed(),
-        "instances": NAMED[0],
-        "tasks": NAMED[1],
-        "pairs": named(CELLS, "pandas"),
-    }
-    given |= {"y": VALUES, "sample_weight": None} | change
     good = pickle.loads(fitted_well)
+    params = good.get_params(deep=False)
+    given = {"pairs": named(CELLS, "pandas"), "y": VALUES} | change
     expected = good.predict([("p1", "d1")])
     fitted = good.model_
-    good.set_params(**{name: given[name] for name in ("model", "instances", "tasks")})
+    good.set_params(**{name: given.pop(name) for name in change if name in params})
     with pytest.raises(error, match=message):
-        good.fit(given["pairs"], given["y"], sample_weight=given["sample_weight"])
+        good.fit(**given)
     # Nothing is half-changed.
-    good.set_params(model=Weighed(), instances=NAMED[0], tasks=NAMED[1])
+    good.set_params(**params)
     assert good.model_ is fitted
     assert_array_equal(good.predict([("p1", "d1")]), expected)
 
@@ -338,12 +333,9 @@ def test_what_cannot_be_fitted(change, error, message, fitted_well):
         ([], ValueError, r"^pairs is empty\.$"),
     )
 )
-def test_what_cannot_be_predicted(pairs, error, message):
-    regressor = PairRegressor(TwoStepRidge(), instances=NAMED[0], tasks=NAMED[1]).fit(
-        named(CELLS, "pandas"), VALUES
-    )
+def test_what_cannot_be_predicted(pairs, error, message, fitted_well):
     with pytest.raises(error, match=message):
-        regressor.predict(pairs)
+        pickle.loads(fitted_well).predict(pairs)
 
 
 # --- ids that are in no table --------------------------------------------------------------------------------------
