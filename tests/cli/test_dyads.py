@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -18,36 +19,24 @@ from dyadlearn.exceptions import DataFileError, IdError
 from sweeps import lines, over
 
 
-def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
-    terminal = terminal or Terminal(quiet=True)
-    sides = {
-        "instances": [str(instances or tables.instances)],
-        "tasks": [str(tasks or tables.tasks)],
-    }
-    # As typer gives what may be repeated.
-    options = {
-        name: [each] if name in ("kernel", "instances_smiles") else each
-        for name, each in options.items()
-    }
-    given = Tune(labels=labels or tables.labels, output=Path("m.dyad"), **sides, **options)
-    return read_dyads(given.labels, given, terminal)
-
-
-def test_sides_are_matched_by_name(tables):
-    found = dyads(tables)
-    assert_array_equal(found.labels.values, tables.Y)
-    assert_array_equal(found.instances.values, tables.X)
-    assert_array_equal(found.tasks.values, tables.T)
-    assert found.labels.row_ids.labels == tuple(tables.users)
-    assert found.instances.column_ids.labels == ("age", "height", "mood")
+def dyads(tables, terminal=None, **given):
+    sides = {name: [str(given.pop(name, getattr(tables, name)))] for name in ("instances", "tasks")}
+    labels = given.pop("labels", tables.labels)
+    if "kernel" in given:
+        given["kernel"] = [given["kernel"]]  # as typer gives what may be repeated
+    command = Tune(labels=labels, output=Path("m.dyad"), **sides, **given)
+    return read_dyads(command.labels, command, terminal or Terminal(quiet=True))
 
 
 def test_entities_without_labels_are_left_out_and_counted(tables, put):
     put(tables.labels, tables.users[:5], tables.items[2:], tables.Y[:5, 2:])
     terminal = Terminal(quiet=True)
     found = dyads(tables, terminal)
+    assert_array_equal(found.labels.values, tables.Y[:5, 2:])
     assert_array_equal(found.instances.values, tables.X[:5])
     assert_array_equal(found.tasks.values, tables.T[2:])
+    assert found.labels.row_ids.labels == tuple(tables.users[:5])
+    assert found.instances.column_ids.labels == ("age", "height", "mood")
     assert [note.partition(" in ")[0] for note in terminal.notes] == [
         "7 of 12 instances",
         "2 of 8 tasks",
@@ -61,27 +50,21 @@ def test_labels_without_their_entities_are_named(tables, put):
         dyads(tables)
 
 
-@pytest.mark.parametrize(
-    ("own", "known", "hint"),
-    [
+def test_the_nearest_id_is_named(tables, put):
+    for own, known, hint in (
         ("P1", ["P10", "p1", "P11"], "p1"),
         ("u-0 1", ["u-0 2", "u0_1"], "u0_1"),
         ("user1", ["user01", "u1"], "user01"),
         ("user1", ["w1", "w3"], None),
-    ],
-)
-def test_the_nearest_id_is_named(tables, put, own, known, hint):
-    users = [*known, *tables.users[len(known) :]]
-    put(tables.instances, users, "abc", tables.X)
-    put(tables.labels, [own, *tables.users[len(known) :]], tables.items, tables.Y[len(known) - 1 :])
-    with pytest.raises(IdError) as caught:
-        dyads(tables)
-    expected = f"{own!r} (did you mean {hint!r}?)." if hint else f"{own!r}."
-    assert expected in str(caught.value)
-    put(tables.labels, [own], tables.items, tables.Y[:1])
-    with pytest.raises(IdError, match="lacks all 1 instances") as caught:
-        dyads(tables)
-    assert expected in str(caught.value)
+    ):
+        rest = tables.users[len(known) :]
+        put(tables.instances, [*known, *rest], "abc", tables.X)
+        expected = f"{own!r} (did you mean {hint!r}?)." if hint else f"{own!r}."
+        for rows, words in (([own, *rest], "lacks 1 of"), ([own], "lacks all 1 instances")):
+            put(tables.labels, rows, tables.items, tables.Y[: len(rows)])
+            with pytest.raises(IdError, match=words) as caught:
+                dyads(tables)
+            assert expected in str(caught.value)
 
 
 def test_files_without_headings(tables, put):
@@ -102,40 +85,31 @@ def test_labels_on_their_side(tables, put):
 
 
 def test_without_ids_the_order_counts(tables):
-    np.save(tables.folder / "labels.npy", tables.Y[::-1, ::-1])
+    path = tables.folder / "labels.npy"
+    np.save(path, tables.Y[::-1, ::-1])
     terminal = Terminal(quiet=True)
-    found = dyads(tables, terminal, labels=tables.folder / "labels.npy")
+    found = dyads(tables, terminal, labels=path)
     assert_array_equal(found.labels.values, tables.Y[::-1, ::-1])
     assert found.labels.row_ids.labels == tuple(tables.users[::-1])
     assert found.labels.column_ids.labels == tuple(tables.items[::-1])
     assert sum("are matched by their order" in note for note in terminal.notes) == 2
-    np.save(tables.folder / "labels.npy", tables.Y[:5])
-    with pytest.raises(
-        ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"
-    ):
-        dyads(tables, labels=tables.folder / "labels.npy")
-
-
-def long_text(tables, heading="user,item,stars\n"):
-    lines = [
-        f"{user},{item},{tables.Y[i, j]}"
-        for i, user in enumerate(tables.users)
-        for j, item in enumerate(tables.items)
-        if (i + j) % 3
-    ]
-    return heading + "\n".join(lines) + "\n"
+    np.save(path, tables.Y[:5])
+    words = r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"
+    with pytest.raises(ValueError, match=words):
+        dyads(tables, labels=path)
 
 
 @pytest.mark.parametrize("heading", ["user,item,stars\n", ""], ids=["headings", "no headings"])
 def test_long_tables_are_recognised(tables, heading):
-    tables.labels.write_text(long_text(tables, heading))
+    cells = [(i, j) for i in range(12) for j in range(8) if (i + j) % 3]
+    lines = [f"{tables.users[i]},{tables.items[j]},{tables.Y[i, j]}\n" for i, j in cells]
+    tables.labels.write_text(heading + "".join(lines))
     found = dyads(tables)
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
     order = [found.labels.column_ids.labels.index(item) for item in tables.items]
     rows = [found.labels.row_ids.labels.index(user) for user in tables.users]
-    assert_array_equal(
-        found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y)
-    )
+    expected = np.where(missing, np.nan, tables.Y)
+    assert_array_equal(found.labels.values[np.ix_(rows, order)], expected)
     assert_array_equal(found.instances.values[rows], tables.X)
 
 
@@ -209,16 +183,14 @@ def test_a_column_of_texts_may_hold_smiles(tables):
 def test_what_cannot_be_read_is_left_out_with_its_labels(tables):
     path = tables.folder / "p.fa"
     texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
-    lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("".join(map(">{}\n{}\n".format, tables.users, texts)))
     options = {"instances": path, "kernel": "spectrum:k=1"}
     with pytest.raises(ValueError, match=r"Not valid: 1 of 12 .*: 'u4'"):
         dyads(tables, **options)
     with Terminal(quiet=True) as terminal:
         found = dyads(tables, terminal, drop_invalid=True, **options)
-    kept = [i for i in range(12) if i != 4]
-    assert_array_equal(found.labels.values, tables.Y[kept])
-    ids = tuple(tables.users[i] for i in kept)
+    assert_array_equal(found.labels.values, np.delete(tables.Y, 4, axis=0))
+    ids = tuple(user for user in tables.users if user != "u4")
     assert found.labels.row_ids.labels == found.instances.row_ids.labels == ids
     assert found.instances.values.shape[0] == 11
     assert "'u4'" in terminal.notes[0]
@@ -229,12 +201,13 @@ def test_groups_are_matched_by_name(tables):
     path.write_text("user,group\n" + "\n".join(f"u{i},{i % 3}" for i in reversed(range(12))))
     ids = dyads(tables).labels.row_ids
     assert_array_equal(read_groups(path, ids, "instances", {}), [str(i % 3) for i in range(12)])
-    path.write_text("user,group\nu0,1\n")
-    with pytest.raises(IdError, match="no group for 11 of 12 instances, add them: 'u1'"):
-        read_groups(path, ids, "instances", {})
-    path.write_text("user,group,x\nu0,1,1\n")
-    with pytest.raises(ValueError, match="must have two columns"):
-        read_groups(path, ids, "instances", {})
+    for text, words in (
+        ("user,group\nu0,1\n", "no group for 11 of 12 instances, add them: 'u1'"),
+        ("user,group,x\nu0,1,1\n", "must have two columns"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_groups(path, ids, "instances", {})
 
 
 # Grids and long tables ---------------------------------------------------------------------------
@@ -313,9 +286,8 @@ def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
     assert dyads(tables, labels=path).labels.column_ids.labels == (item,)
     path.write_text("item,user,stars\n" + "".join(f"{each},{user},2\n" for each in tables.items))
     assert dyads(tables, labels=path, transpose=True).labels.row_ids.labels == (user,)
-    with pytest.raises(
-        DataFileError, match="may be a grid of the tasks 'user', 'stars' or a long table"
-    ):
+    words = "may be a grid of the tasks 'user', 'stars' or a long table"
+    with pytest.raises(DataFileError, match=words):
         dyads(tables, labels=path)
 
 
@@ -370,37 +342,39 @@ def test_first_lines_of_long_tables(tmp_path, each):
 def test_long_tables_without_headings(tmp_path):
     """Ratings of MovieLens: user, item, rating and time, with tabs and no headings."""
     path = tmp_path / "u.data"
+
+    def read(**options):
+        return read_labels(path, LabelFile(**options), Terminal(quiet=True))
+
     path.write_text(
         "196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t242\t5\t1\n"
     )
-    grid = read_labels(path, LabelFile(columns="1,2,3"), Terminal(quiet=True))
+    grid = read(columns="1,2,3")
     assert (grid.row_ids.labels, grid.column_ids.labels) == (("196", "186"), ("242", "302"))
     assert_array_equal(grid.values, [[3, 1], [5, 3]])
-    grid = read_labels(path, LabelFile(columns="2,1,4"), Terminal(quiet=True))
-    assert grid.values[0, 0] == 881250949
-    for options in (LabelFile(), LabelFile(format="long")):
-        with pytest.raises(ValueError, match=r"--columns 1,2,3"):
-            read_labels(path, options, Terminal(quiet=True))
-    with pytest.raises(DataFileError, match=r"no column '5': .* 4 columns"):
-        read_labels(path, LabelFile(columns="1,2,5"), Terminal(quiet=True))
+    assert read(columns="2,1,4").values[0, 0] == 881250949
+    for options, words in (
+        ({}, "--columns 1,2,3"),
+        ({"format": "long"}, "--columns 1,2,3"),
+        ({"columns": "1,2,5"}, r"no column '5': .* 4 columns"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read(**options)
     # Numbers of columns go with headings too.
     path.write_text("user\ttime\titem\tstars\nu0\t1\ti0\t4\nu1\t2\ti0\t5\n")
-    grid = read_labels(path, LabelFile(columns="1,3,4"), Terminal(quiet=True))
+    grid = read(columns="1,3,4")
     assert grid.row_ids.labels == ("u0", "u1")
     assert_array_equal(grid.values, [[4], [5]])
 
 
 def test_names_of_columns_that_are_numbers(tmp_path):
     """A parquet file always has names of columns."""
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "l.parquet"
-    pq.write_table(
-        pa.table({"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}), path
-    )
-    assert_array_equal(
-        read_labels(path, LabelFile(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]]
-    )
+    pytest.importorskip("pyarrow")
+    lines = {"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}
+    pd.DataFrame(lines).to_parquet(path)
+    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
+    assert_array_equal(grid.values, [[1, 2], [np.nan, 3]])
 
 
 @over(

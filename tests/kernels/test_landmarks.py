@@ -444,39 +444,35 @@ def test_what_does_not_fit_together(field, value):
         Landmarks.from_state({**state, name: np.array(value)}, "it")
 
 
+TWO = points(p=2)
+
+
 @over(
     lines(
-        "attempt message",
+        "method change given message",
+        ("fit", {"n_components": 0}, TWO, "n_components must be a whole number of at least 1"),
+        ("fit", {"method": "leverage"}, TWO, "method must be one of 'rpcholesky', 'uniform'"),
+        ("fit", {"kernel": "rbff"}, TWO, "Did you mean 'rbf'"),
+        ("fit", {"kernel_params": {"degree": 2}}, TWO, "takes no parameter 'degree'"),
+        ("fit", {"kernel": "minmax"}, TWO, "negative"),
+        ("fit", {}, TWO[:0], "0 sample"),
+        ("fit", {}, TWO * np.nan, "NaN"),
+        ("fit", {}, WORDS, "holds text where numbers belong|Expected 2D array"),
+        ("transform", {}, TWO, "2 features"),
         (
-            lambda m, X: m.set_params(n_components=0).fit(X[:, 1:]),
-            "n_components must be a whole number of at least 1",
-        ),
-        (
-            lambda m, X: m.set_params(method="leverage").fit(X[:, 1:]),
-            "method must be one of 'rpcholesky', 'uniform'",
-        ),
-        (lambda m, X: m.set_params(kernel="rbff").fit(X[:, 1:]), "Did you mean 'rbf'"),
-        (
-            lambda m, X: m.set_params(kernel_params={"degree": 2}).fit(X[:, 1:]),
-            "takes no parameter 'degree'",
-        ),
-        (lambda m, X: m.set_params(kernel="minmax").fit(X[:, 1:]), "negative"),
-        (lambda m, X: m.fit(X[:0]), "0 sample"),
-        (lambda m, X: m.fit(np.full((3, 2), np.nan)), "NaN"),
-        (lambda m, X: m.fit(WORDS), "holds text where numbers belong|Expected 2D array"),
-        (lambda m, X: m.transform(X[:, 1:]), "2 features"),
-        (
-            lambda m, X: m.set_params(kernel=shared_letters).transform(WORDS),
+            "transform",
+            {"kernel": shared_letters},
+            WORDS,
             "X holds texts or other objects, but the",
         ),
     )
 )
-def test_bad_requests_change_nothing(attempt, message):
+def test_bad_requests_change_nothing(method, change, given, message):
     X = points()
     found = Landmarks(5, random_state=0).fit(X)
     wanted = found.transform(X)
     with pytest.raises(ValueError, match=message):
-        attempt(found, X)
+        getattr(found.set_params(**change), method)(given)
     assert found.n_features_in_ == 3
     found.set_params(n_components=5, kernel="rbf", kernel_params=None, method="rpcholesky")
     assert_array_equal(found.transform(X), wanted)
@@ -484,9 +480,8 @@ def test_bad_requests_change_nothing(attempt, message):
 
 def test_vectors_where_texts_were():
     found = Landmarks(3, kernel=shared_letters).fit(WORDS)
-    with pytest.raises(
-        ValueError, match="X holds vectors, but the landmarks are texts or other objects"
-    ):
+    words = "X holds vectors, but the landmarks are texts or other objects"
+    with pytest.raises(ValueError, match=words):
         found.transform(points())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -53,33 +52,16 @@ def tables(rows, columns, library=None):
 
 def twins(rows, columns, normalize):
     """Return the kernel of each description between any entities."""
-    return [block[np.ix_(rows, columns)] for block in _all_twins(normalize)]
-
-
-@cache
-def _all_twins(normalize):
-    """Return the kernel of each description between all entities, entry by entry as the definition reads."""
-    kernels = {
-        "x": lambda a, b: X[a] @ X[b],
-        "bits": lambda a, b: _jaccard(BITS[a], BITS[b]),
-        "counts": lambda a, b: BITS[a] @ BITS[b],
-        "similar": lambda a, b: SIMILAR[a, b],
-    }
+    both = BITS @ BITS.T
+    either = BITS.sum(axis=1)[:, None] + BITS.sum(axis=1) - both
+    jaccard = np.where(either > 0, both / np.maximum(either, 1.0), 1.0)
     found = []
-    for name, k in kernels.items():
-        mean = np.mean([k(a, a) for a in TRAIN])
-        block = np.zeros((len(X), len(X)))
-        for a, b in np.ndindex(block.shape):
-            scale = np.sqrt(k(a, a) * k(b, b)) if normalize else mean
-            block[a, b] = k(a, b) / scale if scale > 0 else 0.0
-        found.append(block if name == "x" else np.maximum(block, 0.0))
+    for K in (X @ X.T, jaccard, both, SIMILAR):
+        own = np.diagonal(K)
+        scale = np.sqrt(np.outer(own, own)) if normalize else np.full(K.shape, own[TRAIN].mean())
+        block = np.divide(K, scale, out=np.zeros(K.shape), where=scale > 0)
+        found.append(block[np.ix_(rows, columns)])
     return found
-
-
-def _jaccard(a, b):
-    both = np.minimum(a, b).sum()
-    either = np.maximum(a, b).sum()
-    return both / either if either else 1.0
 
 
 def whole(blocks):
@@ -307,8 +289,8 @@ def test_entries_a_hair_below_zero_count_as_zero_where_there_is_an_exponent():
     K = np.eye(N) + GROUPS - 0.01
     kernel, wide = describe([K], "precomputed", normalize=False)
     scaled = np.maximum(K, 0.0) / 1.99
-    assert_allclose(kernel.blocks(wide.values)[0], scaled, rtol=1e-12)
-    assert_allclose(kernel(wide.values), scaled, rtol=1e-12)
+    for found in (kernel.blocks(wide.values)[0], kernel(wide.values)):
+        assert_allclose(found, scaled, rtol=1e-12)
     assert_allclose(kernel.with_parameters([2.0], [1.5])(wide.values), 2 * scaled**1.5, rtol=1e-12)
 
 
@@ -356,11 +338,8 @@ UNEVEN = SIMILAR * np.outer(np.arange(1.0, 14.0), np.arange(1.0, 14.0))
 @over(every(normalize=[True, False]))
 def test_a_diagonal_that_differs(normalize):
     kernel, wide = describe([pd.DataFrame(UNEVEN[:N, :N])], "precomputed", normalize=normalize)
-    if normalize:
-        expected = SIMILAR[:N, :N] / 3.0
-    else:
-        expected = UNEVEN[:N, :N] / np.diagonal(UNEVEN)[:N].mean()
-    assert_allclose(kernel(wide.values), expected, rtol=1e-12)
+    scaled = SIMILAR / 3.0 if normalize else UNEVEN / np.diagonal(UNEVEN)[:N].mean()
+    assert_allclose(kernel(wide.values), scaled[:N, :N], rtol=1e-12)
     # The rows of training are known again.
     assert_array_equal(widen(kernel, [UNEVEN[:N, :N]]).values, wide.values)
     new = widen(kernel, [pd.DataFrame(UNEVEN[N:, :N])]).values
@@ -372,9 +351,7 @@ def test_a_diagonal_that_differs(normalize):
         with pytest.raises(KernelError, match=words):
             kernel(new, wide.values)
     else:
-        assert_allclose(
-            kernel(new, wide.values), UNEVEN[N:, :N] / np.diagonal(UNEVEN)[:N].mean(), rtol=1e-12
-        )
+        assert_allclose(kernel(new, wide.values), scaled[N:, :N], rtol=1e-12)
 
 
 def test_kernels_between_new_entities_are_not_known():
@@ -435,9 +412,9 @@ def test_frames_with_ids_in_another_order(kind):
         return frame(SIMILAR[np.ix_(rows, columns)], rows, columns)
 
     def check(rows, table, wide):
-        expected = [twins(rows, TRAIN, True)[place] for place in (0, 3)]
-        for found, block in zip(kernel.blocks(table.values, wide.values), expected, strict=True):
-            assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+        found = kernel.blocks(table.values, wide.values)
+        expected = twins(rows, TRAIN, True)[::3]
+        assert_allclose(list(found), expected, rtol=1e-12, atol=1e-12)
 
     order = rng.permutation(N)
     given = {"x": frame(X[TRAIN], TRAIN, features), "similar": similar(order, TRAIN)}
@@ -487,18 +464,15 @@ def test_descriptions_that_rows_lack():
     new = tables(TEST, TRAIN)
     new["counts"] = np.where(np.arange(N_NEW)[:, None] == 2, np.nan, new["counts"])
     found = widen(kernel, {name: new[name] for name in ("x", "counts")}).values
-    assert_array_equal(
-        kernel.lacking(found), [[False, True, row == 2, True] for row in range(N_NEW)]
-    )
+    expected = [[False, True, row == 2, True] for row in range(N_NEW)]
+    assert_array_equal(kernel.lacking(found), expected)
     assert not kernel.lacking(wide.values).any()
     only = kernel.only(np.array([True, False, False, False]))
-    assert_allclose(
-        only(found, wide.values), kernel.members[0].term(twins(TEST, TRAIN, True)[0]), rtol=1e-12
-    )
-    thin = {
-        "x": new["x"],
-        "bits": sparse.csr_array(np.where(np.arange(N_NEW)[:, None] == 1, np.nan, BITS[TEST])),
-    }
+    expected = kernel.members[0].term(twins(TEST, TRAIN, True)[0])
+    assert_allclose(only(found, wide.values), expected, rtol=1e-12)
+    bits = BITS[TEST]
+    bits[1] = np.nan
+    thin = {"x": new["x"], "bits": sparse.csr_array(bits)}
     found = widen(kernel, thin).values
     assert_array_equal(kernel.lacking(found)[:, 1], np.arange(N_NEW) == 1)
     thin["bits"][1, 0] = 1.0
@@ -517,8 +491,8 @@ def test_sparse_tables():
     for rows, table in ((TRAIN, wide), (TEST, new)):
         assert sparse.issparse(table.values)
         expected = twins(rows, TRAIN, True)[1:3]
-        for found, block in zip(kernel.blocks(table.values, wide.values), expected, strict=True):
-            assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+        found = kernel.blocks(table.values, wide.values)
+        assert_allclose(list(found), expected, rtol=1e-12, atol=1e-12)
     zero = kernel.with_parameters([0, 0], [1, 1])(new.values, wide.values)
     assert_array_equal(zero, np.zeros((N_NEW, N)))
     # What joins leaves the table sparse.
@@ -535,14 +509,14 @@ def test_sparse_tables():
 
 def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
     counts = BITS[:N].astype(np.int8)
+    single = X[:N].astype(np.float32)
     for given, expected in (
-        ([counts, X[:N].astype(np.float32)], np.float32),
-        ([X[:N], X[:N].astype(np.float32)], np.float64),
+        ([counts, single], np.float32),
+        ([X[:N], single], np.float64),
         ([counts, counts], np.float64),
     ):
         kernel, wide = describe(given, "linear")
-        assert wide.values.dtype == expected
-        assert kernel(wide.values).dtype == expected
+        assert wide.values.dtype == kernel(wide.values).dtype == expected
 
 
 def test_one_library_and_enough_memory(monkeypatch):

@@ -46,7 +46,7 @@ def any_engine():
         pytest.skip("neither parasail nor biopython is installed: alignments are not tested")
 
 
-def random_sequences(n: int, length: int, seed: int, letters: str = LETTERS) -> list[str]:
+def random_sequences(n, length, seed, letters=LETTERS):
     rng = np.random.default_rng(seed)
     ancestor = rng.choice(list(letters), length)
     found = []
@@ -57,7 +57,7 @@ def random_sequences(n: int, length: int, seed: int, letters: str = LETTERS) -> 
     return found
 
 
-def score_of_letters(matrix: str) -> dict[tuple[str, str], float]:
+def score_of_letters(matrix):
     pytest.importorskip("Bio")
     from Bio.Align import substitution_matrices
 
@@ -65,7 +65,7 @@ def score_of_letters(matrix: str) -> dict[tuple[str, str], float]:
     return {(a, b): table[a, b] for a in LETTERS for b in LETTERS}
 
 
-def slow_score(a: str, b: str, score, gap_open: float, gap_extend: float) -> float:
+def slow_score(a, b, score, gap_open, gap_extend):
     """Try every gap of every length at every place."""
     best = np.zeros((len(a) + 1, len(b) + 1))
     for i, j in product(range(1, len(a) + 1), range(1, len(b) + 1)):
@@ -152,11 +152,9 @@ WRONG = {"P1": "MKV-L", "good": "MKV", "empty": " ", "none": None, "P2": "MK1JU"
 def test_invalid_letters_are_named(any_engine):
     with pytest.raises(ValueError) as caught:
         smith_waterman(WRONG)
-    assert str(caught.value) == (
-        "Not valid: 4 of 5 sequences: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with "
-        "'1'). "
-        'Correct or remove them, or leave them out with on_error="drop".'
-    )
+    listed = "'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with '1')"
+    remedy = 'Correct or remove them, or leave them out with on_error="drop".'
+    assert str(caught.value) == f"Not valid: 4 of 5 sequences: {listed}. {remedy}"
     for dropping in (smith_waterman, spectrum_kernel, kmer_counts):
         with pytest.warns(UserWarning, match="Not valid: 4 of 5 sequences.*They are left out"):
             K, ids = dropping(WRONG, on_error="drop")
@@ -220,17 +218,14 @@ def test_words_are_counted(k, alphabet, unknown):
 
 def test_spectrum_kernel():
     texts = ["ABABA", "BAB", "AAAA", "A"]
-    # Words AA, AB, BA, BB.
-    x = np.array([[0, 2, 2, 0], [0, 1, 1, 0], [3, 0, 0, 0], [0, 0, 0, 0]])
+    # Of AB and BA the first two have as many; the third has AA, the last nothing.
+    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     K, _ = spectrum_kernel(texts, k=2, alphabet="AB", unknown="")
-    assert_allclose(K, normalize(x @ x.T), rtol=1e-15, atol=1e-16)
-    assert_allclose(K[:2, :2], 1)
-    assert_array_equal(K[3], 0)
+    assert_allclose(K, expected, rtol=1e-15, atol=1e-15)
     proteins = random_sequences(30, 80, seed=0)
     K, _ = spectrum_kernel(proteins)
-    assert_array_equal(K, K.T)
-    assert_allclose(np.diag(K), 1, rtol=1e-14)
-    assert np.linalg.eigvalsh(K).min() > -1e-13
+    features, _ = kmer_counts(proteins)
+    assert_allclose(K, normalize((features @ features.T).toarray()), rtol=1e-14)
     assert_allclose(spectrum_kernel([text[::-1] for text in proteins])[0], K, rtol=1e-14)
 
 
@@ -239,7 +234,6 @@ def test_spectrum_kernel():
         "parameters message",
         ({"k": 0}, "k must be a whole number of at least 1, found 0"),
         ({"k": 10**9}, "k must be at most 24, .*, found 1000000000"),
-        ({"k": 10**9, "alphabet": "A", "unknown": ""}, "k must be at most 24"),
         ({"k": 2.0}, "k must be a whole number of at least 1, found 2.0"),
         (
             {"k": 6},
@@ -247,30 +241,24 @@ def test_spectrum_kernel():
         ),
         ({"alphabet": ""}, "must hold different letters"),
         ({"alphabet": "ACGA"}, "must hold different letters, found 'ACGA'"),
-        (
-            {"alphabet": "ACGT", "unknown": "TN"},
-            "must hold different letters, found 'ACGT' and 'TN'",
-        ),
+        ({"unknown": "TN"}, "must hold different letters, found '[A-Z]*' and 'TN'"),
         ({"alphabet": "acgt"}, "alphabet must be a text of capital letters, found 'acgt'"),
         ({"unknown": None}, "unknown must be a text of capital letters, found None"),
     )
 )
 def test_bad_words_are_refused(parameters, message):
-    for refusing in (
-        lambda **kwargs: kmer_counts(["ACGT"], **kwargs),
-        lambda **kwargs: KmerCounts(**kwargs).fit(["A"]),
-    ):
-        with pytest.raises(ValueError, match=message):
-            refusing(**parameters)
+    with pytest.raises(ValueError, match=message):
+        kmer_counts(["ACGT"], **parameters)
+    with pytest.raises(ValueError, match=message):
+        KmerCounts(**parameters).fit(["A"])
 
 
-def test_a_frame_of_too_many_words_is_refused():
+def test_a_frame_of_too_many_words_is_refused(monkeypatch):
     polars = pytest.importorskip("polars")
     assert KmerCounts(k=5).fit_transform(["MKVLAAG"]).shape == (1, 20**5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["dyadlearn._memory"], "available_memory", lambda _: 1000)
-        with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
-            KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
+        KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -286,9 +274,9 @@ def test_frames_keep_their_ids(any_engine, kind):
     step = SmithWaterman()
     square = read_table(step.fit_transform(proteins("abcde")), "K")
     block = read_table(step.transform(proteins("gf")), "K")
-    for table, rows, places in ((square, "abcde", range(5)), (block, "gf", [6, 5])):
+    for table, rows, wanted in ((square, "abcde", K[:5, :5]), (block, "gf", K[[6, 5], :5])):
         assert (table.row_ids.labels, table.column_ids.labels) == (tuple(rows), tuple("abcde"))
-        assert_allclose(table.values, K[np.ix_(places, range(5))], rtol=1e-14)
+        assert_allclose(table.values, wanted, rtol=1e-14)
     assert step.get_feature_names_out().tolist() == list("abcde")
     assert step.transform(list(texts.values())).shape == (7, 5)
     counts = KmerCounts(k=1).fit_transform(proteins("gf"))

@@ -111,24 +111,22 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     X, _, Y = data(2)
     fitted = IndependentTaskRidge(filter=Landweber(20), kernel="rbf").fit(X[:M], Y[:M])
     held_out = fitted.holdout("B")
-    models = jackknife(fitted.fitted_.training_problem.pairing, fitted.fitted_.training_problem.Y)
+    problem = fitted.fitted_.training_problem
+    models = jackknife(problem.pairing, problem.Y)
     found = models.predictions(fitted.fitted_.rows(X[M:])[1])
     for i in range(M):
         labels = Y[:M].copy()
         labels[i] = held_out[i]
-        assert_allclose(
-            found[..., i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10
-        )
+        expected = clone(fitted).fit(X[:M], labels).predict(X[M:])
+        assert_allclose(found[..., i], expected, rtol=1e-10, atol=1e-10)
 
 
 def calibrated(fitted, Y, setting, near, task_near, coverage):
     """Return how many widths hold a share of the held-out labels, cell by cell."""
-    scores = []
     held_out = fitted.holdout_ if fitted.searches else fitted.holdout(setting)
-    for i, j in np.argwhere(~np.isnan(Y)):
-        width = (1 + (near[i] + task_near[j]) / 2) ** 0.5
-        scores.append(abs(Y[i, j] - held_out[i, j]) / width)
-    return np.sort(scores)[ranks(len(scores), coverage)[1] - 1]
+    widths = (1 + np.add.outer(near, task_near) / 2) ** 0.5
+    scores = np.sort((np.abs(Y - held_out) / widths).ravel())
+    return scores[ranks(scores.size, coverage)[1] - 1]
 
 
 @over(every(model=["two-step", "Kronecker", "search"], intercept=[True, False]))
@@ -152,11 +150,10 @@ def test_pairs_that_are_new_on_both_sides(model, intercept):
         new = [distance(K, x, rows, ridge, free) for x in range(n, n + NEW)]
         far.append(np.array(new) / np.median(own))
     reach = calibrated(fitted, Y[:M, :Q], "D", *near, 0.9)
-    widths = (1 + (far[0][:, None] + far[1][None, :]) / 2) ** 0.5
+    widths = (1 + np.add.outer(*far) / 2) ** 0.5
     F = fitted.predict(X[M:], T[Q:])
-    lower, upper = fitted.predict_interval(X[M:], T[Q:], coverage=0.9)
-    assert_allclose(lower, F - reach * widths, rtol=1e-9)
-    assert_allclose(upper, F + reach * widths, rtol=1e-9)
+    found = fitted.predict_interval(X[M:], T[Q:], coverage=0.9)
+    assert_allclose(found, (F - reach * widths, F + reach * widths), rtol=1e-9)
 
 
 @over(every(holes=[False, True]))
@@ -178,9 +175,8 @@ def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
     scores = np.sort((np.abs(Y - held_out) / width)[observed])
     reach = scores[ranks(scores.size, 0.9)[1] - 1]
     centre = np.where(observed, held_out, fitted.completed_)
-    lower, upper = fitted.predict_interval()
-    assert_allclose(lower, centre - reach * width, rtol=1e-8)
-    assert_allclose(upper, centre + reach * width, rtol=1e-8)
+    expected = centre - reach * width, centre + reach * width
+    assert_allclose(fitted.predict_interval(), expected, rtol=1e-8)
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))
@@ -317,12 +313,10 @@ def test_nothing_is_promised_where_no_label_is_known():
     X, T, Y = data(22)
     Y = Y[:M, :Q].copy()
     Y[:, 3] = np.nan
-    with pytest.warns(
-        UnboundedIntervalWarning, match=r"because 0 held-out residuals .*: give more labels\.$"
-    ):
-        lower, upper = (
-            TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
-        )
+    model = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q])
+    words = r"because 0 held-out residuals .*: give more labels\.$"
+    with pytest.warns(UnboundedIntervalWarning, match=words):
+        lower, upper = model.predict_interval(X[M:], coverage=0.8)
     assert_array_equal(np.isinf(lower), np.isinf(upper))
     assert_array_equal(np.isneginf(lower).all(axis=0), np.arange(Q) == 3)
     with pytest.warns(NoLabelWarning):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,10 +43,10 @@ class Cells(NamedTuple):
     alike: tuple[str, str] | None = None
 
     @property
-    def table(self) -> dict[str, Any]:
+    def table(self):
         return {**self.places, "covariate": self.covariate}
 
-    def model(self, **options: Any) -> MultiwayRidge:
+    def model(self, **options):
         terms = [name for name in self.variances if name != "residual"]
         model = MultiwayRidge(
             terms,
@@ -59,30 +59,15 @@ class Cells(NamedTuple):
         return model.fit(self.table, self.y, sample_weight=self.weights)
 
     @property
-    def second(self) -> str | None:
+    def second(self):
         return None if self.alike is None else self.alike[1]
 
-    def kernel(self, term: str, left: Any, right: Any) -> Any:
-        """Return the kernel of a term between two labels, by its definition."""
-        sides = term.split(":")
-        value = 1.0
-        if self.alike is not None and set(sides) & set(self.alike):
-            a, b = self.alike
-            K = self.kernels[a]
-            a, b, c, d = (self.places[name][at] for at in (left, right) for name in (a, b))
-            if set(self.alike) <= set(sides):
-                value = (K[a, c] * K[b, d] + K[a, d] * K[b, c]) / 2
-            else:
-                value = (K[a, c] + K[b, d] + K[a, d] + K[b, c]) / 2
-        for name in sides:
-            if self.alike is None or name not in self.alike:
-                value = (
-                    value * self.kernels[name][self.places[name][left], self.places[name][right]]
-                )
-        return value
+    def block(self, kernel, left, right):
+        """Return the kernel between the levels of all labels on one side and those on another."""
+        return self.kernels[kernel][np.ix_(self.places[left], self.places[right])]
 
 
-def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> Cells:
+def some_cells(n_sides, seed, n=20, *, alike=False):
     """Return random labels, some of them of one cell."""
     rng = np.random.default_rng(seed)
     sizes = dict(zip(NAMES, rng.integers(3, 6, n_sides), strict=False))
@@ -112,21 +97,26 @@ def some_cells(n_sides: int, seed: int, n: int = 20, *, alike: bool = False) -> 
     )
 
 
-def covariance(cells: Cells) -> np.ndarray:
-    """Return the covariance of all labels without their noise, term by term and label by label."""
-    n = len(cells.y)
-    V = np.zeros((n, n))
+def covariance(cells):
+    """Return the covariance of all labels without their noise, term by term, by its definition."""
+    total = 0.0
     for term, variance in cells.variances.items():
-        if term != "residual":
-            entries = [[cells.kernel(term, p, q) for q in range(n)] for p in range(n)]
-            V += variance * np.array(entries)
-    return V
+        sides = set(term.split(":")) - {"residual"}
+        V = variance * np.ones((len(cells.y),) * 2) if sides else 0.0
+        if cells.alike is not None and sides & set(cells.alike):
+            a, b = cells.alike
+            pairs = ((a, a), (b, b), (a, b), (b, a))
+            aa, bb, ab, ba = (cells.block(a, *pair) for pair in pairs)
+            V = V * ((aa * bb + ab * ba if sides >= {a, b} else aa + bb + ab + ba) / 2)
+            sides -= {a, b}
+        for name in sides:
+            V = V * cells.block(name, name, name)
+        total = total + V
+    return total
 
 
 @in_fifty_digits
-def refitted(
-    cells: Cells, V: np.ndarray, columns: np.ndarray, at: int, kept: np.ndarray
-) -> tuple[float, float]:
+def refitted(cells, V, columns, at, kept):
     """Return the prediction of a label from the kept ones, and the variance of its error, with fifty digits."""
     here = np.flatnonzero(kept)
     noise = exact(cells.variances["residual"]) / exact(cells.weights[here])
@@ -141,22 +131,17 @@ def refitted(
     return float(mean), float(V[at, at] - cross @ weights)
 
 
-def left_out(cells: Cells, new: tuple[str, ...], at: int) -> np.ndarray:
+def left_out(cells, new, at):
     """Return the labels that are left out for one of them."""
     of = cells.places
+    alike = cells.alike or ()
     if not new:
-        same = np.ones(len(cells.y), dtype=bool)
-        for name in cells.kernels:
-            if cells.alike is None or name not in cells.alike:
-                same &= of[name] == of[name][at]
-        if cells.alike is not None:
-            a, b = (of[name] for name in cells.alike)
-            same &= ((a == a[at]) & (b == b[at])) | ((a == b[at]) & (b == a[at]))
-        return same
+        levels = np.array([of[name] for name in sorted(of, key=lambda name: name not in alike)])
+        levels[: len(alike)] = np.sort(levels[: len(alike)], axis=0)
+        return (levels == levels[:, [at]]).all(axis=0)
     out = np.zeros(len(cells.y), dtype=bool)
     for name in new:
-        both = cells.alike if cells.alike is not None and name in cells.alike else (name,)
-        for other in both:
+        for other in alike if name in alike else (name,):
             out |= of[other] == of[name][at]
     return out
 
@@ -231,19 +216,17 @@ def test_effects_have_the_variance_and_reliability_of_their_definition():
     model = cells.model()
     Q = np.linalg.inv(covariance(cells) + np.diag(cells.variances["residual"] / cells.weights))
     N = Q - np.outer(Q.sum(axis=1), Q.sum(axis=0)) / Q.sum()
+    mothers, fathers = (cells.kernels[name][:, cells.places[name]] for name in NAMES[:2])
     found = model.effects("mother")
-    assert found["mother"] == list(range(len(cells.kernels["mother"])))
-    cross = cells.variances["mother"] * cells.kernels["mother"][:, cells.places["mother"]]
+    assert found["mother"] == list(range(len(mothers)))
+    cross = cells.variances["mother"] * mothers
     prior = cells.variances["mother"] * np.diag(cells.kernels["mother"])
     explained = np.einsum("ij,jk,ik->i", cross, N, cross)
     assert_allclose(found["effect"], cross @ N @ cells.y)
     assert_allclose(found["std"], np.sqrt(prior - explained), rtol=1e-7)
     assert_allclose(found["reliability"], explained / prior)
     pair = model.effects("father:mother", {"mother": [1], "father": [2]})
-    cross = cells.variances["mother:father"] * (
-        cells.kernels["mother"][1, cells.places["mother"]]
-        * cells.kernels["father"][2, cells.places["father"]]
-    )
+    cross = cells.variances["mother:father"] * mothers[1] * fathers[2]
     assert_allclose(pair["effect"], [cross @ N @ cells.y])
     with pytest.raises(ValueError, match="'mother:year' is not a term"):
         model.effects("mother:year")
@@ -265,20 +248,13 @@ def test_intervals_come_from_models_without_each_unit():
     model = cells.model()
     asked = {"mother": [0], "father": [1], "trial": [2], "covariate": [0.0]}
     lower, upper = model.predict_interval(asked, coverage=0.8, new="mother")
-    held_out = model.holdout("mother")
-    ends = []
-    for at in range(24):
-        kept = cells.places["mother"] != cells.places["mother"][at]
-        part = Cells(
-            cells.kernels,
-            {name: column[kept] for name, column in cells.places.items()},
-            cells.y[kept],
-            cells.weights[kept],
-            cells.covariate[kept],
-            cells.variances,
-        )
-        ends.append((part.model().predict(asked)[0], abs(cells.y[at] - held_out[at])))
-    middle, reach = np.array(ends).T
+    weights = cells.weights
+    levels = cells.places["mother"]
+    middle = np.empty(24)
+    for level in np.unique(levels):
+        without = cells._replace(weights=np.where(levels == level, 0.0, weights))
+        middle[levels == level] = without.model().predict(asked)
+    reach = np.abs(cells.y - model.holdout("mother"))
     # Of 24 labels and a coverage of 0.8, the fifth smallest and the fifth largest end.
     assert_allclose(lower[0], np.sort(middle - reach)[4])
     assert_allclose(upper[0], np.sort(middle + reach)[-5])
@@ -341,9 +317,9 @@ def test_tables_of_all_kinds(make):
 
 def test_features_in_frames_are_found_by_id():
     rng = np.random.default_rng(0)
-    weather = pd.DataFrame(rng.normal(size=(6, 3)), index=list("uvwxyz"), columns=["a", "b", "c"])
-    used = np.array(list("zyxwv"))[rng.integers(0, 5, 30)]
-    lines = rng.integers(0, 6, 30)
+    names = list("uvwxyz")
+    weather = pd.DataFrame(rng.normal(size=(6, 3)), index=names, columns=["a", "b", "c"])
+    table = {"line": rng.integers(0, 6, 30), "environment": rng.choice(names[1:], 30)}
     y = rng.normal(size=30)
     model = MultiwayRidge(
         "line + environment",
@@ -351,18 +327,16 @@ def test_features_in_frames_are_found_by_id():
         kernels={"environment": "rbf"},
         kernel_params={"environment": {"gamma": 0.3}},
         variances={"line": 1.0, "environment": 0.5, "residual": 0.4},
-    ).fit({"line": lines, "environment": used}, y)
-    K = gram(weather.to_numpy(), kernel="rbf", kernel_params={"gamma": 0.3})
-    K = pd.DataFrame(K, index=weather.index, columns=weather.index)
+    ).fit(table, y)
+    K = pd.DataFrame(gram(weather, kernel="rbf", kernel_params={"gamma": 0.3}), names, names)
     other = clone(model).set_params(
         entities={"environment": K.loc[list("xzuywv"), list("vwuzyx")]},
         kernels={"environment": "precomputed"},
         kernel_params=None,
     )
-    other.fit({"line": lines, "environment": used}, y)
     asked = {"line": [0, 99], "environment": ["u", "z"]}
-    assert_allclose(model.predict(asked), other.predict(asked))
-    assert model.effects("environment")["environment"] == list("uvwxyz")
+    assert_allclose(model.predict(asked), other.fit(table, y).predict(asked))
+    assert model.effects("environment")["environment"] == names
     with pytest.raises(IdError, match=r"1 of 1 levels of 'environment' are not in the table"):
         model.predict({"line": [0], "environment": ["q"]})
 
@@ -370,17 +344,15 @@ def test_features_in_frames_are_found_by_id():
 def test_rows_without_a_label_or_weight_are_left_out():
     cells = some_cells(2, 16)
     y = cells.y.copy()
-    weights = cells.weights.copy()
     y[3] = np.nan
-    weights[5] = 0.0
+    weights = cells.weights * (np.arange(20) != 5)
     kept = np.setdiff1d(np.arange(20), [3, 5])
-    model = MultiwayRidge("mother + father", variances={"mother": 1.0, "father": 1.0})
+    model = MultiwayRidge("mother + father", variances=dict.fromkeys(NAMES[:2], 1.0))
     held_out = model.fit(cells.places, y, weights).holdout("father")
-    part = {name: at[kept] for name, at in cells.places.items()}
-    expected = clone(model).fit(part, y[kept], weights[kept]).holdout("father")
     assert np.isnan(held_out[[3, 5]]).all()
-    assert_allclose(held_out[kept], expected)
     assert model.label_weights(cells.places).shape == (20, 20)
+    part = {name: at[kept] for name, at in cells.places.items()}
+    assert_allclose(held_out[kept], model.fit(part, y[kept], weights[kept]).holdout("father"))
 
 
 def test_a_large_mean_costs_no_digits():
@@ -397,27 +369,30 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
     cells = some_cells(2, 18)
     trial = np.array(["x", "y", "z"])[np.arange(20) % 3]
     table = {**cells.places, "trial": trial}
-    dummies = {f"is_{level}": (trial == level) * 1.0 for level in "xyz"}
-    options = {"variances": {"mother": 1.0, "father": 1.0}}
-    model = MultiwayRidge("mother + father", fixed="trial", **options).fit(table, cells.y)
-    coded = MultiwayRidge(
-        "mother + father", fixed=tuple(dummies), fit_intercept=False, **options
-    ).fit({**cells.places, **dummies}, cells.y)
-    redundant = MultiwayRidge("mother + father", fixed=tuple(dummies), **options).fit(
-        {**cells.places, **dummies}, cells.y
-    )
+    table |= {f"is_{level}": (trial == level) * 1.0 for level in "xyz"}
+    dummies = ("is_x", "is_y", "is_z")
+
+    def fitted(fixed, intercept=True):
+        variances = dict.fromkeys(NAMES[:2], 1.0)
+        model = MultiwayRidge(
+            "mother + father", fixed=fixed, variances=variances, fit_intercept=intercept
+        )
+        return model.fit(table, cells.y)
+
+    model = fitted("trial")
+    coded = fitted(dummies, intercept=False)
+    redundant = fitted(dummies)
     for other in (coded, redundant):
-        assert_allclose(other.predict({**cells.places, **dummies}), model.predict(table), rtol=1e-8)
+        assert_allclose(other.predict(table), model.predict(table), rtol=1e-8)
         assert_allclose(other.holdout("mother"), model.holdout("mother"), rtol=1e-8)
         assert_allclose(other.log_likelihood_, model.log_likelihood_)
-    model.fit(table, cells.y)
     effects = model.fixed_effects_
     whole = coded.fixed_effects_
     assert list(effects) == ["intercept", "trial=y", "trial=z"]
     assert_allclose(effects["intercept"], whole["is_x"])
     assert_allclose(effects["trial=z"], whole["is_z"] - whole["is_x"])
     with pytest.raises(ValueError, match="does not determine|do not determine"):
-        redundant.predict({**cells.places, **dict.fromkeys(dummies, np.zeros(20))})
+        redundant.predict(table | dict.fromkeys(dummies, np.zeros(20)))
 
 
 def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
@@ -514,25 +489,24 @@ def test_comparisons_draw_levels_of_all_sides():
     large = cells.model()
     small = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y)
     found = compare({"large": large, "small": small}, new="mother", n_resamples=50, random_state=3)
-    errors = {}
-    for name, model in (("large", large), ("small", small)):
-        errors[name] = (model.holdout("mother") - cells.y) ** 2
-        assert_allclose(found.scores[name], -errors[name].mean())
+    errors = [(model.holdout("mother") - cells.y) ** 2 for model in (large, small)]
+    scores = [found.scores[name] for name in ("large", "small")]
+    assert_allclose(scores, -np.mean(errors, axis=1))
+    gaps = errors[1] - errors[0]
     random = np.random.RandomState(3)
-    at = np.unique(cells.places["mother"], return_inverse=True)[1]
+    levels, at = np.unique(cells.places["mother"], return_inverse=True)
     draws = []
     for _ in range(50):
-        drawn = random.randint(at.max() + 1, size=at.max() + 1)
-        counts = np.array([(drawn == level).sum() for level in at])
-        draws.append(((errors["small"] - errors["large"]) * counts).sum() / counts.sum())
+        drawn = random.randint(len(levels), size=len(levels))
+        draws.append(np.average(gaps, weights=np.bincount(drawn, minlength=len(levels))[at]))
     [difference] = found.differences
     sign = 1 if difference.better == "large" else -1
     middle = (difference.low + difference.high) / 2
-    assert_allclose(middle, sign * (errors["small"] - errors["large"]).mean())
-    reach = np.quantile(np.abs(np.array(draws) - np.mean(errors["small"] - errors["large"])), 0.95)
+    assert_allclose(middle, sign * gaps.mean())
+    reach = np.quantile(np.abs(np.array(draws) - gaps.mean()), 0.95)
     assert_allclose(difference.high - middle, reach)
     assert (found.setting, found.resampled) == ("mother", "levels of mother")
-    other = MultiwayRidge("mother", variances={"mother": 1.0}).fit(cells.table, cells.y + 1)
+    other = clone(small).fit(cells.table, cells.y + 1)
     with pytest.raises(ValueError, match="'other' was fitted on other labels than 'large'"):
         compare({"large": large, "other": other}, new="mother")
 
@@ -541,17 +515,15 @@ def test_comparisons_draw_levels_of_all_sides():
 def test_permutations_move_descriptions_to_other_levels(variances):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(12, 3))
-    levels = np.repeat(np.arange(12), 4)
-    others = np.tile(np.arange(4), 12)
-    y = (X @ rng.normal(size=3))[levels] + 0.3 * rng.normal(size=48)
+    table = {"a": np.repeat(np.arange(12), 4), "b": np.tile(np.arange(4), 12)}
+    y = (X @ rng.normal(size=3))[table["a"]] + 0.3 * rng.normal(size=48)
     given = {"a": 1.0, "b": 0.1, "residual": 0.5}
-    model = MultiwayRidge("a + b", entities={"a": X}, variances=variances or given)
-    model.fit({"a": levels, "b": others}, y)
+    model = MultiwayRidge("a + b", entities={"a": X}, variances=variances or given).fit(table, y)
     found = permutation_test(model, new="a", n_permutations=9, random_state=7)
     assert found.p_value == 0.1
     assert (found.setting, found.permuted) == ("a", "a")
     order = np.random.RandomState(7).permutation(12)
-    moved = clone(model).set_params(entities={"a": X[order]}).fit({"a": levels, "b": others}, y)
+    moved = clone(model).set_params(entities={"a": X[order]}).fit(table, y)
     assert_allclose(found.null[0], -np.mean((moved.holdout("a") - y) ** 2), rtol=1e-6)
     assert found.method.endswith("again") == (variances is not None)
     with pytest.raises(ValueError, match="No new side has a description"):

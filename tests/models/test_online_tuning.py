@@ -22,17 +22,14 @@ class TestRegularisation:
         model.set_params(alpha=5.0)
         assert_array_equal(model.predict(X), known)
         model.partial_fit(X[20:], Y[20:, :5])
-        assert_allclose(
-            model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9
-        )
+        wanted = TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5])
+        assert_allclose(model.coef_, wanted.coef_, rtol=1e-9)
 
     def test_the_most_regularised_of_equals_is_chosen(self):
         """Rows at right angles say nothing of each other, whatever the regularisation."""
         Y = np.random.default_rng(0).normal(size=(4, 3))
-        assert (
-            OnlineTwoStepRidge().fit(np.eye(4), Y).tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha
-            == 10.0
-        )
+        model = OnlineTwoStepRidge().fit(np.eye(4), Y)
+        assert model.tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha == 10.0
         model = OnlineTwoStepRidge().fit(np.eye(4), Y, tasks=np.eye(3))
         model.tune(np.eye(4), Y, [0.1, 10.0, 1.0], [1.0, 2.0, 0.5], setting="D")
         assert (model.alpha, model.task_alpha) == (10.0, 2.0)
@@ -44,9 +41,8 @@ class TestRegularisation:
         Y = np.random.default_rng(0).normal(size=(4, 3))
         T = np.array([[1.0], [2.0], [0.5]])
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-        with pytest.warns(
-            UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
-        ):
+        words = "setting B there is no score for alpha 0, where"
+        with pytest.warns(UndefinedScoreWarning, match=words):
             model.tune(X, Y, [0.0, 0.1, 1.0], [0.1, 1.0])
         assert np.isnan(model.landscape_[0]).all()
         assert_allclose(model.landscape_[1:], model.landscape(X, Y, [0.1, 1.0], [0.1, 1.0]))
@@ -57,22 +53,16 @@ class TestRegularisation:
     def test_landscape_and_tune(self, data):
         X, Y, T = data
         model = OnlineTwoStepRidge().fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
-        alphas = [0.1, 1, 10, 100]
-        task_alphas = [0.5, 5, 50]
-        wanted = landscape(
-            TwoStepRidge().fit(X, Y, tasks=T), alphas=alphas, task_alphas=task_alphas, setting="B"
-        )["B"]
-        assert_allclose(model.landscape(X, Y, alphas, task_alphas), wanted, rtol=1e-9)
+        grid = {"alphas": [0.1, 1, 10, 100], "task_alphas": [0.5, 5, 50]}
+        wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), **grid, setting="B")["B"]
+        assert_allclose(model.landscape(X, Y, **grid), wanted, rtol=1e-9)
         assert model.landscape(X, Y).shape == (14, 14)
-        assert model.tune(X, Y, alphas, task_alphas) is model
+        assert model.tune(X, Y, **grid) is model
         row, column = np.unravel_index(np.argmax(wanted), wanted.shape)
-        assert (model.alpha, model.task_alpha) == (alphas[row], task_alphas[column])
+        best = grid["alphas"][row], grid["task_alphas"][column]
+        assert (model.alpha, model.task_alpha) == best
         assert_allclose(model.landscape_, wanted, rtol=1e-9)
-        assert_allclose(
-            model.coef_,
-            TwoStepRidge(model.alpha, model.task_alpha).fit(X, Y, tasks=T).coef_,
-            rtol=1e-8,
-        )
+        assert_allclose(model.coef_, TwoStepRidge(*best).fit(X, Y, tasks=T).coef_, rtol=1e-8)
         with pytest.raises(ValueError, match="alphas is empty"):
             model.tune(X, Y, [])
 
@@ -87,10 +77,8 @@ class TestFeatureMaps:
         assert not hasattr(scaler, "mean_")
         Phi = clone(kernel_map).fit(X[:15]).transform(X)
         Psi = clone(scaler).fit(T).transform(T)
-        wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, tasks=Psi)
-        assert_allclose(
-            model.predict(X, tasks=T[:2]), wanted.predict(Phi, tasks=Psi[:2]), rtol=1e-8
-        )
+        wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, tasks=Psi).predict(Phi, tasks=Psi[:2])
+        assert_allclose(model.predict(X, tasks=T[:2]), wanted, rtol=1e-8)
         assert model.coef_.shape == (4, 3)
         assert model.n_features_in_ == 5
 
@@ -121,18 +109,11 @@ class TestFeatureMaps:
             OnlineTwoStepRidge(task_feature_map=StandardScaler()).fit(*data[:2])
 
 
-@over(
-    every(
-        question=[
-            landscape,
-            lambda model: verify_holdout(model, "B"),
-            lambda model: evaluate(model, "B"),
-        ]
-    )
-)
+@over(every(question=[landscape, verify_holdout, evaluate]))
 def test_what_needs_all_labels_says_so(data, question):
-    model = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2])
+    X, Y, T = data
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(
         ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"
     ):
-        question(model)
+        question(model, setting="B")

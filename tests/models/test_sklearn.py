@@ -8,7 +8,13 @@ from sklearn.utils import estimator_checks, get_tags
 
 import dyadlearn
 from conventions import WITHOUT_DATA, conventions
-from dyadlearn import MultiwayRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
+from dyadlearn import (
+    LearnedKernelRidge,
+    MultiwayRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    TwoStepRidge,
+)
 from dyadlearn._registry import MODELS
 from dyadlearn.kernels.chemistry import Fingerprints
 from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
@@ -35,14 +41,21 @@ def test_scikit_learn_conventions(estimator, checks, each):
         check(estimator)
 
 
+LEARNED = LearnedKernelRidge(setting="A")
 PAIRS = PairRegressor(TwoStepRidge(kernel="precomputed"))
 CELLS = MultiwayRidge()
+# Checks with data are asked of the models without a search, and those of the market of all.
+SEARCHES = [
+    getattr(dyadlearn, f"{name}CV")([0.1, 10.0])
+    for name in ("TwoStepRidge", "KroneckerRidge", "IndependentTaskRidge")
+]
 
 
 # The other checks hand in numbers.
 @over(
     every(
-        estimator=[PAIRS, CELLS, KmerCounts(), SmithWaterman(), Fingerprints()], check=WITHOUT_DATA
+        estimator=[LEARNED, PAIRS, CELLS, *SEARCHES, KmerCounts(), SmithWaterman(), Fingerprints()],
+        check=WITHOUT_DATA,
     )
 )
 def test_checks_without_data(estimator, check):

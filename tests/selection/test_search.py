@@ -11,16 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
-from sklearn.utils import estimator_checks
 
 import dyadlearn
 import problems
-from conventions import WITHOUT_DATA
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
-    LearnedKernelRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
     nested_score,
@@ -169,22 +166,6 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
             search.set_params(alphas=[1e-5, 1e-4]).fit(X, Y, tasks=T)
     assert_array_equal(search.predict(X), predicted)
     assert not clone(search).__sklearn_is_fitted__()
-
-
-# Checks with data are asked of the models without a search, and those of the market of all.
-@over(
-    every(
-        estimator=[
-            TwoStepRidgeCV([0.1, 10.0]),
-            KroneckerRidgeCV([0.1, 10.0], kernel="precomputed"),
-            IndependentTaskRidgeCV([0.1, 10.0]),
-            LearnedKernelRidge(setting="A"),
-        ],
-        check=WITHOUT_DATA,
-    )
-)
-def test_scikit_learn_conventions(estimator, check):
-    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
 
 
 # --- scores that are equal -----------------------------------------------------------------------
