@@ -68,11 +68,11 @@ class Form:
     setting: str = "A"
 
     @cached_property
-    def fitted(self) -> Any:
+    def fitted(self):
         return self.model.fit(*self.given)
 
     @cached_property
-    def predictions(self) -> np.ndarray:
+    def predictions(self):
         """Return the predictions (m, q) for the pairs of training."""
         if isinstance(self.fitted, PairRegressor):
             return self.fitted.predict(np.argwhere(np.ones(self.labels.shape))).reshape(
@@ -81,13 +81,13 @@ class Form:
         return np.asarray(self.fitted.predict(*([X] if self.fitted.grows else [])))
 
     @cached_property
-    def scored(self) -> dyadlearn.selection.SettingScore:
+    def scored(self):
         """Return the score and the hold-out predictions, with the kernels of all labels."""
         asked = dyadlearn.evaluate(self.fitted, self.setting, scoring=SCORING, nested=False)
         return asked.results[0]
 
 
-def forms() -> dict[str, Form]:
+def forms():
     """Return a small problem of each form of labels."""
     alphas = [0.01, 1.0, 100.0]
     how = {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
@@ -139,15 +139,15 @@ def forms() -> dict[str, Form]:
 
 
 @pytest.fixture(scope="module")
-def fitted_forms() -> dict[str, Form]:
+def fitted_forms():
     return forms()
 
 
-def dense(values: Any) -> np.ndarray:
+def dense(values):
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
 
-def holdout_of(form: Form) -> np.ndarray:
+def holdout_of(form):
     """Return the hold-out predictions (m, q)."""
     return form.fitted.fitted_.labels.spread(form.scored.predictions)
 
@@ -155,7 +155,7 @@ def holdout_of(form: Form) -> np.ndarray:
 # --- the answers ---------------------------------------------------------------------------------------------
 
 
-def asks_recommend(form: Form, _: Path) -> None:
+def asks_recommend(form, _):
     missing = np.isnan(form.labels)
     instance = int(np.argmax(missing.any(axis=1)))
     found = dyadlearn.recommend(form.fitted, instance=instance, n=3).columns()
@@ -165,19 +165,19 @@ def asks_recommend(form: Form, _: Path) -> None:
     assert not known[instance, np.asarray(tasks)].any()
 
 
-def asks_explain(form: Form, _: Path) -> None:
+def asks_explain(form, _):
     found = dyadlearn.explain(form.fitted, 1, 2)
     assert_allclose(found.prediction, form.predictions[1, 2], atol=1e-9)
 
 
-def asks_calibrate(form: Form, _: Path) -> None:
+def asks_calibrate(form, _):
     found = dyadlearn.calibrate(form.fitted, form.setting, cv=3)[form.setting]
     observed = ~np.isnan(form.labels)
     # A network has each edge once.
     assert found.n_cells == np.sum(np.triu(observed) if form.title == "network" else observed)
 
 
-def asks_screen(form: Form, _: Path) -> None:
+def asks_screen(form, _):
     found = dyadlearn.screen(form.fitted, form.setting, n=4).columns()
     places = tuple(np.asarray(column) for column in list(found.values())[:2])
     assert len(places[0]) == 4
@@ -185,14 +185,14 @@ def asks_screen(form: Form, _: Path) -> None:
     assert_allclose(found["prediction"], holdout_of(form)[places], rtol=1e-9)
 
 
-def asks_compare(form: Form, _: Path) -> None:
+def asks_compare(form, _):
     found = dyadlearn.compare(
         {"one": form.fitted, "other": form.fitted}, form.setting, n_resamples=20
     )
     assert_allclose(found.differences[0].difference, 0.0, atol=1e-15)
 
 
-def asks_test(form: Form, _: Path) -> None:
+def asks_test(form, _):
     found = dyadlearn.permutation_test(
         form.fitted, form.setting, n_permutations=2, scoring=SCORING, progress=False
     )
@@ -200,25 +200,25 @@ def asks_test(form: Form, _: Path) -> None:
     assert found.p_value in {1 / 3, 2 / 3, 1.0}
 
 
-def asks_nested(form: Form, _: Path) -> None:
+def asks_nested(form, _):
     search = form.model if form.search is None else form.search
     found = dyadlearn.nested_score(search, *form.given, cv=2, random_state=1)
     assert -found.score < np.nanvar(form.labels) * 2
 
 
-def asks_evaluate(form: Form, _: Path) -> None:
+def asks_evaluate(form, _):
     errors = (form.labels - holdout_of(form)) ** 2
     assert_allclose(form.scored.score, -np.nanmean(errors), rtol=1e-9)
 
 
-def asks_interval(form: Form, _: Path) -> None:
+def asks_interval(form, _):
     rows = PAIRS if isinstance(form.fitted, PairRegressor) else X
     lower, upper = (np.asarray(bound) for bound in form.fitted.predict_interval(rows, coverage=0.5))
     assert (lower < upper).any()
     assert (lower <= upper).all()
 
 
-def asks_with_labels(form: Form, _: Path) -> None:
+def asks_with_labels(form, _):
     few = np.where(np.arange(6) % 2 == 0, 1.0, np.nan)[None, :]
     if form.title == LISTED:
         asked = [(8, task) for task in range(6)]
@@ -234,7 +234,7 @@ def asks_with_labels(form: Form, _: Path) -> None:
     assert (np.abs(found - plain) > 1e-6).any()
 
 
-def asks_report(form: Form, folder: Path) -> None:
+def asks_report(form, folder):
     write_report(
         form.fitted,
         folder / "report.html",
@@ -246,7 +246,7 @@ def asks_report(form: Form, folder: Path) -> None:
     assert "Title of it" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def asks_command(form: Form, folder: Path) -> None:
+def asks_command(form, folder):
     dyadlearn.save(form.fitted, folder / "model.dyad")
     arguments = (
         "evaluate",
@@ -319,7 +319,7 @@ def test_every_answer_is_given_or_refused_for_a_reason(
         ask(problem, tmp_path)
 
 
-def table() -> str:
+def table():
     """Return the table of answers and forms of labels in Markdown."""
     numbers = {reason: n for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)}
     lines = [
@@ -335,7 +335,7 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def written() -> str:
+def written():
     """Return the section of the documentation: the table, and the reasons for what is refused."""
     reasons = {
         NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores "

@@ -1,7 +1,5 @@
 """The layers of the package: imports go down, and never in a circle."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import importlib
@@ -18,11 +16,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
+def tree_of(path):
     return ast.parse(path.read_bytes())
 
 
-def tree_of_imports(path: Path) -> ast.Module:
+def tree_of_imports(path):
     """Parse a module up to its first function or class, or all of it where an import may stand below."""
     source = path.read_text(encoding="utf-8")
     head, *below = re.split(
@@ -34,7 +32,7 @@ def tree_of_imports(path: Path) -> ast.Module:
     return tree_of(path) if late else ast.parse(head)
 
 
-def imports(package: Path) -> dict[str, set[str]]:
+def imports(package):
     """Return the modules that each module of a package imports when it is loaded or for its types."""
     paths = {}
     for path in package.rglob("*.py"):
@@ -91,7 +89,7 @@ def test_a_circle_would_be_seen(tmp_path, source):
         graphlib.TopologicalSorter(found).prepare()
 
 
-def lint_imports(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
+def lint_imports(folder, *path):
     """Run import-linter with the contracts of `folder`, looking for the package in `path` first."""
     script = (
         f"import sys; sys.path[:0] = {[str(entry) for entry in path]!r}\n"
@@ -119,7 +117,7 @@ EXTENSIONS = (
 )
 
 
-def private_names(path: Path) -> list[str]:
+def private_names(path):
     """Return the private attributes that a module reads of objects whose class it does not define."""
     tree = tree_of(path)
     nodes = list(ast.walk(tree))
@@ -171,7 +169,7 @@ def test_a_private_name_would_be_seen(tmp_path):
 TOOLS = "_"
 
 
-def core_names(package: Path) -> set[tuple[str, str]]:
+def core_names(package):
     """Return the names of the core that extensions import, with the module that each is imported from."""
     found = set()
     for path in (path for folder in EXTENSIONS[0] for path in (package / folder).rglob("*.py")):
@@ -187,7 +185,7 @@ def core_names(package: Path) -> set[tuple[str, str]]:
     }
 
 
-def imported_names(path: Path) -> set[tuple[str, str]]:
+def imported_names(path):
     """Return the names that a module imports from the package, anywhere in it."""
     nodes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)]
     return {
@@ -198,7 +196,7 @@ def imported_names(path: Path) -> set[tuple[str, str]]:
     }
 
 
-def is_documented(module: str, name: str) -> bool:
+def is_documented(module, name):
     """Return whether a name has a docstring, or, being a constant or an alias, a comment ``#:`` above it."""
     home = importlib.import_module(module)
     value = getattr(home, name)

@@ -1,7 +1,5 @@
 """One clear sentence for every bad input, and nothing for good ones."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Labels of groups: equal ones are together, others apart, and none is missing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

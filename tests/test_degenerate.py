@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,27 +72,27 @@ class Case:
     Y: np.ndarray
 
     @cached_property
-    def observed(self) -> np.ndarray:
+    def observed(self):
         return ~np.isnan(self.Y)
 
     @cached_property
-    def values(self) -> np.ndarray:
+    def values(self):
         return np.unique(self.Y[self.observed])
 
     @property
-    def is_constant(self) -> bool:
+    def is_constant(self):
         return self.values.size == 1
 
     @property
-    def is_complete(self) -> bool:
+    def is_complete(self):
         return bool(self.observed.all())
 
     @property
-    def given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def given(self):
         return X[: len(self.Y)], self.Y, T[: self.Y.shape[1]]
 
 
-def changed(Y: np.ndarray, key: Any, value: float) -> np.ndarray:
+def changed(Y, key, value):
     Y = Y.copy()
     Y[key] = value
     return Y
@@ -125,18 +124,18 @@ class Kind:
     searches: bool = False
 
     @property
-    def knows_tasks(self) -> bool:
+    def knows_tasks(self):
         return self.family != "independent"
 
     @property
-    def has_formula(self) -> bool:
+    def has_formula(self):
         return self.family != "regressor"
 
-    def fit(self, case: Case) -> Any:
+    def fit(self, case):
         return self.make().fit(*case.given[: 3 if self.knows_tasks else 2])
 
 
-def kinds() -> dict[str, Kind]:
+def kinds():
     """Return the models; searches have intercepts, since their models without are those of the others."""
     plain = {
         "independent": (
@@ -168,18 +167,18 @@ MODELS = kinds()
 # --- what is asked, and what the answer must be --------------------------------------------------------------
 
 
-def is_fitted_exactly(kind: Kind, case: Case) -> bool:
+def is_fitted_exactly(kind, case):
     """Return whether every model, whatever labels it was trained on, predicts the only value of the labels."""
     return case.is_constant and (kind.intercept or case.values[0] == 0)
 
 
-def unpredicted(kind: Kind, case: Case) -> np.ndarray:
+def unpredicted(kind, case):
     """Return the tasks (q,) whose intercept has no label; `fit` warns of them."""
     alone = kind.family == "independent" and kind.intercept
     return ~case.observed.any(axis=0) & alone
 
 
-def check(found: Any, kind: Kind, case: Case, tasks: Any = slice(None)) -> None:
+def check(found, kind, case, tasks=slice(None)):
     """Check predictions (…, q) of the training tasks, or of new tasks if `tasks` is None."""
     found = np.asarray(found.toarray() if sparse.issparse(found) else found)
     if tasks is not None:
@@ -191,7 +190,7 @@ def check(found: Any, kind: Kind, case: Case, tasks: Any = slice(None)) -> None:
         assert_allclose(found, case.values[0], rtol=1e-12, atol=1e-12)
 
 
-def asks_predictions(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_predictions(model, kind, case, _):
     known = [case.given[0]] if model.grows else []
     check(model.predict(*known), kind, case)
     check(model.predict(X_NEW), kind, case)
@@ -202,22 +201,22 @@ def asks_predictions(model: Any, kind: Kind, case: Case, _: Path) -> None:
         check(model.predict(*known or [None], T_NEW), kind, case, None)
 
 
-def asks_fold_in(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_fold_in(model, kind, case, _):
     few = np.full((1, case.Y.shape[1]), np.nan)
     few[0, 0] = case.values[0]
     check(model.predict(X_NEW[:1], labels=few), kind, case)
 
 
-def asks_holdout(setting: str) -> Any:
-    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_holdout(setting):
+    def ask(model, kind, case, _):
         given = (*case.given[:2], setting) if model.grows else (setting,)
         check(model.holdout(*given), kind, case)
 
     return ask
 
 
-def asks_groups(setting: str, n_groups: int) -> Any:
-    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_groups(setting, n_groups):
+    def ask(model, kind, case, _):
         names = {"B": ("groups",), "C": ("task_groups",), "D": ("groups", "task_groups")}[setting]
         groups = {name: np.arange(case.Y.shape[name == "task_groups"]) % n_groups for name in names}
         check(model.holdout(setting, **groups), kind, case)
@@ -225,10 +224,10 @@ def asks_groups(setting: str, n_groups: int) -> Any:
     return ask
 
 
-def asks_interval(setting: str) -> Any:
+def asks_interval(setting):
     new = {"A": (None, None), "B": (X_NEW, None), "C": (None, T_NEW), "D": (X_NEW, T_NEW)}[setting]
 
-    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    def ask(model, kind, case, _):
         lower, upper = (np.asarray(end) for end in model.predict_interval(*new, coverage=0.5))
         missing = np.isnan(lower)
         assert_array_equal(missing, np.isnan(upper))
@@ -267,8 +266,8 @@ UNDEFINED = (
 )
 
 
-def asks_scores(setting: str) -> Any:
-    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_scores(setting):
+    def ask(model, kind, case, _):
         scores = evaluate(model, setting, scoring=METRICS, error_score=np.nan)
         for each in scores.results:
             if each.trouble is not None:
@@ -283,7 +282,7 @@ def asks_scores(setting: str) -> Any:
     return ask
 
 
-def asks_landscape(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_landscape(model, kind, case, _):
     (scores,) = landscape(
         model, "A", alphas=ALPHAS[:2], task_alphas=ALPHAS[:1], scoring=ERRORS
     ).values()
@@ -292,7 +291,7 @@ def asks_landscape(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert_array_equal(scores, 0.0)
 
 
-def asks_choice(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_choice(model, kind, case, _):
     assert model.alpha_ in ALPHAS
     assert not is_fitted_exactly(kind, case) or not edges_of(model)
     if is_fitted_exactly(kind, case):
@@ -300,7 +299,7 @@ def asks_choice(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert model.best_score_ == 0.0
 
 
-def asks_nested(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_nested(model, kind, case, _):
     given = case.given[: 3 if kind.knows_tasks else 2]
     found = nested_score(kind.make().set_params(alphas=ALPHAS[:2]), *given, cv=4, random_state=0)
     assert np.isfinite(found.score)
@@ -308,7 +307,7 @@ def asks_nested(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert found.score == 0.0
 
 
-def asks_permutations(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_permutations(model, kind, case, _):
     found = permutation_test(
         model, "A", scoring=ERRORS, n_permutations=2, random_state=0, progress=False
     )
@@ -318,7 +317,7 @@ def asks_permutations(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert found.p_value == 1.0
 
 
-def asks_comparison(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_comparison(model, kind, case, _):
     if kind.has_formula:
         other = Kind(lambda: kind.make().set_params(alpha=7.0), kind.family)
     else:
@@ -330,7 +329,7 @@ def asks_comparison(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert (found.difference, found.p_value) == (0.0, 1.0)
 
 
-def asks_screening(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_screening(model, kind, case, _):
     found = screen(model, "A", n=None)
     assert len(found.labels) == case.observed.sum()
     assert np.isfinite(found.contradictions).all()
@@ -338,29 +337,29 @@ def asks_screening(model: Any, kind: Kind, case: Case, _: Path) -> None:
         assert_array_equal(found.contradictions, 0.0)
 
 
-def asks_recommendation(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_recommendation(model, kind, case, _):
     found = recommend(model, instance=case.Y.shape[0] // 2, n=2, zeros=False)
     assert np.isfinite(list(found.columns().values())[1]).all()
     assert len(top_pairs(model, n=3, zeros=False).columns()) > 0
 
 
-def asks_probabilities(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_probabilities(model, kind, case, _):
     found = calibrate(model, "A")["A"]
     assert 0 <= found.brier <= 1
 
 
-def asks_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_process(model, kind, case, _):
     mean, deviation = model.predict(X_NEW, return_std=True)
     assert np.isfinite(model.log_marginal_likelihood())
     check(mean, kind, case)
     assert (deviation >= 0).all()
 
 
-def asks_scaled_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
+def asks_scaled_process(model, kind, case, _):
     assert np.isfinite(model.log_marginal_likelihood(scale=1.0))
 
 
-def asks_report(model: Any, kind: Kind, case: Case, folder: Path) -> None:
+def asks_report(model, kind, case, folder):
     write_report(model, folder / "report.html", setting="A", alphas=ALPHAS, progress=False)
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
 
@@ -390,7 +389,7 @@ CALLS: dict[str, Any] = {
 # --- what cannot be answered --------------------------------------------------------------------------------
 
 
-def is_alone(kind: Kind, case: Case, setting: str) -> bool:
+def is_alone(kind, case, setting):
     """Return whether a setting leaves out all labels at once, or in A all from which an intercept is estimated."""
     rows, columns = (int(case.observed.any(axis=axis).sum()) for axis in (1, 0))
     if setting == "A":
@@ -400,7 +399,7 @@ def is_alone(kind: Kind, case: Case, setting: str) -> bool:
     return (rows < 2 and setting in "BD") or (columns < 2 and setting in "CD")
 
 
-def does_not_apply(call: str, kind: Kind) -> bool:
+def does_not_apply(call, kind):
     """Return whether a model has no such method, which other tests check."""
     setting = re.match(r"(?:holdout|interval|evaluate) ([CD])", call)
     if setting and not kind.knows_tasks:
@@ -419,7 +418,7 @@ def does_not_apply(call: str, kind: Kind) -> bool:
 NOTHING_LEFT = "No label remains to learn from, because all of them are left out at once"
 
 
-def in_one_unit(kind: Kind, case: Case, setting: str, groups: str | None) -> bool:
+def in_one_unit(kind, case, setting, groups):
     """Return whether all labels are left out at once, also if rows and columns are left out in one or two groups."""
     if groups is None or is_alone(kind, case, setting):
         return groups == "one" or is_alone(kind, case, setting)
@@ -428,7 +427,7 @@ def in_one_unit(kind: Kind, case: Case, setting: str, groups: str | None) -> boo
     return groups == "one" or any((codes == codes[0]).all() for codes in units)
 
 
-def refusal(call: str, kind: Kind, case: Case) -> str | None:
+def refusal(call, kind, case):
     """Return the beginning of the sentence by which a call refuses, or None if it must answer."""
     asked = re.match(r"holdout ([A-D])(?:, (one|two) group)?", call)
     if asked:
@@ -526,7 +525,7 @@ DOCUMENTED = {
 }
 
 
-def ask(function: Callable[[], Any], sentence: str | None) -> Any:
+def ask(function, sentence):
     """Call a function that must answer or refuse with a sentence, and check its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,7 +1,5 @@
 """On a cluster everything is what it is in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """What the pages of the documentation are built with: the list beside the API, and formulas."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re
@@ -40,7 +38,7 @@ def test_the_list_beside_the_api_has_every_name_under_its_heading(extension):
     assert len(set(pages)) == len(pages)
 
 
-def public_rooms() -> list[str]:
+def public_rooms():
     """Return the rooms that are imported by name: all of the ground plan that are not private, and two of kernels."""
     rooms = [
         room.name

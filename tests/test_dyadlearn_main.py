@@ -1,14 +1,11 @@
 """The command is quiet from its first moment on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,14 +32,14 @@ GONE = (2, "", "dyadlearn: gone: No such file or directory.\n")
 VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
 
 
-def run(*words: str, **given: Any) -> tuple[int, str, str]:
+def run(*words, **given):
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, check=False, **given
     )
     return done.returncode, done.stdout, done.stderr
 
 
-def interrupt(name: str, signal: str = "SIGINT") -> str:
+def interrupt(name, signal="SIGINT"):
     """Return a script that interrupts its process when a module is looked for."""
     return INTERRUPT.format(name=name, signal=signal)
 

@@ -1,7 +1,5 @@
 """Features that were read by their ids go wherever a frame goes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Filters: three formulas that agree, to the last digits, and are admissible as the paper defines it."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, lines, over
 
 FILTERS = [
@@ -37,13 +35,11 @@ ALPHAS = 10.0 ** np.arange(-12, 13, 2)
 EPSILON = np.finfo(np.float64).eps
 
 
-def steps(filter: Landweber, alpha: float, largest: float) -> int:
+def steps(filter, alpha, largest):
     return math.ceil(largest / alpha) if filter.n_iter is None else filter.n_iter
 
 
-def exact_residual(
-    filter: SpectralFilter, sigma: float, alpha: float, largest: float
-) -> mpmath.mpf:
+def exact_residual(filter, sigma, alpha, largest):
     """Return 1 − f in the working precision of mpmath, as the definition reads."""
     exact_sigma = mpmath.mpf(sigma)
     exact_alpha = mpmath.mpf(alpha)
@@ -57,7 +53,7 @@ def exact_residual(
     return (1 - exact_sigma / mpmath.mpf(largest)) ** steps(filter, alpha, largest)
 
 
-def exact_phi_at_zero(filter: SpectralFilter, alpha: float, largest: float) -> mpmath.mpf:
+def exact_phi_at_zero(filter, alpha, largest):
     """Return the limit of f(σ)/σ as σ → 0: the slope of f there."""
     if isinstance(filter, SpectralCutoff):
         return mpmath.mpf(0)
@@ -66,7 +62,7 @@ def exact_phi_at_zero(filter: SpectralFilter, alpha: float, largest: float) -> m
     return (filter.n_iter if isinstance(filter, IteratedTikhonov) else 1) / mpmath.mpf(alpha)
 
 
-def assert_digits(found: float, exact: mpmath.mpf, tolerance: float, what: str) -> None:
+def assert_digits(found, exact, tolerance, what):
     if abs(exact) < 1e-300:  # not representable: nothing but a vanishing number is right
         assert abs(found) < 1e-299, what
         return
@@ -170,7 +166,7 @@ LAMBDAS = KAPPA_SQUARED * 10.0 ** -np.arange(0.0, 10.0, 0.5)
 SIGMAS = np.union1d(KAPPA_SQUARED * np.logspace(-14, 0, 1001), np.nextafter(LAMBDAS, 0.0))
 
 
-def tikhonov_gamma(n_iter: int, nu: float) -> float:
+def tikhonov_gamma(n_iter, nu):
     """Return the supremum of x^ν/(1+x)^n, which is had at x = ν/(n−ν)."""
     share = nu / n_iter
     return share**nu * (1 - share) ** (n_iter - nu)
@@ -188,7 +184,7 @@ ADMISSIBLE = {
 admissible = {"filter": list(ADMISSIBLE)}
 
 
-def qualified_supremum(filter: SpectralFilter, nu: float, alpha: float) -> float:
+def qualified_supremum(filter, nu, alpha):
     return float(np.max((SIGMAS / alpha) ** nu * np.abs(filter.remainder(SIGMAS, alpha))))
 
 
@@ -221,12 +217,12 @@ def test_qualification(filter, qualification):
 FACTORIZATION_BOUNDS = [(1.0, 1.0), (1.0, 3.0), (2.0, 1.0), (2.0, 3.0)]
 
 
-def factorizations(bound: float) -> np.ndarray:
+def factorizations(bound):
     """Return ratios c such that (c√ς, √ς/c) are factorizations of ς under the bound, extremes included."""
     return bound ** np.linspace(-1, 1, 5)
 
 
-def two_step_residuals(a: float, b: float, alpha: float) -> list[np.ndarray]:
+def two_step_residuals(a, b, alpha):
     """Return the residual at SIGMAS for every allowed factorization, without the difference 1 − f_d f_t."""
     tikhonov = Tikhonov()
     root = np.sqrt(SIGMAS)
@@ -242,12 +238,12 @@ def two_step_residuals(a: float, b: float, alpha: float) -> list[np.ndarray]:
 
 
 @cache
-def largest_residual(a: float, b: float, alpha: float) -> np.ndarray:
+def largest_residual(a, b, alpha):
     """Return the largest residual of all factorizations at each of SIGMAS, which serves every ν."""
     return np.max(two_step_residuals(a, b, alpha), axis=0)
 
 
-def two_step_supremum(a: float, b: float, nu: float, alpha: float) -> float:
+def two_step_supremum(a, b, nu, alpha):
     return float(np.max((SIGMAS / alpha) ** nu * largest_residual(a, b, alpha)))
 
 

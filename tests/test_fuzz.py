@@ -1,7 +1,5 @@
 """The standing campaign: it runs, it replays, its references agree with each other, and it sees what is wrong."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Eigendecompositions of Gram matrices, against those of the features in 80 digits."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import mpmath

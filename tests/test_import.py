@@ -1,7 +1,5 @@
 """Importing the package loads nothing that is optional or that only the command line needs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -83,7 +81,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def asked() -> dict[str, set[tuple[str, str]]]:
+def asked():
     """Return which package asks for which unwanted module in which step."""
     script = SCRIPT.format(unwanted=set(UNWANTED), steps=STEPS)
     done = subprocess.run(

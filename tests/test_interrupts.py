@@ -1,7 +1,5 @@
 """Interrupts: raised before there is a result, remembered after, and raised again at the second."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

@@ -1,7 +1,5 @@
 """The grid of labels: what comes in, with or without ids, and how it goes out again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -77,7 +75,7 @@ def test_what_is_no_grid_of_numbers_is_refused(values, sentence):
         read_labels(values)
 
 
-def slow_fisher(Y: np.ndarray) -> np.ndarray:
+def slow_fisher(Y):
     """Relabel cell by cell, the larger of the two values being positive."""
     cells = [value for value in Y.ravel() if not np.isnan(value)]
     positive = max(cells)
@@ -189,7 +187,7 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
         assert_array_equal(grid.at(side, axis)[grid.observed], listed.at(side, axis))
 
 
-def slow_scores(Y: np.ndarray) -> np.ndarray:
+def slow_scores(Y):
     """Return the normal score of each observed label from its mean rank."""
     scores = np.full(Y.shape, np.nan)
     observed = ~np.isnan(Y)

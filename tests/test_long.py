@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
 
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
-from dyadlearn.labels import LongGrid, to_grid
+from dyadlearn.labels import to_grid
 from sweeps import every, lines, over
 
 NAN = float("nan")
@@ -33,7 +33,7 @@ PAIRS = [
 VALUES = [1.0, 2.0, 3.0, 2.0, 7.0, NAN, 4.0, 4.0]
 
 
-def slow_grid(rows: list[Any], weights: list[float] | None = None) -> tuple[Any, ...]:
+def slow_grid(rows, weights=None):
     """Collect the values of each pair in lists, and average these."""
     kept: dict[Any, list[tuple[float, float]]] = {}
     instances = []
@@ -62,7 +62,7 @@ def slow_grid(rows: list[Any], weights: list[float] | None = None) -> tuple[Any,
     return grid, total, tuple(instances), tuple(tasks), counts
 
 
-def assert_is_twin(found: LongGrid, rows: list[Any], weights: list[float] | None = None) -> None:
+def assert_is_twin(found, rows, weights=None):
     grid, total, instances, tasks, counts = slow_grid(rows, weights)
     assert (found.instances, found.tasks) == (instances, tasks)
     assert_allclose(found.grid, grid, rtol=1e-13)

@@ -1,16 +1,12 @@
 """Every model of `market.py` has every property that `dyadlearn.testing` checks, and equals its dense twin."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import itertools
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +18,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.models import reading
 from dyadlearn.settings import as_setting
 from dyadlearn.testing import CHECKS, FORMS, Trial, model_checks
-from market import ALPHAS, ENTRIES, Entry, GridOfPairs, Twin
+from market import ALPHAS, ENTRIES, GridOfPairs
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
@@ -33,13 +29,13 @@ TOLERANCES = {"predictions": 1e-8, "held-out predictions": 1e-7, "limits": 1e-5}
 
 
 @functools.cache
-def checks_of(name: str) -> dict[str, Callable[[], None]]:
+def checks_of(name):
     """Return the checks of an entry; those of one form of labels share what they expect."""
     entry = ENTRIES[name]
     return dict(model_checks(entry.make(), **entry.options))
 
 
-def is_asked(name: str, check: str) -> bool:
+def is_asked(name, check):
     """Return whether to run a check; the dense twin says more of hold-out than refits do."""
     twin = ENTRIES[name].twin
     by_twin = {f"hold-out ({form})" for form in twin.forms} if twin else set()
@@ -68,21 +64,19 @@ FORMULAS = [
 
 
 @pytest.fixture
-def lists(monkeypatch: pytest.MonkeyPatch) -> None:
+def lists(monkeypatch):
     """Compute on the observed pairs of a list, however small its grid is."""
     monkeypatch.setattr(reading, "SMALL_GRID", 0)
     monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
 
 
 @pytest.mark.parametrize(("name", "check"), CASES)
-def test_a_property(name: str, check: str, lists: None) -> None:
+def test_a_property(name, check, lists):
     checks_of(name)[check]()
 
 
 @pytest.mark.parametrize(("entry", "form"), FORMULAS)
-def test_hold_out_runs_by_the_formula(
-    entry: Entry, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hold_out_runs_by_the_formula(entry, form, monkeypatch):
     trial = Trial(entry.make(), form, entry.letters(form))
     fitted = trial.fit().fitted_
     # The way is asked, not the numbers of folds that are solved again.
@@ -97,7 +91,7 @@ def test_hold_out_runs_by_the_formula(
 
 
 @pytest.fixture(scope="module")
-def dense() -> Any:
+def dense():
     """Give the reference models of the fuzzer."""
     names = [path.stem for path in FUZZ.glob("*.py")]
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +103,7 @@ def dense() -> Any:
         sys.modules.pop(name, None)
 
 
-def kernel(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def kernel(kind, A, B):
     """Return the kernel between rows; kernels that were computed before are the rows themselves."""
     if kind == "precomputed":
         return A
@@ -119,7 +113,7 @@ def kernel(kind: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.exp(-distances / A.shape[1])
 
 
-def twin_of(dense: Any, trial: Trial, twin: Twin) -> Any:
+def twin_of(dense, trial, twin):
     """Return the reference model of a trial."""
     data = trial.data
     sides = []
@@ -142,7 +136,7 @@ def twin_of(dense: Any, trial: Trial, twin: Twin) -> Any:
     )
 
 
-def agree(found: np.ndarray, expected: np.ndarray, name: str) -> None:
+def agree(found, expected, name):
     """Compare with the twin, relative to its largest value."""
     scale = float(np.abs(expected).max())
     assert_allclose(found, expected.astype(float), rtol=0, atol=TOLERANCES[name] * scale)
@@ -156,7 +150,7 @@ PROBLEMS = [
 ]
 
 
-def hide(y: np.ndarray, which: str) -> None:
+def hide(y, which):
     """Set some labels to NaN."""
     m, q = y.shape
     if which == "half":
@@ -168,7 +162,7 @@ def hide(y: np.ndarray, which: str) -> None:
         y[:, 3] = np.nan
 
 
-def posed(entry: Entry, form: str, problem: tuple[float, float, str]) -> tuple[Trial, Twin, Any]:
+def posed(entry, form, problem):
     """Return a trial, its twin with other regularisations, and the model with the same ones."""
     trial = Trial(entry.make(), form, entry.letters(form))
     twin = entry.twin
@@ -190,7 +184,7 @@ def posed(entry: Entry, form: str, problem: tuple[float, float, str]) -> tuple[T
     return trial, twin, model
 
 
-def compare_predictions(trial: Trial, twin: Twin, model: Any, reference: Any) -> None:
+def compare_predictions(trial, twin, model, reference):
     """Compare predictions for new instances, and for new tasks if the model knows tasks."""
     data = trial.data
     rows = kernel(twin.kernel, data.X.new, data.X.known) + (twin.levels[0] - 1.0)
@@ -204,9 +198,7 @@ def compare_predictions(trial: Trial, twin: Twin, model: Any, reference: Any) ->
 
 
 @pytest.mark.parametrize(("entry", "form"), TWINS)
-def test_a_model_equals_its_twin(
-    entry: Entry, form: str, dense: Any, lists: None, each: Any
-) -> None:
+def test_a_model_equals_its_twin(entry, form, dense, lists, each):
     for first, problem in enumerate(each(PROBLEMS)):
         trial, twin, model = posed(entry, form, problem)
         reference = twin_of(dense, trial, twin)
@@ -233,7 +225,7 @@ def test_a_model_equals_its_twin(
 @pytest.mark.parametrize(
     "name", [name for name in ENTRIES if name.endswith(("of the paper", "with identity"))]
 )
-def test_without_regularisation_a_model_is_the_limit(name: str) -> None:
+def test_without_regularisation_a_model_is_the_limit(name):
     """Kernels have full rank, so that the limit is an interpolation; those that are given are large."""
     trial = Trial(ENTRIES[name].make(), "full", ENTRIES[name].letters("full"))
     data = trial.data
@@ -261,7 +253,7 @@ SEARCHES = [
 ]
 
 
-def points(search: Any) -> list[dict[str, Any]]:
+def points(search):
     """Return the parameters of the models that a search compares, in the order of its landscape."""
     names = ("shares", "alphas", "task_alphas")
     given = {name: getattr(search, name, None) for name in names}
@@ -278,7 +270,7 @@ def points(search: Any) -> list[dict[str, Any]]:
     return found
 
 
-def models_of(search: Any) -> list[Any]:
+def models_of(search):
     """Return the models that a search compares, not fitted."""
     Model = getattr(dyadlearn, type(search).__name__.removesuffix("CV"))
     known = Model().get_params()
@@ -288,7 +280,7 @@ def models_of(search: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "form"), SEARCHES)
-def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
+def test_a_search_is_a_loop_over_its_models(name, form):
     """Its landscape has their scores, and it is the model with the best one."""
     entry = ENTRIES[name]
     trial = Trial(entry.make(), form, entry.letters(form))
@@ -319,7 +311,7 @@ def test_a_search_is_a_loop_over_its_models(name: str, form: str) -> None:
 # --- the checker --------------------------------------------------------------------------------
 
 
-def test_every_model_of_the_library_has_an_entry() -> None:
+def test_every_model_of_the_library_has_an_entry():
     names = {name for name in dyadlearn.__all__ if name.endswith(("Ridge", "RidgeCV", "Regressor"))}
     names.remove(
         "MultiwayRidge"
@@ -327,7 +319,7 @@ def test_every_model_of_the_library_has_an_entry() -> None:
     assert {name.split()[0].rstrip(",") for name in ENTRIES} >= names
 
 
-def test_every_skipped_check_exists_and_has_a_reason() -> None:
+def test_every_skipped_check_exists_and_has_a_reason():
     for entry in ENTRIES.values():
         assert set(entry.skip) <= set(CHECKS)
         assert all(entry.skip.values())

@@ -1,7 +1,5 @@
 """Means that keep their digits, and moments about them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is free is read from the files of the system, whatever kind of control groups it has."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -24,7 +22,7 @@ from sweeps import lines, over
 GIB = 2**30
 
 
-def write(root: Path, files: dict[str, object]) -> Path:
+def write(root, files):
     """Write small files under a folder that stands for the root of a file system."""
     for name, content in files.items():
         path = root / name
@@ -33,7 +31,7 @@ def write(root: Path, files: dict[str, object]) -> Path:
     return root
 
 
-def version_1(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
+def version_1(folder, limit, used, cached=0):
     folder = f"sys/fs/cgroup/memory{folder}"
     return {
         f"{folder}/memory.limit_in_bytes": limit,
@@ -43,7 +41,7 @@ def version_1(folder: str, limit: object, used: int, cached: int = 0) -> dict[st
     }
 
 
-def version_2(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
+def version_2(folder, limit, used, cached=0):
     folder = f"sys/fs/cgroup{folder}"
     return {
         f"{folder}/memory.max": limit,

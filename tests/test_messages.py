@@ -1,7 +1,5 @@
 """Messages that name parameters."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

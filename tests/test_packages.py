@@ -1,7 +1,5 @@
 """What the packages of the project say agrees with the project; ``make dist`` builds them and tries them out."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -20,11 +18,11 @@ PROJECT = PYPROJECT["project"]
 NEEDED = {"cff-version", "message", "title", "authors"}  # by the format of citation files
 
 
-def read_yaml(*names: str) -> dict:
+def read_yaml(*names):
     return yaml.safe_load(ROOT.joinpath(*names).read_text(encoding="utf-8"))
 
 
-def bounds(requirements: list[str]) -> dict[str, str]:
+def bounds(requirements):
     """Return the lower bound of each requirement that has no condition and nothing but a lower bound."""
     parts = [re.fullmatch(r"([\w-]+) *>=([\w.]+)", requirement) for requirement in requirements]
     assert all(parts), requirements

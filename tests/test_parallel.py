@@ -1,7 +1,5 @@
 """Independent pieces of work give the same on every backend of joblib, whatever becomes of the workers."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small tables as text and as markup: nothing wider than its place, and nothing that is obeyed."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import numpy as np

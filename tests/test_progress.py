@@ -1,7 +1,5 @@
 """The progress line: on a terminal, below a notebook's cell, and in a log."""
 
-from __future__ import annotations
-
 import io
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The page for those who come from R: its code is that of the script, and the script runs where there is an R."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def examples(page: Path) -> doctest.DocTest:
+def examples(page):
     """Return the examples of all python blocks of a page as one session, line numbers being the page's."""
     text = page.read_text(encoding="utf-8")
     # What is not code becomes empty lines, so that a failure points to the right line.
@@ -28,12 +28,12 @@ def examples(page: Path) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest("".join(blank), {}, page.name, str(page), 0)
 
 
-def with_examples() -> list[Path]:
+def with_examples():
     """Return the pages that have python blocks."""
     return [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))]
 
 
-def write_tables(folder: Path) -> None:
+def write_tables(folder):
     """Write the tables of two pages: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
     data = make_dyads(40, 25, noise=0.3, random_state=0)
     drugs = [f"d{i}" for i in range(40)]

@@ -1,7 +1,5 @@
 """The table of models agrees with the classes, and with the pages that list them."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

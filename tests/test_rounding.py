@@ -1,7 +1,5 @@
 """What rounding leaves: zeros that are meant, whatever way a grid lies in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 

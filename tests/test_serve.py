@@ -1,7 +1,5 @@
 """The service of the gallery, over HTTP."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

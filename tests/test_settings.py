@@ -1,7 +1,5 @@
 """The four settings and the words others use for them."""
 
-from __future__ import annotations
-
 import pickle
 import re
 

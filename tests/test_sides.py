@@ -1,7 +1,5 @@
 """What the two sides are called."""
 
-from __future__ import annotations
-
 import pytest
 
 from dyadlearn.sides import SideNames, plural, side_names

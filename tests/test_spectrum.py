@@ -1,7 +1,5 @@
 """One side's spectrum and its operators, against dense twins."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import mpmath
@@ -20,37 +18,37 @@ from sweeps import covering, every, over
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(4)]
 
 
-def whole_features(n_rows: int, n_columns: int, seed: int = 0) -> np.ndarray:
+def whole_features(n_rows, n_columns, seed=0):
     """Return features (n_rows, n_columns) of small whole numbers, so that their Gram matrix is exact."""
     return np.random.default_rng(seed).integers(-3, 4, size=(n_rows, n_columns)).astype(float)
 
 
-def full_rank() -> tuple[Spectrum, np.ndarray]:
+def full_rank():
     features = whole_features(6, 9)
     return Spectrum.from_gram(features @ features.T), features @ features.T
 
 
-def singular() -> tuple[Spectrum, np.ndarray]:
+def singular():
     features = whole_features(7, 3)
     return Spectrum.from_gram(features @ features.T), features @ features.T
 
 
-def primal() -> tuple[Spectrum, np.ndarray]:
+def primal():
     features = whole_features(8, 3)
     return Spectrum.from_features(features), features @ features.T
 
 
-def primal_low_rank() -> tuple[Spectrum, np.ndarray]:
+def primal_low_rank():
     features = whole_features(8, 2) @ np.array([[1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 1.0, -1.0]])
     return Spectrum.from_features(features), features @ features.T
 
 
-def primal_sparse() -> tuple[Spectrum, np.ndarray]:
+def primal_sparse():
     features = whole_features(8, 3)
     return Spectrum.from_features(sparse.csr_array(features)), features @ features.T
 
 
-def primal_sparse_low_rank() -> tuple[Spectrum, np.ndarray]:
+def primal_sparse_low_rank():
     features = np.column_stack([whole_features(8, 2), np.zeros(8)])
     return Spectrum.from_features(sparse.csr_matrix(features)), features @ features.T
 
@@ -59,7 +57,7 @@ SPECTRA = [full_rank, singular, primal, primal_low_rank, primal_sparse, primal_s
 spectra = {"make": SPECTRA}
 
 
-def shrink_scalar(filter, sigma: float, alpha: float, largest: float) -> float:
+def shrink_scalar(filter, sigma, alpha, largest):
     """Return f(σ) for one eigenvalue, from the definition."""
     if isinstance(filter, Tikhonov):
         return sigma / (sigma + alpha)
@@ -71,7 +69,7 @@ def shrink_scalar(filter, sigma: float, alpha: float, largest: float) -> float:
     return 1 - (1 - min(sigma / largest, 1.0)) ** steps
 
 
-def dense_hat(K: np.ndarray, filter, alpha: float) -> np.ndarray:
+def dense_hat(K, filter, alpha):
     """Return H from all eigenvectors of K, direction by direction."""
     values, vectors = np.linalg.eigh(K)
     values[values < 1e-10] = 0.0

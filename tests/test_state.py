@@ -28,10 +28,10 @@ class Ruler(Stored):
     _kept: ClassVar[tuple[str, ...]] = ("half",)
 
     @cached_property
-    def half(self) -> float:
+    def half(self):
         return self.length / 2
 
-    def _fits(self) -> bool:
+    def _fits(self):
         return is_shaped(self.scale, len(self._marks))
 
 

@@ -1,7 +1,5 @@
 """Streams are learnt as a whole would be, and survive whatever happens to the process."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

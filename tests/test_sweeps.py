@@ -1,7 +1,5 @@
 """Tables of cases hold what they promise."""
 
-from __future__ import annotations
-
 import itertools
 
 from sweeps import covering, every, lines, over
@@ -9,7 +7,7 @@ from sweeps import covering, every, lines, over
 COLUMNS = {"a": list(range(5)), "b": {"x": 1, "y": 2}, "c": [0.0, 1e-3, 1.0, 1e3], "d": "pq"}
 
 
-def together(table: list[dict], names: tuple[str, ...]) -> set[tuple]:
+def together(table, names):
     return {tuple(repr(case[name]) for name in names) for case in table}
 
 

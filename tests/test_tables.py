@@ -1,9 +1,5 @@
 """Frames in, frames out: ids are read, matched by label and written back."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,12 +14,12 @@ from sweeps import every, lines, over
 VALUES = np.arange(6.0).reshape(3, 2)
 
 
-def polars_frame(ids: list[str] | None = None) -> pl.DataFrame:
+def polars_frame(ids=None):
     columns = {"f": VALUES[:, 0], "g": VALUES[:, 1]}
     return pl.DataFrame(columns if ids is None else {"name": ids, **columns})
 
 
-def pandas_frame(index: Any = ("a", "b", "c")) -> pd.DataFrame:
+def pandas_frame(index=("a", "b", "c")):
     return pd.DataFrame(VALUES, index=pd.Index(list(index), name="name"), columns=["f", "g"])
 
 

@@ -1,11 +1,7 @@
 """Every check of `dyadlearn.testing` fails for a model with a fault."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ from dyadlearn.testing import CHECKS, check_model, checks, model_checks
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def changing(change: Callable[[Any], Any]) -> Callable[..., Any]:
+def changing(change):
     """Return a decorator of methods that changes their answers."""
 
     def decorate(method):
@@ -30,7 +26,7 @@ def changing(change: Callable[[Any], Any]) -> Callable[..., Any]:
     return decorate
 
 
-def replacing(faulty: Callable[..., Any]) -> Callable[..., Any]:
+def replacing(faulty):
     """Return a decorator of methods; `faulty` takes the method and its arguments."""
 
     def decorate(method):
@@ -138,7 +134,7 @@ FAULTS = [
 ]
 
 
-def fails(check: str, forms: tuple[str, ...]) -> bool:
+def fails(check, forms):
     """Return whether the check fails for one of the forms of labels."""
     wanted = {f"{check} ({form})" for form in forms}
     for name, run in model_checks(KroneckerRidge(), forms=forms):

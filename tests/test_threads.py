@@ -1,7 +1,5 @@
 """Pieces of work on several threads."""
 
-from __future__ import annotations
-
 import threading
 import time
 

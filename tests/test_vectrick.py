@@ -1,7 +1,5 @@
 """The vec trick against the Kronecker product written out."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -25,7 +23,7 @@ shapes = {"shape": SHAPES}
 CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
 
-def operands(shape: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def operands(shape):
     a, m, q, b = shape
     rng = np.random.default_rng(sum(shape))
     left = rng.normal(size=(a, m))
@@ -35,7 +33,7 @@ def operands(shape: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray, 
     return left, rng.normal(size=(m, q)), right
 
 
-def kronecker_twin(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
+def kronecker_twin(left, middle, right):
     """Return the matrix whose columns, stacked, are (right ⊗ left) vec(middle)."""
     stacked = np.kron(right, left) @ middle.ravel(order="F")
     return stacked.reshape((len(left), len(right)), order="F")

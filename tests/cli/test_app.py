@@ -1,7 +1,5 @@
 """The command itself: what it prints, how it fails, and what it loads."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """``dyadlearn audit``: splits in tables, with descriptions, times and predictions; and hold-outs of a model."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands with labels of cells of three and more sides: each answer is that of the library."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`dyadlearn tune` without --model: the better of two-step and Kronecker ridge, and why; --method forces hold-out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``dyadlearn datasets``: names, folders and tables."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch

@@ -1,7 +1,5 @@
 """``dyadlearn demo`` on a part of the data, so that it is fast."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Labels and their sides: grids and long tables, matched by name, with every mismatch told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One side of a model: features, kernels, molecules and sequences, in training and for what is new."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

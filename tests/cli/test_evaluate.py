@@ -1,7 +1,5 @@
 """``dyadlearn evaluate``: the scores of the library, for a model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

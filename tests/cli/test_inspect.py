@@ -1,7 +1,5 @@
 """``dyadlearn inspect`` and ``dyadlearn report``."""
 
-from __future__ import annotations
-
 import errno
 import re
 from pathlib import Path

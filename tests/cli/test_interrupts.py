@@ -1,7 +1,5 @@
 """Signals in every phase of a command: one line, an exit code, and files that are complete or absent."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """``dyadlearn tune --model learned``: the model it writes is that of the library, and the other commands know it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The commands on long tables whose grid is never formed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

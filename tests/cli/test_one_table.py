@@ -1,7 +1,5 @@
 """One table of structures: tune reads it, and predict takes a mixed table of known and new structures."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

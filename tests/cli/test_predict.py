@@ -1,7 +1,5 @@
 """``dyadlearn predict``: new instances, new tasks, both, some pairs, in every format."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

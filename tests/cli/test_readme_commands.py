@@ -1,7 +1,5 @@
 """The commands of the README, run on the kind of files that it names."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
@@ -21,7 +19,7 @@ pytest.importorskip(
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def commands() -> list[list[str]]:
+def commands():
     """Return the arguments of each command of the README's first block for the shell."""
     block = re.search(
         r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL

@@ -1,7 +1,5 @@
 """Words that commands refuse: one sentence, the exit code of wrong usage, and nothing written."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

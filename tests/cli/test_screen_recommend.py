@@ -1,7 +1,5 @@
 """``dyadlearn screen`` and ``dyadlearn recommend``: what the library says, in tables and in JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

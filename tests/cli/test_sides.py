@@ -1,7 +1,5 @@
 """What the sides are called, from ``dyadlearn tune --sides`` to every later command."""
 
-from __future__ import annotations
-
 import pytest
 
 from dyadlearn.store.container import read_container, write_container

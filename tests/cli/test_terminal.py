@@ -1,7 +1,5 @@
 """How commands speak: JSON without NaN, notes said once, tables that fit."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """``dyadlearn tune``: the model it writes is the one that the library would choose."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """An option that would change nothing is an error: one sentence, and the exit code of wrong usage."""
 
-from __future__ import annotations
-
 import pytest
 
 from dyadlearn import _registry
@@ -40,7 +38,7 @@ def given(tables):
         "item,group\n" + "".join(f"{item},{place % 5}\n" for place, item in enumerate(tables.items))
     )
 
-    def words(*, tasks: bool = True) -> list[str]:
+    def words(*, tasks=True):
         found = ["tune", str(tables.labels), "--instances", str(tables.instances), "--quiet"]
         found += ["--tasks", str(tables.tasks)] if tasks else []
         return [*found, "-o", str(tables.folder / "m.dyad"), "--force"]

@@ -1,7 +1,5 @@
 """``dyadlearn update``: an online model learns rows and columns, and its file is never half of it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextvars import Context

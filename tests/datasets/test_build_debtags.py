@@ -1,7 +1,5 @@
 """The script that makes the embedded data set, on small tables and, where present, on the real ones."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Kinase inhibitors: from the real files, and from small ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """The embedded data set: what is inside, and that it says of itself what is true."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The generator: its truth is the stated function, in the stated kernels, under the stated noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Where data sets lie, and how they get there: against a server on this machine."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import socket

@@ -1,7 +1,5 @@
 """KIBA scores: from the real archive, and from small ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

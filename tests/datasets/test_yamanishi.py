@@ -1,7 +1,5 @@
 """Drug–target networks: from the real files, from small ones, and from a server on this machine."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 

@@ -1,7 +1,5 @@
 """The best of many numbers, against a stable sort of all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_array_equal
 

@@ -1,7 +1,5 @@
 """Probabilities of labels of two values: known ones come back, and no label judges a map that has seen it."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

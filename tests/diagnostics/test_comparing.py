@@ -1,7 +1,5 @@
 """Which model is better: against loops over resamples with the metrics of scikit-learn."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

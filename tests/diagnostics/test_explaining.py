@@ -1,7 +1,5 @@
 """Where a prediction comes from: contributions in three lists, each of which sums to it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import product
 

@@ -1,9 +1,5 @@
 """Explanations of cells: weights against real refits, and sums by term, side and label."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +12,7 @@ N_LABELS = 30
 VARIANCES = {"mother": 0.7, "father": 0.4, "mother:father": 0.5, "residual": 0.6}
 
 
-def the_table(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def the_table(seed=0):
     """Return a table of cells, labels of which one is missing, and weights."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
@@ -31,7 +27,7 @@ def the_table(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return table, y, rng.uniform(0.5, 2.0, N_LABELS)
 
 
-def the_model(**options: Any) -> tuple[MultiwayRidge, pd.DataFrame, np.ndarray, np.ndarray]:
+def the_model(**options):
     rng = np.random.default_rng(1)
     markers = pd.DataFrame(rng.normal(size=(6, 4)), list("abcdef"))
     params = {

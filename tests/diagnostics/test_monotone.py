@@ -1,7 +1,5 @@
 """Maps from scores to probabilities, against scikit-learn and a general optimiser."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize

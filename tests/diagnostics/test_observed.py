@@ -1,7 +1,5 @@
 """Answers of models that were fitted on a list of labels, against those of a grid with holes."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 import tracemalloc

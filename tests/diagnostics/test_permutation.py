@@ -1,7 +1,5 @@
 """Permutation tests: each permutation as a model that is really fitted to it, and p-values that are what they say."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

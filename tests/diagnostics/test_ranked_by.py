@@ -1,7 +1,5 @@
 """Recommendations with limits, bounds and probabilities, and of observed pairs, against slow and obvious twins."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bins of probabilities, against loops and scikit-learn; intervals that know that cells of a row are alike."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest

@@ -1,7 +1,5 @@
 """Labels that held-out predictions contradict, against a slow and obvious twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

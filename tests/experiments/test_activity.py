@@ -1,7 +1,5 @@
 """Activity coefficients: splits, corrections of a known column, scores, and the command on a small made-up table."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

@@ -1,7 +1,5 @@
 """The folds, models and lists of the experiment on wheat and corn, on small simulated data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The supervised projection, against the singular value decomposition it stands for."""
 
-from __future__ import annotations
-
 import importlib
 import tracemalloc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models of networks where drugs, targets or both are new, and the table of their scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Splits of new drugs and new targets, the models on them, and the table of their scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal

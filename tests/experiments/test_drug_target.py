@@ -1,7 +1,5 @@
 """The paper's first experiment: its Table 2, to four digits on the small sets and on the large one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels of who rated what: their values, and that neither they nor learning see what is held out."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The pockets of kinases: alignments equal a slow twin, and names of constructs change sequences as they say."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loaders of the experiments, on small archives: web pages in a hierarchy, and ratings with graphs."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels of what was measured, in learning by one fold: what is held out is in no set."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's third experiment: streams against models fitted at once, choices against really leaving rows out."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import sys

@@ -1,7 +1,5 @@
 """Options that the experiments of the paper share."""
 
-from __future__ import annotations
-
 import pytest
 
 NUMBERS = {

@@ -1,7 +1,5 @@
 """What is equal to other libraries: the part of it that needs none but scikit-learn, and how differences are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of probabilities: its figures on the smallest network, and what is computed beside `calibrate`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

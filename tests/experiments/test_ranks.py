@@ -1,7 +1,5 @@
 """The experiment on ranks of labels: one unit of made-up labels, and the tables."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

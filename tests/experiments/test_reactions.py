@@ -1,7 +1,5 @@
 """Yields between 0 and 100 %, profiles of levels, and parts of the model left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

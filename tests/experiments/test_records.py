@@ -1,7 +1,5 @@
 """The records: what is split how, units that are run once, the lines of the results and the table made of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kernels of the records: finite, symmetric, ones on the diagonal, kept between calls, and equal to slow twins."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

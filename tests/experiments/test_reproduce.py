@@ -1,7 +1,5 @@
 """The plan of all experiments: what runs, what is left out, and how it ends."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The paper's second experiment: every approach against models that are really fitted for each target."""
 
-from __future__ import annotations
-
 import json
 import sys
 from itertools import product

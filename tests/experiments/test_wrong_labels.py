@@ -1,7 +1,5 @@
 """Labels that were made wrong on purpose, and the table of what screening finds of them."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """A file takes its place whole or not at all, whoever else writes there and whenever somebody interrupts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -23,11 +21,11 @@ posix = pytest.mark.skipif(
 )
 
 
-def parts(folder: Path) -> list[Path]:
+def parts(folder):
     return list(folder.glob(".*.part"))
 
 
-def write(path: Path, content: bytes, **options) -> None:
+def write(path, content, **options):
     with replacing(path, **options) as file:
         file.write(content)
 

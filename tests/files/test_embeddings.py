@@ -1,7 +1,5 @@
 """Features by id: the same out of every format, no more read than is asked for, and files that nobody should trust."""
 
-from __future__ import annotations
-
 import os
 import sys
 

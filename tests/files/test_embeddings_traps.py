@@ -1,7 +1,5 @@
 """Features by id out of files that other programs write, where wrong ids or numbers would go unnoticed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that take more memory than they seem to, that never end, or that lead to other files."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import gzip

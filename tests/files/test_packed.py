@@ -1,7 +1,5 @@
 """Files of data: packed or not, whole or forged, and what is wrong with them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

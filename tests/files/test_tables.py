@@ -1,7 +1,5 @@
 """Reading tables: formats, ids, missing values, and what is wrong with a file."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 

@@ -1,7 +1,5 @@
 """Hold-out predictions for rows of a stream, against models fitted without them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

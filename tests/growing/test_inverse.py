@@ -1,7 +1,5 @@
 """The regularised inverse of a Gram matrix, whichever way it is computed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 
@@ -10,11 +8,11 @@ from dyadlearn.growing.inverse import Eigen, Inverse
 from sweeps import every, over
 
 
-def of(rows: np.ndarray, alpha: float = 0.5) -> Inverse:
+def of(rows, alpha=0.5):
     return Inverse.of(rows.T @ rows, len(rows), alpha)
 
 
-def wanted(rows: np.ndarray, alpha: float, B: np.ndarray) -> np.ndarray:
+def wanted(rows, alpha, B):
     return np.linalg.solve(rows.T @ rows + alpha * np.eye(rows.shape[1]), B)
 
 

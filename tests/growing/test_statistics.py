@@ -1,9 +1,5 @@
 """Statistics of rows: whole or in blocks, added, merged, removed, stored."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,7 +8,6 @@ from scipy import sparse
 from dyadlearn._array import row_blocks
 from dyadlearn.growing import statistics
 from dyadlearn.growing.statistics import (
-    Statistics,
     collect,
     merge,
 )
@@ -29,43 +24,41 @@ forms = {
 
 
 @pytest.fixture
-def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.6)
     Y = rng.normal(size=(N, Q)) * (rng.random((N, Q)) < 0.4)
     return X, Y, rng.normal(size=(Q, R))
 
 
-def collected(
-    data: Any, with_tasks: bool, constant: bool = False, rows: slice = slice(None)
-) -> Statistics:
+def collected(data, with_tasks, constant=False, rows=slice(None)):
     X, Y, T = data
     return collect(X[rows], Y[rows], T if with_tasks else None, constant=constant)
 
 
-def about_means(matrix: np.ndarray, constant: bool) -> np.ndarray:
+def about_means(matrix, constant):
     return matrix - matrix.mean(axis=0) if constant else matrix
 
 
-def with_ones(tasks: np.ndarray, constant: bool) -> np.ndarray:
+def with_ones(tasks, constant):
     if constant:
         return np.column_stack([about_means(tasks, True), np.ones(len(tasks))])
     return tasks
 
 
-def add_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
+def add_rows(state, Phi, Y):
     return merge(state, collect(Phi, Y, constant=state.has_constant))
 
 
-def remove_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
+def remove_rows(state, Phi, Y):
     return merge(state, collect(Phi, Y, constant=state.has_constant), -1)
 
 
-def same_rows(first: Statistics, second: Statistics) -> bool:
+def same_rows(first, second):
     return first.everyone.has_rows_of(second.everyone)
 
 
-def parts_of(state: Statistics) -> dict[str, Any]:
+def parts_of(state):
     """Return the arrays of statistics of complete labels."""
     (group,) = state.groups
     sums = state.task_sums
@@ -77,11 +70,11 @@ def parts_of(state: Statistics) -> dict[str, Any]:
     }
 
 
-def level_of(state: Statistics) -> np.ndarray:
+def level_of(state):
     return state.over_tasks(state.groups[0].label_mean[None, :])[0]
 
 
-def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> None:
+def assert_same(found, wanted, rtol=1e-12):
     assert (found.n_rows, found.n_tasks) == (wanted.n_rows, wanted.n_tasks)
     assert found.is_complete
     for (name, first), second in zip(

@@ -1,7 +1,5 @@
 """Two-step ridge regression that follows its data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -95,7 +93,7 @@ def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks
     assert sum(group.gram is complete.statistics.gram for group in after.groups) == 1
 
 
-def unsolved(model: OnlineRidge) -> list[int]:
+def unsolved(model):
     """Return the tasks whose coefficients are not known yet."""
     known = model.statistics
     return sorted(

@@ -1,7 +1,5 @@
 """The setting of a held-out pair is what it is for the model that was fitted without it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

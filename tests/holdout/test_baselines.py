@@ -1,7 +1,5 @@
 """Means held out in closed form against means that are really taken again, without what the setting leaves out."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

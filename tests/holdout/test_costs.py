@@ -1,7 +1,5 @@
 """Estimates of costs grow with the table, at most as fast as the work that they count."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

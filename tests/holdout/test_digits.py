@@ -1,7 +1,5 @@
 """How many digits of held-out predictions are right, by references in extended precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,9 +1,5 @@
 """Hold-out where labels are missing, weighted or listed, against references that are fitted again."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -38,7 +34,7 @@ HOLES = ["one", "60%", "rows", "columns", "block", "rows and some"]
 SOME = np.add.outer(np.arange(M), np.arange(Q)) % 3 == 0
 
 
-def with_holes(Y: np.ndarray, name: str) -> np.ndarray:
+def with_holes(Y, name):
     """Return labels of which some are missing."""
     observed = np.ones(Y.shape, dtype=bool)
     if name == "block":
@@ -54,16 +50,16 @@ def with_holes(Y: np.ndarray, name: str) -> np.ndarray:
 
 
 def made(
-    method: str,
-    holes: str = "30%",
-    kinds: tuple[str, str] = KINDS[0],
+    method,
+    holes="30%",
+    kinds=KINDS[0],
     *,
-    alphas: tuple[float, float] = ALPHAS,
-    weighted: bool = False,
-    constant: bool = False,
-    listed: bool = False,
-    **options: Any,
-) -> tuple[Problem, Any]:
+    alphas=ALPHAS,
+    weighted=False,
+    constant=False,
+    listed=False,
+    **options,
+):
     """Return a problem with missing labels and its reference."""
     rng = np.random.default_rng(0)
     sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, (M, Q), strict=True))
@@ -76,7 +72,7 @@ def made(
     return problem, reference
 
 
-def units_of(setting: str, problem: Problem, grouped: bool) -> dict[str, np.ndarray]:
+def units_of(setting, problem, grouped):
     """Return groups for `holdout`; a list of labels has folds of its pairs."""
     if not grouped:
         return {}
@@ -89,7 +85,7 @@ def units_of(setting: str, problem: Problem, grouped: bool) -> dict[str, np.ndar
 # --- held-out predictions are those of refits -------------------------------------------------------------
 
 
-def agree(problem: Problem, reference: Any, setting: str, grouped: bool) -> None:
+def agree(problem, reference, setting, grouped):
     """Compare some predictions with refits."""
     found = holdout(problem, setting, **units_of(setting, problem, grouped))
     units = {name: UNITS[name] for name in NAMES[setting]} if grouped else {}
@@ -170,7 +166,7 @@ def test_rows_and_columns_without_labels_leave_the_closed_form(
 ):
     """Of a pair kernel and of independent tasks, rows without labels say nothing; of two-step models they do."""
 
-    def refuse(*args: Any, **options: Any) -> None:
+    def refuse(*args, **options):
         raise AssertionError("solved again")
 
     monkeypatch.setattr(Folds, "held_out", refuse)

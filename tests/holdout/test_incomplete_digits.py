@@ -1,7 +1,5 @@
 """How many digits of held-out predictions are right in hard cases with missing labels."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy.sparse import coo_array, issparse

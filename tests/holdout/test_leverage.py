@@ -1,7 +1,5 @@
 """Rows that the model interpolates, and what is left at alpha = 0."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hold-out predictions of fitted estimators, and the check that users run on their own data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

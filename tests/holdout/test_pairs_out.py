@@ -1,7 +1,5 @@
 """Leave-pair-out: samples of pairs, and scores of rows that are drawn again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What a plan says before it computes, and how groups share folds."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The refits of the library are those of references in extended precision."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

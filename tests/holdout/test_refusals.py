@@ -1,7 +1,5 @@
 """What hold-out and its refits refuse: calls, and parts of their sentences."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

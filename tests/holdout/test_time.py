@@ -1,7 +1,5 @@
 """Splits by time, and warnings of splits that train on the future."""
 
-from __future__ import annotations
-
 import datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Held-out predictions of pairs without a label, against models that are fitted without the unit of each pair."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

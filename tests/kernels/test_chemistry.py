@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -34,7 +32,7 @@ NAMES = list(SMILES)
 TEXTS = list(SMILES.values())
 
 
-def by_rdkit(kind: str, radius: int, n_bits: int, counts: bool):
+def by_rdkit(kind, radius, n_bits, counts):
     """Return fingerprints by functions of rdkit that the library does not call."""
     from rdkit import Chem
     from rdkit.Chem import MACCSkeys, rdFingerprintGenerator

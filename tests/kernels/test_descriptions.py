@@ -1,7 +1,5 @@
 """Several descriptions of one side: names, rows, ids, and what scikit-learn makes of them."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -20,11 +18,11 @@ F = np.arange(15.0).reshape(5, 3)
 K = np.add.outer(np.arange(5.0), 10 * np.arange(5.0))
 
 
-def holder() -> Descriptions:
+def holder():
     return Descriptions({"f": F, "k": K})
 
 
-def values(given: Descriptions) -> dict[str, np.ndarray]:
+def values(given):
     found = {name: table.values for name, table in given.tables.items()}
     return {
         name: table.toarray() if sparse.issparse(table) else np.asarray(table)
@@ -141,7 +139,7 @@ def test_what_is_one_table_and_what_are_several():
     assert read_descriptions(made, "X") is made
 
 
-def frames(kind: str, order: list[int]) -> tuple[object, object]:
+def frames(kind, order):
     """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
     pytest.importorskip(kind)
     names = "abcde"

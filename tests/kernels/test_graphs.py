@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -25,7 +23,7 @@ def by_floyd(edges, nodes, scale):
     return np.exp(-distances[np.ix_(at, at)] / scale)
 
 
-def random_graph(n: int, n_edges: int, seed: int) -> list[tuple[int, int, float]]:
+def random_graph(n, n_edges, seed):
     rng = np.random.default_rng(seed)
     pairs = rng.integers(n, size=(n_edges, 2))
     return [
@@ -93,7 +91,7 @@ def slow_ancestors(edges, node):
     )
 
 
-def random_ontology(n: int, seed: int) -> list[tuple[int, int]]:
+def random_ontology(n, seed):
     rng = np.random.default_rng(seed)
     return [(int(parent), child) for child in range(1, n) for parent in rng.integers(child, size=2)]
 
@@ -110,7 +108,7 @@ def test_shared_ancestors_are_counted(each):
         assert np.linalg.eigvalsh(K).min() > -1e-12
 
 
-def random_network(n: int, seed: int) -> np.ndarray:
+def random_network(n, seed):
     rng = np.random.default_rng(seed)
     weights = np.where(rng.random((n, n)) < 0.3, rng.random((n, n)), 0.0)
     weights[n // 2, :] = weights[:, n // 2] = 0.0

@@ -1,7 +1,5 @@
 """Kernels of frames are frames with the ids of both sides; what has ids is put in order by them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

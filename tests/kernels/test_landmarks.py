@@ -1,7 +1,5 @@
 """Landmarks, against Nyström's formula and against a Cholesky factorisation that takes one pivot at a time."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

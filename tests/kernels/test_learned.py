@@ -1,7 +1,5 @@
 """A kernel of several descriptions against plain numpy, description by description, from the full matrices."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels say how much memory they need before they compute anything, and they need no more."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Kernels of pairs of entities, against loops over their formulas, and as rows of models."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

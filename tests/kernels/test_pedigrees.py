@@ -1,7 +1,5 @@
 """The relationship by pedigree against Henderson's recursive definition."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What users hand in is read and never written to: arrays and frames that cannot be written do as well."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal

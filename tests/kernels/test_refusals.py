@@ -1,7 +1,5 @@
 """What kernels refuse: calls, the type of the error, and a part of its sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from sys import modules
 
 import numpy as np
@@ -21,14 +19,14 @@ from dyadlearn.kernels.repair import (
 EPS = np.finfo(float).eps
 
 
-def similarity(n: int, seed: int = 0) -> np.ndarray:
+def similarity(n, seed=0):
     """Draw a matrix that is neither symmetric nor positive semi-definite."""
     values = np.random.default_rng(seed).normal(size=(n, n))
     values[0, 0] = -1
     return values
 
 
-def tolerances(library) -> dict[str, float]:
+def tolerances(library):
     rtol = 1e-4 if library.dtype == "float32" else 1e-11
     return {"rtol": rtol, "atol": rtol}
 

@@ -1,7 +1,5 @@
 """Similarity of rows: groups of similar rows, and the nearest row elsewhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Texts in messages."""
 
-from __future__ import annotations
-
 from dyadlearn.kernels._strings import shortened
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -22,9 +20,7 @@ HOSTS = {
 }
 
 
-def random_taxonomy(
-    n: int, n_ranks: int, seed: int, missing: float = 0.0
-) -> list[list[str | None]]:
+def random_taxonomy(n, n_ranks, seed, missing=0.0):
     """Return rows whose names are few, so that the same ones stand below different ones."""
     rng = np.random.default_rng(seed)
     rows = [[f"t{rng.integers(2 + rank)}" for rank in range(n_ranks)] for _ in range(n)]

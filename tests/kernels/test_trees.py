@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -17,7 +15,7 @@ from sweeps import every, lines, over
 APES = "((human:6,chimp:6):84,mouse:90);"
 
 
-def random_tree(n_nodes: int, seed: int, caterpillar: bool = False) -> list[tuple[int, int, float]]:
+def random_tree(n_nodes, seed, caterpillar=False):
     """Return parent, child and length of every branch; node 0 is the root."""
     rng = np.random.default_rng(seed)
     parents = [
@@ -27,7 +25,7 @@ def random_tree(n_nodes: int, seed: int, caterpillar: bool = False) -> list[tupl
     return [(parent, child, float(rng.random())) for child, parent in enumerate(parents, start=1)]
 
 
-def newick(branches: list[tuple[int, int, float]], node: int = 0) -> str:
+def newick(branches, node=0):
     below = [
         newick(branches, child) + f":{length!r}"
         for parent, child, length in branches

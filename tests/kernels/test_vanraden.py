@@ -1,7 +1,5 @@
 """VanRaden's relationship: allele frequencies of the training rows, wherever the kernel is used."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -30,7 +28,7 @@ T_NEW = RNG.normal(size=(4, 3))
 Y = RNG.normal(size=(12, 6))
 
 
-def by_formula(A: np.ndarray, B: np.ndarray, training: np.ndarray) -> np.ndarray:
+def by_formula(A, B, training):
     p = training.mean(axis=0) / 2
     return (A - 2 * p) @ (B - 2 * p).T / (2 * (p * (1 - p)).sum())
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from functools import cache, partial
 from itertools import product
 
@@ -16,7 +14,7 @@ from sweeps import covering
 SHAPES = [(1, 1, 1), (4, 7, 3), (6, 2, 11)]
 
 
-def counts(n: int, d: int, seed: int) -> np.ndarray:
+def counts(n, d, seed):
     """Draw counts of 0 to 2, of which many are zero, with a zero row at the end."""
     values = np.minimum(np.random.default_rng(seed).poisson(0.8, size=(n, d)), 2).astype(float)
     values[-1] = 0

@@ -1,7 +1,5 @@
 """The exact leave-one-out error against models that are really solved without each cell, row or column."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

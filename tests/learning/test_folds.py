@@ -1,7 +1,5 @@
 """The error of folds and its gradient against systems that are written out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

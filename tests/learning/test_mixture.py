@@ -1,7 +1,5 @@
 """Mixtures of powers of kernels: their derivatives, their limits, and that what is accepted is a kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

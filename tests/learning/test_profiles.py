@@ -1,7 +1,5 @@
 """Profile kernels: what they are, and that no label gets into those of a fold that leaves it out."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 

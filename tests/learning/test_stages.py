@@ -1,7 +1,5 @@
 """Stages: as many as lower the error, never worse than the best single kernel, nothing lost by an interrupt."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -57,7 +55,7 @@ def _chosen(seed, rank, noise, missing, n_stages):
     return _learned(labels, [rows, columns], masks, HOW, n_stages, BOTH)
 
 
-def _single(mixture: Mixture, place: int) -> Mixture:
+def _single(mixture, place):
     return Mixture([mixture.grams[place]], [mixture.has_exponent[place]], mixture.constant)
 
 

@@ -1,7 +1,5 @@
 """Variances of terms: the likelihood and its derivatives, its maximum, and simulations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Scores of scikit-learn: names and scorers, against their metrics applied to single rows."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The best of many scores, against a search through all of them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What metrics take, and what they say to what they do not take."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The IC-index against loops over all pairs of rows and of columns, and against the package of its authors."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics by name: what model selection asks for."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every metric against scikit-learn, scipy or a slow obvious twin, over grids of many kinds."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import product

@@ -1,7 +1,5 @@
 """Weights of main effects: models with constants= against models of the kernels K + a and G + b written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Predictions for new rows with a few labels: equal to those of a model that is fitted again with the row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

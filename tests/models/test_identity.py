@@ -1,7 +1,5 @@
 """Known rows count as themselves: models with identity= against models of K + δI and G + εI written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

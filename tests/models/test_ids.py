@@ -1,10 +1,5 @@
 """Frames in, the same kind out; what has ids is aligned by them on both sides."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -40,12 +35,12 @@ TASK_FEATURES = ["v", "w"]
 
 
 def frame(
-    kind: str,
-    values: np.ndarray,
-    rows: Sequence[Any] | None,
-    columns: Sequence[Any],
-    name: str = "id",
-) -> Any:
+    kind,
+    values,
+    rows,
+    columns,
+    name="id",
+):
     """Return a frame with ids; polars has them in a leading column, or none."""
     if kind == "pandas":
         index = None if rows is None else pd.Index(rows, name=name)
@@ -54,7 +49,7 @@ def frame(
     return pl.DataFrame(data | {column: values[:, j] for j, column in enumerate(columns)})
 
 
-def columns_of(table: Any, name: str = "id") -> list[Any]:
+def columns_of(table, name="id"):
     return [
         column
         for column in table.columns
@@ -62,11 +57,11 @@ def columns_of(table: Any, name: str = "id") -> list[Any]:
     ]
 
 
-def values_of(table: Any, name: str = "id") -> np.ndarray:
+def values_of(table, name="id"):
     return table[columns_of(table, name)].to_numpy()
 
 
-def make(Model: Any, kernel: str, **params: Any) -> Any:
+def make(Model, kernel, **params):
     """Return a model with this kernel on every side that it has."""
     if Model is not IndependentTaskRidge:
         params["task_kernel"] = kernel
@@ -74,7 +69,7 @@ def make(Model: Any, kernel: str, **params: Any) -> Any:
 
 
 @pytest.fixture(params=["pandas", "polars"])
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     return request.param
 
 

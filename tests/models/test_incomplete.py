@@ -1,9 +1,6 @@
 """What models say of missing labels: tasks without labels, iterations, networks, scores and memory."""
 
-from __future__ import annotations
-
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ def make_data(m=M, q=Q, n_new=3, seed=0):
     return problems.data(m, q, n_new=n_new, seed=seed)
 
 
-def with_holes(Y: np.ndarray, pattern: str, seed: int = 1) -> np.ndarray:
+def with_holes(Y, pattern, seed=1):
     Y = Y.copy()
     if pattern.endswith("%"):
         share = int(pattern[:-1]) / 100
@@ -42,7 +39,7 @@ def with_holes(Y: np.ndarray, pattern: str, seed: int = 1) -> np.ndarray:
     return Y
 
 
-def make_model(Model: Any, kernel: str = "linear", **params: Any) -> Any:
+def make_model(Model, kernel="linear", **params):
     if Model is not IndependentTaskRidge:
         params = {"task_kernel": kernel, "tol": 1e-12} | params
     if Model is TwoStepRidge:
@@ -50,7 +47,7 @@ def make_model(Model: Any, kernel: str = "linear", **params: Any) -> Any:
     return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
 
 
-def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
+def close(found, expected, rtol=1e-8):
     """Compare up to rounding of the largest entry."""
     assert_allclose(
         np.asarray(found, dtype=float),

@@ -33,7 +33,7 @@ TASK_ALPHA = 0.3
 FILTERS = [Tikhonov(), IteratedTikhonov(3), Landweber(5), SpectralCutoff()]
 
 
-def wide(rows: np.ndarray) -> np.ndarray:
+def wide(rows):
     """Return more features than rows."""
     return np.hstack([rows, np.sin(3 * rows), np.cos(2 * rows), rows**2])
 
@@ -54,7 +54,7 @@ MIXED = [(name, name) for name in FORMS] + [
 ]
 
 
-def kernel_of(form: str, rows: np.ndarray) -> np.ndarray:
+def kernel_of(form, rows):
     """Return the kernel (n + new, n + new) of rows in a form."""
     if form in ("rbf", "precomputed"):
         return rbf_kernel(rows)
@@ -62,9 +62,7 @@ def kernel_of(form: str, rows: np.ndarray) -> np.ndarray:
     return rows @ rows.T
 
 
-def fitted(
-    name: str, forms: tuple[str, str], labels: np.ndarray, dtype: str = "float64", **options: Any
-) -> tuple[Any, Any, Any]:
+def fitted(name, forms, labels, dtype="float64", **options):
     """Return a fitted model, and rows and tasks to predict for: those of training, and new ones."""
     kernel, rows_of = FORMS[forms[0]]
     task_kernel, tasks_of = FORMS[forms[1]]

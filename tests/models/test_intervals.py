@@ -1,7 +1,5 @@
 """Intervals of known and of new pairs, networks and ids; those of new rows are in holdout/test_jackknife.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,9 +1,5 @@
 """Kernels inside models: by name, callable, combined, sparse; primal where that is the smaller system."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -44,13 +40,13 @@ may_be_indefinite = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.Ker
 
 
 def make(
-    Model: Any,
-    kernel: Any,
-    params: Any = None,
-    task_kernel: Any = None,
-    task_params: Any = None,
-    **options: Any,
-) -> Any:
+    Model,
+    kernel,
+    params=None,
+    task_kernel=None,
+    task_params=None,
+    **options,
+):
     alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})
     return Model(
         kernel=kernel,

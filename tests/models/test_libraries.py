@@ -35,7 +35,7 @@ INPUTS = {
 }
 
 
-def two_step(kernel: str) -> TwoStepRidge:
+def two_step(kernel):
     return TwoStepRidge(ALPHA, 0.4, kernel=kernel, task_kernel=kernel)
 
 
@@ -65,7 +65,7 @@ def test_regularisation_changes_without_a_decomposition(library, Model, kernel, 
 # --- dtypes ------------------------------------------------------------------------------------
 
 
-def float_types(name: str) -> tuple[Any, Any, Any]:
+def float_types(name):
     """Return asarray and the two floating dtypes of a library."""
     xp = np if name == "numpy" else pytest.importorskip(name)
     return xp.asarray, xp.float32, xp.float64
@@ -116,7 +116,7 @@ class TestDtypes:
 FOREIGN = ["array_api_strict", "torch"]
 
 
-def foreign(name: str) -> Any:
+def foreign(name):
     module = pytest.importorskip(name)
     return lambda values: module.asarray(np.asarray(values))
 

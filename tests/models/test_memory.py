@@ -1,13 +1,10 @@
 """Memory that cannot suffice is told, with the estimate, before anything is computed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
 every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
-def on_kernels(Model: Any) -> Any:
+def on_kernels(Model):
     """Return a model on given kernels."""
     return Model(kernel="precomputed", task_kernel="precomputed")
 

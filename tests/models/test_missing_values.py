@@ -1,7 +1,5 @@
 """What is missing in an array or frame is never taken for a number, wherever it is handed in."""
 
-from __future__ import annotations
-
 import datetime
 
 import numpy as np
@@ -27,7 +25,7 @@ MASKED = np.ma.masked_array(Y, HIDDEN)
 PAIRS = np.argwhere(np.ones((6, 4), dtype=bool))
 
 
-def masked(array: np.ndarray) -> np.ma.MaskedArray:
+def masked(array):
     """Hide the first value."""
     mask = np.zeros(array.shape, dtype=bool)
     mask.flat[0] = True

@@ -1,7 +1,5 @@
 """Models of observed pairs alone against the same models of a grid with holes."""
 
-from __future__ import annotations
-
 import tracemalloc
 import warnings
 

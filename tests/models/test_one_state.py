@@ -1,7 +1,5 @@
 """A reader sees one state of a model, whenever another thread changes its regularisation."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 
@@ -44,12 +42,12 @@ READERS = {
 }
 
 
-def change(model, alpha: float) -> None:
+def change(model, alpha):
     two = "task_alpha" in model.get_params()
     model.set_alpha(alpha, alpha) if two else model.set_alpha(alpha)
 
 
-def interrupted(read, model, at: int, then) -> tuple[object, int]:
+def interrupted(read, model, at, then):
     """Return what is read while something else happens just before a call, and how many calls there were."""
     calls = 0
 
@@ -69,7 +67,7 @@ def interrupted(read, model, at: int, then) -> tuple[object, int]:
         sys.setprofile(None)
 
 
-def flat(found) -> np.ndarray:
+def flat(found):
     return np.concatenate(
         [np.ravel(part).astype(float) for part in (found if isinstance(found, tuple) else (found,))]
     )
@@ -80,7 +78,7 @@ def test_a_change_between_two_calls_is_seen_whole_or_not_at_all(model, reader):
     check(MODELS[model](), reader)
 
 
-def check(fitted, reader) -> None:
+def check(fitted, reader):
     """Change the regularisation before one call of many."""
     change(fitted, ALPHAS[1])
     new = reader(fitted)

@@ -1,7 +1,5 @@
 """The online model: what it refuses, what it keeps, what it can be asked."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Constants that no regularisation shrinks, while data come and go."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Instances that are known by their ids: an error, or exchanged for what is given, never counted twice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Terms of single rows in an online model, against refits written as their definition reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,9 +1,5 @@
 """Whatever is learned and forgotten, and in which order: the model equals one fitted on what remains."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -22,7 +18,7 @@ class Learner:
     With `keep`, instances have ids, and their labels stay with the model.
     """
 
-    def __init__(self, seed: int, keep: bool, constant: bool, holes: bool, has_tasks: bool) -> None:
+    def __init__(self, seed, keep, constant, holes, has_tasks):
         self.rng = np.random.default_rng(seed)
         self.keep = keep
         self.constant = constant
@@ -37,21 +33,21 @@ class Learner:
         first = self.model.fit if seed % 2 else self.model.partial_fit
         first(self.named(self.X, self.ids), self.Y, tasks=self.T if has_tasks else None)
 
-    def labels(self, m: int, q: int) -> np.ndarray:
+    def labels(self, m, q):
         """Return labels, some of which may be missing, but at least one of each task is there."""
         Y = self.rng.normal(size=(m, q)) + 5.0 * self.constant
         if self.holes:
             Y[1:][self.rng.random((m - 1, q)) < 0.4] = np.nan
         return Y
 
-    def named(self, rows: Any, ids: np.ndarray) -> Any:
+    def named(self, rows, ids):
         return Table(rows, Ids(tuple(ids.tolist()))) if self.keep else rows
 
-    def some(self, n: int) -> np.ndarray:
+    def some(self, n):
         """Return some of n places, but not all."""
         return self.rng.permutation(n)[: int(self.rng.integers(1, n))]
 
-    def learn(self) -> None:
+    def learn(self):
         X = self.rng.normal(size=(3, self.X.shape[1]))
         Y = self.labels(3, len(self.T))
         ids = self.ids.max() + 1 + np.arange(3)
@@ -60,7 +56,7 @@ class Learner:
         self.X, self.Y = np.vstack([self.X, X]), np.vstack([self.Y, Y])
         self.ids = np.append(self.ids, ids)
 
-    def replace(self) -> None:
+    def replace(self):
         if not self.keep:
             return
         rows = self.some(len(self.X))
@@ -69,7 +65,7 @@ class Learner:
         self.Y[rows] = np.where(np.isnan(Y), self.Y[rows], Y)
         self.model.partial_fit(self.named(self.X[rows], self.ids[rows]), Y, known="replace")
 
-    def learn_tasks(self) -> None:
+    def learn_tasks(self):
         T = self.rng.normal(size=(2, self.T.shape[1])) + 10.0 * self.constant
         Y = self.labels(len(self.X), 2)
         tasks = T if self.has_tasks else None
@@ -82,21 +78,21 @@ class Learner:
             self.model.partial_fit_tasks(tasks, chunks=chunks)
         self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
 
-    def forget(self) -> None:
+    def forget(self):
         rows = self.some(len(self.X))
         self.model.forget(self.named(self.X[rows], self.ids[rows]), self.Y[rows])
         self.X, self.Y = np.delete(self.X, rows, axis=0), np.delete(self.Y, rows, axis=0)
         self.ids = np.delete(self.ids, rows)
 
-    def forget_tasks(self) -> None:
+    def forget_tasks(self):
         columns = self.some(len(self.T))
         self.model.forget_tasks(columns)
         self.T, self.Y = np.delete(self.T, columns, axis=0), np.delete(self.Y, columns, axis=1)
 
-    def set_alpha(self) -> None:
+    def set_alpha(self):
         self.model.set_alpha(*(10.0 ** self.rng.uniform(-1, 1, 2)).tolist())
 
-    def check(self) -> None:
+    def check(self):
         """Compare with a model that is fitted on what is known."""
         params = self.model.get_params()
         tasks = self.T if self.has_tasks else None

@@ -1,7 +1,5 @@
 """The choice of regularisation while learning, and feature maps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """The estimators of pair kernels: the tests of every model of pairs, shares that are chosen, rows that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Models on long tables: the same as on grids, and at home in scikit-learn."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

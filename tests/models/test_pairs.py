@@ -1,9 +1,5 @@
 """Predictions for some pairs are those of the whole grid at these cells."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -37,7 +33,7 @@ FEW = 3
 MANY = 50
 
 
-def pairs(n: int, n_tasks: int = B, seed: int = 1) -> np.ndarray:
+def pairs(n, n_tasks=B, seed=1):
     """Return random pairs with repeats, the first and the last of each side among them."""
     rng = np.random.default_rng(seed)
     chosen = np.stack([rng.integers(0, A, size=n), rng.integers(0, n_tasks, size=n)], axis=1)
@@ -45,7 +41,7 @@ def pairs(n: int, n_tasks: int = B, seed: int = 1) -> np.ndarray:
     return chosen
 
 
-def fitted(Model: Any, kernel: str) -> tuple[Any, np.ndarray, np.ndarray]:
+def fitted(Model, kernel):
     """Return a model with new instances and tasks for it."""
     model = Model(alpha=0.5, kernel=kernel, task_kernel=kernel)
     if kernel == "precomputed":
@@ -102,13 +98,13 @@ def test_pairs_may_come_in_any_table(given):
 # --- ids ---------------------------------------------------------------------------------------
 
 
-def frame(kind: str, values: np.ndarray, rows: list[Any], columns: list[str]) -> Any:
+def frame(kind, values, rows, columns):
     if kind == "pandas":
         return pd.DataFrame(values, rows, columns)
     return pl.DataFrame({"id": rows, **{column: values[:, j] for j, column in enumerate(columns)}})
 
 
-def named(kind: str) -> tuple[Any, Any, Any]:
+def named(kind):
     """Return a model fitted on frames, new instances and new tasks."""
     features = list("abcd")
     task_features = list("uvw")
@@ -122,7 +118,7 @@ def named(kind: str) -> tuple[Any, Any, Any]:
 
 
 @pytest.fixture(params=["pandas", "polars"])
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     return request.param
 
 

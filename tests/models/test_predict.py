@@ -1,7 +1,5 @@
 """Predictions made in blocks are those made at once, and take no more memory than a block and the result."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -3,8 +3,6 @@
 With a constant on each side they are the same, or one fewer.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Deviations and likelihoods of the estimators against a Gaussian process over all pairs, written out."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

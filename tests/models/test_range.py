@@ -1,7 +1,5 @@
 """Numbers so large, so small or so alike that digits are lost: right answers or one clear sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -3,10 +3,6 @@
 The tables have what is wrong, the type of the error and a part of its sentence.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -39,27 +35,27 @@ every_model = {"Model": MODELS}
 every_pair_model = {"Model": PAIR_MODELS}
 
 
-def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+def precomputed(Model=TwoStepRidge, **params):
     """Return a model on given kernels."""
     if Model is not IndependentTaskRidge:
         params["task_kernel"] = "precomputed"
     return Model(kernel="precomputed", **params)
 
 
-def spoilt(array: np.ndarray, value: float, *where: int) -> np.ndarray:
+def spoilt(array, value, *where):
     """Return a copy with one entry, symmetric ones in a kernel, replaced."""
     copy = array.copy()
     copy[where or (0, 1)] = value
     return copy
 
 
-def refused(call: Any, error: Any, sentence: str) -> None:
+def refused(call, error, sentence):
     """Assert that a call raises an error with a part of a sentence."""
     with pytest.raises(error, match=sentence):
         call()
 
 
-def converted(library: Any, given: dict[str, Any]) -> dict[str, Any]:
+def converted(library, given):
     """Return arguments with arrays of a library in place of arrays of numbers of numpy."""
     return {
         name: library.asarray(value)

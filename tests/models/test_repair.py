@@ -1,9 +1,6 @@
 """Similarity matrices that are no kernels: repaired with one warning, or refused."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +22,7 @@ every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
 every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
-def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+def precomputed(Model=TwoStepRidge, **params):
     """Return a model on given kernels, of which it sees all: with a constant only what is left without their means."""
     params = {"fit_intercept": False, **params}
     if Model is not IndependentTaskRidge:
@@ -44,16 +41,16 @@ BENT = INDEFINITE + TWIST - TWIST.T
 ALPHA = 0.3
 
 
-def hat(values: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+def hat(values, alpha=ALPHA):
     return (U * (values / (values + alpha))) @ U.T
 
 
-def parameters(values: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+def parameters(values, alpha=ALPHA):
     """Return U φ(σ) Uᵀ, where null directions count nothing."""
     return (U * np.where(values > 0, 1 / (values + alpha), 0)) @ U.T
 
 
-def repaired(model: Any, *args: Any, **kwargs: Any) -> list[str]:
+def repaired(model, *args, **kwargs):
     """Fit and return what was warned."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

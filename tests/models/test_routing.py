@@ -1,9 +1,5 @@
 """The models among scikit-learn's tools: routed tasks, clones, pipelines, searches, files."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,20 +37,18 @@ def routing():
         yield
 
 
-def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+def precomputed(Model=TwoStepRidge, **params):
     return Model(kernel="precomputed", task_kernel="precomputed", **params)
 
 
-def requesting(model: Any, *methods: str) -> Any:
+def requesting(model, *methods):
     """Let a model ask for tasks in these methods and in no other."""
     for method in ("fit", "predict", "score"):
         getattr(model, f"set_{method}_request")(tasks=method in methods)
     return model
 
 
-def by_hand(
-    model: Any, rows: np.ndarray, tasks: np.ndarray, pairwise: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def by_hand(model, rows, tasks, pairwise):
     """Return the scores of all folds and the predictions for the rows that each leaves out."""
     scores = []
     predictions = np.empty_like(Y)
@@ -70,7 +64,7 @@ SIDES = {"features": (X, T, False), "precomputed": (K, G, True)}
 both_sides = lines("rows tasks pairwise", *SIDES.values())
 
 
-def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
+def model_for(Model, pairwise, **params):
     return precomputed(Model, **params) if pairwise else Model(**params)
 
 

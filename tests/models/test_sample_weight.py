@@ -1,10 +1,7 @@
 """Weights of cells and of instances, against weighted normal equations and against repeated observations."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +32,7 @@ TASKS = [f"t{j}" for j in range(Q)]
 complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
 
 
-def make_model(Model: Any, kernel: str = "rbf", **params: Any) -> Any:
+def make_model(Model, kernel="rbf", **params):
     if Model is not IndependentTaskRidge:
         params = {"task_kernel": kernel, "tol": 1e-12} | params
     if Model is TwoStepRidge:

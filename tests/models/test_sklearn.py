@@ -1,7 +1,5 @@
 """scikit-learn's own checks, with no expected failures."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.utils import estimator_checks, get_tags

@@ -1,7 +1,5 @@
 """PairRegressor on structures: ids are SMILES and sequences, which describe themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -31,7 +31,7 @@ class Problem:
     G_new: np.ndarray
 
 
-def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
+def random_problem(shape, *, singular):
     """Return random kernels with four new rows on either side."""
     m, q = shape
     rng = np.random.default_rng(100 * m + q)
@@ -43,7 +43,7 @@ SHAPES = {"tall": (9, 4), "wide": (4, 9), "one-task": (5, 1)}
 
 
 @pytest.fixture
-def problem(request: pytest.FixtureRequest) -> Problem:
+def problem(request):
     """Give the problem of a name: random kernels of a shape."""
     name = request.param
     return random_problem(SHAPES[name.split()[0]], singular=name.endswith("singular"))
@@ -54,22 +54,22 @@ every_rank = pytest.mark.parametrize(
 )
 
 
-def identity_like(K: np.ndarray) -> np.ndarray:
+def identity_like(K):
     return np.eye(len(K))
 
 
-def assert_same(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-9) -> None:
+def assert_same(found, expected, tolerance=1e-9):
     """Compare up to rounding of the largest entry."""
     assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-def dense_tolerance(*factors: np.ndarray) -> float:
+def dense_tolerance(*factors):
     """Return the relative error that a dense solve with the Kronecker product of the factors may have."""
     condition = float(np.prod([np.linalg.cond(factor) for factor in factors]))
     return max(1e-10, 10 * np.finfo(float).eps * condition)
 
 
-def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
+def two_step(given, alpha, task_alpha):
     return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED).fit(given.K, given.Y, tasks=given.G)
 
 

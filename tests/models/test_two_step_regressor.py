@@ -1,9 +1,6 @@
 """Any two regressors in two steps: kernel ridges are `TwoStepRidge`, others what two loops over fits say."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +55,7 @@ HOLES = np.zeros((M, Q), dtype=bool)
 HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
 
 
-def tree(**params: Any) -> DecisionTreeRegressor:
+def tree(**params):
     """Return a learner that is not linear in its targets."""
     return DecisionTreeRegressor(max_depth=2, random_state=0, **params)
 
@@ -66,7 +63,7 @@ def tree(**params: Any) -> DecisionTreeRegressor:
 class Quick(RegressorMixin, BaseEstimator):
     """A regressor of many targets without scikit-learn's checks of its input, most of the time of a small fit."""
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -75,10 +72,10 @@ class Quick(RegressorMixin, BaseEstimator):
 class QuickRidge(Quick):
     """Ridge regression with an intercept."""
 
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha=1.0):
         self.alpha = alpha
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> QuickRidge:
+    def fit(self, X, y):
         self.means_ = X.mean(axis=0), y.mean(axis=0)
         rows = X - self.means_[0]
         self.coef_ = np.linalg.solve(
@@ -86,7 +83,7 @@ class QuickRidge(Quick):
         )
         return self
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X):
         return (X - self.means_[0]) @ self.coef_ + self.means_[1]
 
 
@@ -105,9 +102,7 @@ def test_two_ridges_are_two_step_ridge(first, alphas):
 # --- others are what two fits in a row say -------------------------------------------------------------------
 
 
-def by_hand(
-    first: str, labels: np.ndarray, given: tuple[Any, Any], new: tuple[Any, Any], estimators: Any
-) -> np.ndarray:
+def by_hand(first, labels, given, new, estimators):
     """Return predictions for new rows, one target after the other, each learnt from its observed labels."""
     if first == "tasks":
         return by_hand("instances", labels.T, given[::-1], new[::-1], estimators[::-1]).T
@@ -136,7 +131,7 @@ LEARNERS = {
 }
 
 
-def single(estimator: Any) -> Any:
+def single(estimator):
     if isinstance(estimator, MultiOutputRegressor):
         return estimator.estimator
     return estimator

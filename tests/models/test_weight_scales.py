@@ -44,9 +44,7 @@ class Data:
     new: np.ndarray
     new_tasks: np.ndarray
 
-    def expected(
-        self, model: str, Y: np.ndarray, new: np.ndarray, new_tasks: np.ndarray, constant: bool
-    ) -> np.ndarray:
+    def expected(self, model, Y, new, new_tasks, constant):
         """Return predictions for new rows; all training tasks are new ones for independent tasks."""
         if model == "independent":
             return fifty_digits.independent(self.X, Y, self.W, 1.0, new, constant)
@@ -59,14 +57,14 @@ class Data:
             self.X, self.T, Y, self.W, 1.0, (new, new_tasks), constant, shares
         )
 
-    def part(self, rows: list[int], columns: list[int]) -> Data:
+    def part(self, rows, columns):
         within = np.ix_(rows, columns)
         return Data(
             self.X[rows], self.T[columns], self.Y[within], self.W[within], self.new, self.new_tasks
         )
 
 
-def draw(shape: tuple[int, ...], scale: float, spread: float, missing: bool) -> Data:
+def draw(shape, scale, spread, missing):
     m, q, d, r = shape
     rng = np.random.default_rng(1)
     X = rng.normal(size=(m, d))

@@ -1,7 +1,5 @@
 """Groups and folds as frames and series of text, categories, booleans and dates, or as sparse matrices."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the Gaussian process of missing or weighted labels has beyond that of complete ones."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How far rows lie from those of training, against dense systems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

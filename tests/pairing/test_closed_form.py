@@ -1,14 +1,12 @@
 """The closed forms of the models, against references in extended precision."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import fifty_digits
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
+from dyadlearn.pairing import Independent, Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 from references import reference
 from sweeps import covering, over
@@ -21,12 +19,12 @@ METHODS = ["independent", "two_step", "kronecker"]
 RIDGE = Tikhonov()
 
 
-def keeps_digits(rank, alpha, task_alpha=1.0, **_) -> bool:
+def keeps_digits(rank, alpha, task_alpha=1.0, **_):
     """Return whether the reference has enough digits: it inverts K + λI."""
     return rank == "full" or 1e-10 not in (alpha, task_alpha)
 
 
-def make_side(n_rows: int, rank: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def make_side(n_rows, rank, seed):
     """Return features of small whole numbers, so that kernels are exact in both precisions, and new rows."""
     rng = np.random.default_rng(seed)
     if rank == "full":
@@ -40,7 +38,7 @@ def make_side(n_rows: int, rank: str, seed: int) -> tuple[np.ndarray, np.ndarray
     return features.astype(float), new.astype(float)
 
 
-def spectrum_of(features: np.ndarray, form: str, dtype: str) -> Spectrum:
+def spectrum_of(features, form, dtype):
     """Return the spectrum of a kernel, or of features, which are dense or sparse."""
     if form == "gram":
         return Spectrum.from_gram((features @ features.T).astype(dtype))
@@ -48,7 +46,7 @@ def spectrum_of(features: np.ndarray, form: str, dtype: str) -> Spectrum:
     return Spectrum.from_features(sparse.csr_array(features) if form == "sparse" else features)
 
 
-def pairing_of(method, spectra, alphas, filters=(RIDGE, RIDGE)) -> Pairing:
+def pairing_of(method, spectra, alphas, filters=(RIDGE, RIDGE)):
     if method == "kronecker":
         return Kronecker(*spectra, alphas[0])
     sides = zip(spectra, filters, alphas, strict=True)
@@ -56,7 +54,7 @@ def pairing_of(method, spectra, alphas, filters=(RIDGE, RIDGE)) -> Pairing:
     return Independent(smoothers[0]) if method == "independent" else TwoStep(*smoothers)
 
 
-def predicted(model: Pairing, Y: np.ndarray, *rows: np.ndarray) -> np.ndarray:
+def predicted(model, Y, *rows):
     """Return predictions for kernel or feature rows of each side from the coefficients of a model."""
     found = model.coefficients(Y)
     expansion = model.expansion(found)
@@ -66,7 +64,7 @@ def predicted(model: Pairing, Y: np.ndarray, *rows: np.ndarray) -> np.ndarray:
     return found if len(parts) == 2 else found.T
 
 
-def dual_of(model) -> np.ndarray:
+def dual_of(model):
     """Return the dual coefficients of a reference with complete labels."""
     if model.kind == "kronecker":
         kernel = np.kron(model.rows.K, model.columns.K)
@@ -76,7 +74,7 @@ def dual_of(model) -> np.ndarray:
     return half if model.columns is None else half @ model.columns.phi
 
 
-def close(found: np.ndarray, expected: np.ndarray) -> None:
+def close(found, expected):
     """Compare up to rounding of the largest entry."""
     assert found.dtype == np.float64
     atol = 1e-10 * max(1e-300, np.abs(expected).max())
@@ -162,7 +160,7 @@ def test_a_tiny_ridge_on_singular_kernels(method, shape, alphas, form, dtype):
     close(model.dual(labels), dual)
 
 
-def residuals(X: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
+def residuals(X, Y, alpha):
     """Return what ridge regression leaves of labels; of a singular kernel it is not small."""
     return Y - fifty_digits.independent(X, Y, np.ones(Y.shape), alpha, X, False)
 

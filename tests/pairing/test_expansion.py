@@ -1,7 +1,5 @@
 """Coefficients with a side absorbed or left out predict the same."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,14 +1,11 @@
 """A model of pairs of five members: what it has by default is what the same model has by its own formulas."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn._array import Array
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
@@ -25,7 +22,7 @@ M = 6
 Q = 5
 
 
-def both(kinds: tuple[str, str] = ("full", "full"), alpha: float = 0.4) -> tuple[Plain, Kronecker]:
+def both(kinds=("full", "full"), alpha=0.4):
     """Return the model and the one that has formulas, on the same sides."""
     rng = np.random.default_rng(3)
     spectra = []
@@ -38,7 +35,7 @@ def both(kinds: tuple[str, str] = ("full", "full"), alpha: float = 0.4) -> tuple
     return Plain(*spectra, alpha), Kronecker(*spectra, alpha)
 
 
-def labels(missing: float = 0.0) -> np.ndarray:
+def labels(missing=0.0):
     rng = np.random.default_rng(4)
     Y = rng.normal(size=(M, Q))
     Y[rng.random((M, Q)) < missing] = np.nan
@@ -115,17 +112,17 @@ def test_two_free_constants_are_a_free_mean(each):
         """Two-step ridge regression by its remainder."""
 
         @property
-        def fast(self) -> TwoStep:
+        def fast(self):
             return TwoStep(
                 *(spectrum.smoother(Tikhonov(), self.alpha) for spectrum in self.spectra)
             )
 
         @property
-        def remainder(self) -> Array:
+        def remainder(self):
             rows, columns = (side.shrinkage for side in self.fast.smoothers)
             return 1.0 - np.outer(rows, columns)
 
-        def coefficients(self, Y: Array) -> Array:
+        def coefficients(self, Y):
             return self.fast.coefficients(Y)
 
     grams = (
@@ -152,7 +149,7 @@ def test_what_a_model_interpolates_is_refused(each):
         """Means of rows."""
 
         @property
-        def remainder(self) -> Array:
+        def remainder(self):
             return np.where(np.arange(Q) == Q - 1, 0.0, 1.0) * np.ones((M, 1))
 
     rows = Spectrum.from_gram(np.eye(M))

@@ -1,7 +1,5 @@
 """The closed forms of hold-out equal refitting: every model, setting, shape, rank, regularisation and grouping."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pairs that leave by the inverse of few features against models that were fitted without them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

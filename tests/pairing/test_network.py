@@ -1,7 +1,5 @@
 """Networks: one node set, labels that keep a symmetry, and vertices left out of both sides."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The operators of a model on grids, against the matrices of all pairs written out."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_array_equal
 
@@ -17,19 +15,19 @@ KINDS = ["full", "singular", "primal", "thin", "sparse"]
 LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (1e6, 1e6)]
 
 
-def matrix_of(operation, shape: tuple[int, int]) -> np.ndarray:
+def matrix_of(operation, shape):
     """Return what an operation on grids does to each cell, a column for each."""
     units = np.eye(shape[0] * shape[1])
     return np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
 
 
-def dense(given) -> tuple[np.ndarray, np.ndarray]:
+def dense(given):
     """Return hat and residual of all pairs from the pairwise kernel, neither by subtraction."""
     shifted = np.linalg.inv(given.P + given.ridge * np.eye(len(given.P)))
     return given.P @ shifted, given.ridge * shifted
 
 
-def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def two_step(given, alpha, task_alpha):
     """Return hat and residual of two-step from those of both sides."""
     sides = []
     for K, a in ((given.K, alpha), (given.G, task_alpha)):

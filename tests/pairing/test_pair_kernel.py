@@ -1,7 +1,5 @@
 """Pair kernels with and without a free mean, against systems of all pairs written out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import mpmath
@@ -40,20 +38,18 @@ ALPHAS = [1e-3, 0.4, 1e3]
 LETTERS = "ABCD"
 
 
-def fits(kinds: tuple[str, str], shares: tuple[float, ...]) -> bool:
+def fits(kinds, shares):
     """Tell whether no side that must be complete is truncated."""
     truncated = [kind not in ("full", "singular") for kind in kinds]
     return not (truncated[0] and shares[2]) and not (truncated[1] and shares[1])
 
 
-def has_place(kinds: tuple[str, str], free: bool, constant: bool) -> bool:
+def has_place(kinds, free, constant):
     """Tell whether a free mean, if there is one, lies within what the sides keep."""
     return constant or not free or all(kind in ("full", "singular") for kind in kinds)
 
 
-def sides(
-    kinds, shape, seed: int = 0, constant: bool = True
-) -> tuple[list[np.ndarray], list[Spectrum]]:
+def sides(kinds, shape, seed=0, constant=True):
     """Return kernels of both sides with a constant feature, and their spectra."""
     rng = np.random.default_rng([seed, *shape])
     given = [grids.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
@@ -63,18 +59,18 @@ def sides(
     ]
 
 
-def posed(kinds, shape, shares, free_mean, alpha, seed: int = 0, constant: bool = True):
+def posed(kinds, shape, shares, free_mean, alpha, seed=0, constant=True):
     kernels, spectra = sides(kinds, shape, seed, constant)
     Y = np.random.default_rng(seed + 1).normal(size=shape) + 3.0
     return PairKernel(*spectra, alpha, shares, free_mean), kernels, Y
 
 
-def mean_of(pairing: PairKernel, Y: np.ndarray) -> float:
+def mean_of(pairing, Y):
     """Return the unpenalised mean of the labels."""
     return replace(pairing).centred(Y)[1]
 
 
-def pairs(K, G, shares) -> np.ndarray:
+def pairs(K, G, shares):
     a, b, c = shares
     return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
 
@@ -91,19 +87,19 @@ def solved(P, labels, alpha, free_mean):
     return found[:-1], found[-1]
 
 
-def predicted(P, Y, seen, alpha, free_mean) -> np.ndarray:
+def predicted(P, Y, seen, alpha, free_mean):
     """Return what the seen cells predict for all."""
     at = np.flatnonzero(seen)
     dual, mean = solved(P[np.ix_(at, at)], Y.ravel()[at], alpha, free_mean)
     return (P[:, at] @ dual + mean).reshape(Y.shape)
 
 
-def some_cells(shape) -> np.ndarray:
+def some_cells(shape):
     """Return a third of the cells, in every row and every column."""
     return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
 
 
-def groups_of(letter: str, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+def groups_of(letter, shape):
     """Return unequal groups as arguments of hold-out; the wide shape has fewer groups of tasks."""
     m, q = shape
     if letter == "A":
@@ -112,7 +108,7 @@ def groups_of(letter: str, shape: tuple[int, int]) -> dict[str, np.ndarray]:
     return groups | ({"task_groups": np.arange(q) % (2 if q > m else 3)} if letter in "CD" else {})
 
 
-def held_out(P, Y, letter, alpha, free_mean, units) -> np.ndarray:
+def held_out(P, Y, letter, alpha, free_mean, units):
     """Return predictions for some cells, NaN for the others; labels may be missing."""
     m, q = Y.shape
     rows = units.get("groups", np.arange(m))

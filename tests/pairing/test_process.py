@@ -1,7 +1,5 @@
 """The Gaussian processes of complete labels, and of missing or weighted ones, against the same written out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -49,7 +47,7 @@ OBSERVED = covering(
 BOTH = [{"kinds": (row.pop("side"), row.pop("task_side")), **row} for row in CLOSED + OBSERVED]
 
 
-def process_of(spectra, alpha, shares=PRODUCT, free_mean=False) -> Process:
+def process_of(spectra, alpha, shares=PRODUCT, free_mean=False):
     return Process(PairKernel(*spectra, alpha, shares, free_mean))
 
 
@@ -298,5 +296,5 @@ def test_without_noise_a_regular_kernel_has_a_likelihood_and_a_singular_one_has_
 SINGULAR = [("full", "singular"), ("primal", "full"), ("thin", "thin")]
 
 
-def is_singular(problem) -> bool:
+def is_singular(problem):
     return np.linalg.matrix_rank(problem.kernel().astype(float)) < problem.labels.size

@@ -1,7 +1,5 @@
 """The last inverse over observed labels: computed once for a model, and gone with it."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many grids of labels held out together: each as by itself."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

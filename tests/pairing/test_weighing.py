@@ -1,7 +1,5 @@
 """How much each training label weighs in a prediction, against fitting again on labels that are one larger."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

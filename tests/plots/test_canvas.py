@@ -1,7 +1,5 @@
 """What all Displays have in common."""
 
-from __future__ import annotations
-
 import copy
 import sys
 

@@ -1,7 +1,5 @@
 """Curves are those of scikit-learn, their areas those that `evaluate` tells."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """The map of a landscape holds its scores, and its star stands where the model does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """What pictures call the sides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The page in a real browser: it loads alone, answers a pointer and keys, sorts, searches, and fits a phone."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

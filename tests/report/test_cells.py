@@ -1,7 +1,5 @@
 """The report of a MultiwayRidge: its figures are those of the model, and it opens on a telephone."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -33,7 +31,7 @@ def model():
     return MultiwayRidge("mother + father", fixed="trial").fit(table, y)
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<main>")[2]))
 
 

@@ -1,7 +1,5 @@
 """Charts: axes with round numbers, places within the frame, text that stays text."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nothing on the page lies over anything else, is cut off, or breaks where it should not."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The section about learned kernels: words, bars and stages."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

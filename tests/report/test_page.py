@@ -1,7 +1,5 @@
 """The page: whole, harmless whatever the ids are, and small."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The picture of the grid, read by another library."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -1,7 +1,5 @@
 """A regularisation for each task: given as an array, or chosen by the score of each column."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

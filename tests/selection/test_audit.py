@@ -1,7 +1,5 @@
 """The audit of a split, against a loop that looks at every pair."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Splits and audits of cells of any number of sides."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 
 import numpy as np

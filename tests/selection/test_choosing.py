@@ -1,7 +1,5 @@
 """`better_of`: the search with the best exact hold-out, among those that are affordable."""
 
-from __future__ import annotations
-
 import signal
 import warnings
 

@@ -1,7 +1,5 @@
 """Searches of missing labels: from coarse to fine, what an interrupt keeps, and what a search shows of itself."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Default grids of alpha: multiples of the scale of the kernel and the weights, so that units do not matter."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

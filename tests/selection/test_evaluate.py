@@ -1,7 +1,5 @@
 """Tables of scores against hold-out predictions that are scored by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

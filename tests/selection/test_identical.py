@@ -1,7 +1,5 @@
 """Identical rows across the split: they are counted, and groups="identical" keeps them together."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Searches on grids with holes, against slow loops over folds with fresh models."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

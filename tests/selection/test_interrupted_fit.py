@@ -1,7 +1,5 @@
 """Ctrl-C in a fit that searches or learns: the best result so far is fitted, whatever the fit was doing."""
 
-from __future__ import annotations
-
 import signal
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Landscapes against the hold-out predictions of every grid point, scored one by one."""
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

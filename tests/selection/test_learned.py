@@ -1,7 +1,5 @@
 """LearnedKernelRidge: against models that are really refitted, and as the conventions of scikit-learn want it."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -307,7 +305,7 @@ def test_what_else_is_refused():
 
 
 @pytest.mark.parametrize("name", ["constant", "profile angle"])
-def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
+def test_names_of_what_joins_by_itself_are_refused(name):
     rng = np.random.default_rng(0)
     given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
     with pytest.raises(ValueError, match=f"X has a description called '{name}'"):

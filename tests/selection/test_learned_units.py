@@ -1,7 +1,5 @@
 """Learned kernels do not depend on units: of labels, weights and features, nor on the order and the names of sides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

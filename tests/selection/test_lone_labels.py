@@ -1,9 +1,6 @@
 """Labels that are the only ones of their task: not predicted once they are left out, not scored, and said once."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +32,7 @@ GROUPS = np.repeat(np.arange(4), 3)
 ONE = (5, 1)
 
 
-def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
+def quietly(function, *args, **options):
     """Return what a function does, and what it says of labels."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -45,12 +42,12 @@ def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def fitted(labels: np.ndarray = Y, Model: Any = IndependentTaskRidge, **options: Any) -> Any:
+def fitted(labels=Y, Model=IndependentTaskRidge, **options):
     options = {"kernel": "rbf", **options}
     return quietly(Model(**options).fit, X, labels)[0]
 
 
-def refitted(alpha: float, groups: np.ndarray) -> np.ndarray:
+def refitted(alpha, groups):
     """Return what models say that were fitted without each group; NaN where a task has lost all its labels."""
     held_out = np.full((M, Q), np.nan)
     for group in np.unique(groups):
@@ -59,7 +56,7 @@ def refitted(alpha: float, groups: np.ndarray) -> np.ndarray:
     return held_out
 
 
-def mean_error(F: np.ndarray, letter: str = "B") -> float:
+def mean_error(F, letter="B"):
     """Return minus the mean squared error of what is observed and predicted; in setting B the mean over instances."""
     squares = (Y - F) ** 2
     if letter == "A":
@@ -113,7 +110,7 @@ def test_what_is_held_out_is_what_refits_say(weighted, letter):
 # --- scores ------------------------------------------------------------------------------------------------
 
 
-def my_error(Y: np.ndarray, F: np.ndarray) -> float:
+def my_error(Y, F):
     assert np.isfinite(F[~np.isnan(Y)]).all()
     return -mean_squared_error(Y, F)
 
@@ -144,7 +141,7 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
     assert_allclose(evaluated(search, scoring), max(expected), rtol=1e-8)
 
 
-def evaluated(model: Any, scoring: Any = None) -> float:
+def evaluated(model, scoring=None):
     table = quietly(evaluate, model, "B", scoring=scoring)[0]
     return float(table[table.scoring][0])
 

@@ -1,7 +1,5 @@
 """New rows that lack descriptions: a ridge regression, with λ by leave-one-out, predicts the part that is missing."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The similarity of held-out entities to training, against loops over all entities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Nested scores and intervals against loops that say what is meant."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

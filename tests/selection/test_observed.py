@@ -1,7 +1,5 @@
 """Searches, scores and simple means on observed pairs alone, against the same on a grid with holes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Without signal, the area under the ROC curve is 0.5 and a correlation 0, whateve
 exact if all orders of the labels are averaged, so no test here depends on chance but the last ones.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A scorer with an average of its own is used with it in every setting, wherever a scorer is accepted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

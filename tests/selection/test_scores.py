@@ -1,7 +1,5 @@
 """The table that `evaluate` returns: a dict for machines, a table for people."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

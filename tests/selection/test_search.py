@@ -1,7 +1,5 @@
 """The searching estimators against brute force: every value fitted on its own."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

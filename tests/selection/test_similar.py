@@ -1,7 +1,5 @@
 """groups="similar:0.6" keeps similar rows together, by the kernel of the model, in every hold-out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

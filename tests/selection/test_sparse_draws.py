@@ -1,7 +1,5 @@
 """Bootstrap draws of a sparse grid, scored as lists of cells, against scores of whole grids."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import numpy as np

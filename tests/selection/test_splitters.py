@@ -1,7 +1,5 @@
 """Folds of pairs: every pair tested once, nothing in training that the setting forbids."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of hold-out predictions where refitting gives ties: rounding is no order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """What has no score: a column, a regularisation, all of them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

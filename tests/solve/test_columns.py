@@ -1,9 +1,5 @@
 """Independent tasks with missing labels, and blocks of missing labels, against refits."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -28,7 +24,7 @@ KINDS = ["full", "singular", "primal", "thin", "sparse"]
 weightings = {"weighted": {"plain": False, "weighted": True}}
 
 
-def make_problem(kind: str, shape: tuple[int, int], pattern: str, weighted: bool):
+def make_problem(kind, shape, pattern, weighted):
     """Return the spectrum, its kernel, labels with holes, and weights or None."""
     rng = np.random.default_rng([*shape, 3])
     features = grids.features(kind, shape[0], rng)
@@ -40,7 +36,7 @@ def make_problem(kind: str, shape: tuple[int, int], pattern: str, weighted: bool
     return grids.spectrum(kind, features), features @ features.T, Y, weights
 
 
-def refits(K: np.ndarray, Y: np.ndarray, weights: Any, alpha: float) -> tuple[Any, Any]:
+def refits(K, Y, weights, alpha):
     """Return the predictions of refits: for all rows, and for each observed one without its label."""
     model = reference("independent", (K, K), (alpha, alpha), Y, weights)
     everywhere = fitted(model)
@@ -153,7 +149,7 @@ BLOCKS = {
 LAMBDAS = [1e-7, 1e-3, 1.0, 1e6]
 
 
-def make_features(n: int, rank: str, seed: int) -> np.ndarray:
+def make_features(n, rank, seed):
     """Return features of small whole numbers, so that their kernel is exact, well-conditioned or singular."""
     rng = np.random.default_rng(seed)
     if rank == "full":
@@ -162,13 +158,13 @@ def make_features(n: int, rank: str, seed: int) -> np.ndarray:
     return np.vstack([np.eye(size), rng.integers(-1, 2, size=(n - size, size))]).astype(float)
 
 
-def make_sides(shape: tuple[int, int], rank: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def make_sides(shape, rank):
     """Return features of both sides and labels."""
     X, T = (make_features(n, rank, seed) for seed, n in enumerate(shape))
     return X, T, np.random.default_rng(2).integers(-4, 5, size=shape).astype(float)
 
 
-def smoother(Phi: np.ndarray, alpha: float, rank: str = "full", constant: bool = False):
+def smoother(Phi, alpha, rank="full", constant=False):
     """Return a side; that of a truncated spectrum is made from features."""
     kind = "free" if constant else None
     if rank == "truncated":

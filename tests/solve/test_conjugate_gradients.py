@@ -16,7 +16,7 @@ from problems import MODELS
 from sweeps import covering, every, lines, over
 
 
-def make_system(shape: tuple[int, ...] = (6, 5), condition: float = 100.0, seed: int = 0):
+def make_system(shape=(6, 5), condition=100.0, seed=0):
     """Return a positive definite matrix, an operator on arrays of a shape that it is, and a right-hand side."""
     rng = np.random.default_rng(seed)
     size = int(np.prod(shape))
@@ -25,7 +25,7 @@ def make_system(shape: tuple[int, ...] = (6, 5), condition: float = 100.0, seed:
     return A, lambda x: (A @ x.reshape(-1)).reshape(shape), rng.normal(size=shape)
 
 
-def true_residual(A: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
+def true_residual(A, x, b):
     return float(np.linalg.norm(b.ravel() - A @ x.ravel()) / np.linalg.norm(b))
 
 
@@ -126,9 +126,7 @@ def test_the_last_residual(tol, right):
     assert_allclose(rest, right * b - operator(found.values), rtol=0, atol=1e-12)
 
 
-def make_spectra(
-    shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")
-) -> list[Spectrum]:
+def make_spectra(shape, kinds=("full", "full")):
     rng = np.random.default_rng(shape)
     return [
         grids.spectrum(kind, grids.features(kind, n, rng))
@@ -136,7 +134,7 @@ def make_spectra(
     ]
 
 
-def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def explicit(spectra, leading, diagonal, weights):
     """Return Φ S⁻¹ Φᵀ of all cells, with the eigenvectors of the pairs formed."""
     directions = np.kron(spectra[0].vectors, spectra[1].vectors)[:, leading]
     small = np.diag(diagonal) + directions.T @ (weights.ravel()[:, None] * directions)
@@ -199,17 +197,17 @@ def test_all_directions_leave_nothing_to_do(model, route, kinds):
 # --- how many pay ------------------------------------------------------------------------------------------------
 
 
-def rbf_spectrum(n: int, seed: int) -> Spectrum:
+def rbf_spectrum(n, seed):
     X = np.random.default_rng(seed).uniform(size=(n, 3))
     return Spectrum.from_gram(np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1)))
 
 
 @pytest.fixture(scope="module")
-def rbf() -> tuple[Spectrum, Spectrum]:
+def rbf():
     return rbf_spectrum(90, 0), rbf_spectrum(60, 1)
 
 
-def chosen(operators, max_rank: int = 900, n_unknowns: int = 2700, tol: float = 1e-8) -> int:
+def chosen(operators, max_rank=900, n_unknowns=2700, tol=1e-8):
     cost = operators.kernel_cost
     return choose_rank(operators.remainder, (90, 60), cost, n_unknowns, tol, max_rank)
 

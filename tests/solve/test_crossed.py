@@ -1,7 +1,5 @@
 """Few features on both sides: weights of labels, and explanations, are those of one dense system."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import product
 

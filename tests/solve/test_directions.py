@@ -1,7 +1,5 @@
 """Least squares of weighted rows by orthogonal factorisations, against fifty digits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Few observed pairs that are solved for by one dense system, or by their directions, against iterations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

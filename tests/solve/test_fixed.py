@@ -1,7 +1,5 @@
 """Columns beside the kernel against bordered systems and against dense algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

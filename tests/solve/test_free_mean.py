@@ -1,7 +1,5 @@
 """A grand mean that carries no penalty, where labels are missing or weighted: dense systems with a border."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -30,7 +28,7 @@ WAYS = {
 MISSING_WAYS = {name: way for name, way in WAYS.items() if way["route"] == "missing"}
 
 
-def smoothers(K: np.ndarray, G: np.ndarray, filters, alphas) -> TwoStep:
+def smoothers(K, G, filters, alphas):
     spectra = [Spectrum.from_gram(kernel, constant="free") for kernel in (K, G)]
     return TwoStep(*(s.smoother(f, a) for s, f, a in zip(spectra, filters, alphas, strict=True)))
 

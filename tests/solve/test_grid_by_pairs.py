@@ -1,7 +1,5 @@
 """Grids that are completed by way of their observed pairs, against their completion as grids."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Compare one leave-out of each inverse with refits, in all settings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

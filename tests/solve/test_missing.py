@@ -1,7 +1,5 @@
 """Completed grids against dense normal equations, whatever is missing and whichever way they are solved."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
@@ -40,11 +38,11 @@ FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observ
 MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
 
 
-def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
+def make_weights(shape, spread=10.0):
     return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
 
 
-def check(given, rtol: float, ways=WAYS, weights: np.ndarray | None = None, **options) -> None:
+def check(given, rtol, ways=WAYS, weights=None, **options):
     """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
     observed = given.observed
     expected = given.fitted(weights)
@@ -75,7 +73,7 @@ SIDES = [
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
-def is_usual(alpha: float, task_alpha: float) -> bool:
+def is_usual(alpha, task_alpha):
     """Return whether a dense system loses no digit."""
     return (alpha, task_alpha) == (0.3, 0.1)
 

@@ -1,7 +1,5 @@
 """Compare the closed forms of rows, columns and both of a nearly complete grid with refits and blocks of labels."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Observed pairs: products that touch them alone, and ridge regression on them, against dense systems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

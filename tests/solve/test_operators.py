@@ -1,7 +1,5 @@
 """A side without some rows against Schur complements and ridge regression with its own kernel, written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Arrays in fewer bytes come back bit for bit, and learned kernels leave out what can be computed again."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

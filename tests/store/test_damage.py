@@ -28,7 +28,7 @@ Y = RNG.normal(size=(4, 3))
 
 
 @pytest.fixture(scope="module")
-def content(tmp_path_factory) -> bytes:
+def content(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "model.dyad"
     save(TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T), path)
     return path.read_bytes()
@@ -39,7 +39,7 @@ def refused(tmp_path):
     """Give a function that loads some bytes and returns the sentence they are refused with."""
     path = tmp_path / "damaged.dyad"
 
-    def refusal(content: bytes) -> str:
+    def refusal(content):
         path.write_bytes(content)
         with pytest.raises(ModelFileError) as caught:
             load(path)

@@ -1,7 +1,5 @@
 """A file is written as a whole or not at all, and any reader of safetensors can open it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

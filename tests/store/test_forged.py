@@ -1,7 +1,5 @@
 """A forged file, checksum and all, is refused before it costs memory, and with nothing but the one exception."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +30,7 @@ Y = RNG.normal(size=(5, 3))
 
 
 @contextmanager
-def little_memory(more: int = 2**28):
+def little_memory(more=2**28):
     """Allow this process that many bytes more than it has."""
     resource = pytest.importorskip("resource")
     status = Path("/proc/self/status")
@@ -51,13 +49,13 @@ def little_memory(more: int = 2**28):
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-def side(header: dict) -> dict:
+def side(header):
     return header["model"]["$TwoStepRidge"]["fitted_"]["$FittedRidge"]["sides"]["$tuple"][0][
         "$Side"
     ]
 
 
-def spectrum_of(header: dict, arrays: dict, n_rows: int, features: dict, components: tuple) -> None:
+def spectrum_of(header, arrays, n_rows, features, components):
     """Give the spectrum rows that take no room in the file, and let the eigenvectors be made of them."""
     spectrum = side(header)["spectrum"]["$Spectrum"]
     spectrum |= {"n_rows": n_rows, "vectors": None, "features": features, "recomputed": True}
@@ -65,17 +63,17 @@ def spectrum_of(header: dict, arrays: dict, n_rows: int, features: dict, compone
     arrays["fitted_.sides.0.spectrum.components"] = np.zeros(components)
 
 
-def no_columns(n_rows: int):
+def no_columns(n_rows):
     """The file allows 50 rows, but there are more eigenvalues than features."""
 
-    def forged(header: dict, arrays: dict) -> None:
+    def forged(header, arrays):
         spectrum_of(header, arrays, n_rows, {"$array": "C"}, (0, 2))
         arrays["fitted_.sides.0.spectrum.features"] = np.zeros((n_rows, 0))
 
     return forged
 
 
-def by_columns(header: dict, arrays: dict) -> None:
+def by_columns(header, arrays):
     """Make the features sparse, in a form that keeps no room for rows."""
     parts = {name: {"$array": "C"} for name in ("data", "indices", "indptr")}
     matrix = {"$sparse": {"class": "csc_array", "shape": [2**40, 2], **parts}}
@@ -84,12 +82,12 @@ def by_columns(header: dict, arrays: dict) -> None:
         arrays[f"fitted_.sides.0.spectrum.features.{name}"] = array
 
 
-def no_coefficients(header: dict, arrays: dict) -> None:
+def no_coefficients(header, arrays):
     arrays["fitted_.coefficients"] = np.zeros((10**8, 0))
 
 
 def folded(*value):
-    def forged(header: dict, arrays: dict) -> None:
+    def forged(header, arrays):
         fitted = header["model"]["$TwoStepRidge"]["fitted_"]["$FittedRidge"]
         fitted["folded"] = {"$tuple": [*value]}
 
@@ -97,7 +95,7 @@ def folded(*value):
 
 
 def parameter(value):
-    def forged(header: dict, arrays: dict) -> None:
+    def forged(header, arrays):
         header["model"]["$TwoStepRidge"]["parameters"]["alpha"] = value
 
     return forged

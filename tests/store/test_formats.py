@@ -4,8 +4,6 @@ After a change of the format, ``python tests/store/test_formats.py`` writes the 
 one.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -50,7 +48,7 @@ def test_an_older_format_is_refused(version):
         load(DATA / f"two_step_{version}.dyad")
 
 
-def write_files() -> None:
+def write_files():
     """Write the files of today's format, and what their models predict."""
     rng = np.random.default_rng(0)
     drugs = pd.DataFrame(

@@ -1,7 +1,5 @@
 """Models of the market come back from a file, down to the bit, also with parameters that are scalars of numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Models that the market lacks come back as they were, down to the bit; the others are in test_market_files.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

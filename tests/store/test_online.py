@@ -1,7 +1,5 @@
 """An online model comes back in whatever state it was, and goes on as if it had never been away."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

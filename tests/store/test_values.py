@@ -1,7 +1,5 @@
 """Parameters and ids of every kind come back exactly; what cannot be stored is refused in one sentence."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import sys

@@ -1,7 +1,5 @@
 """Scores by similarity in the report, against the audit of the same hold-out."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 

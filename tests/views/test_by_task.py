@@ -1,7 +1,5 @@
 """Correlations within tasks: those of refitted models, within one fit, without bias on noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Warnings of a report: each once with its count, the important first."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Curves of held-out predictions: their area is the score, their mean that of single rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """The grid of labels as numbers: what is counted, and means of blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 

@@ -1,7 +1,5 @@
 """Landscapes as numbers: the best point, what can be drawn of them, and steps of what is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

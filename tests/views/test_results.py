@@ -1,7 +1,5 @@
 """Scores and landscapes of a report are those of the library."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Spectra, filters and effective dimensions against dense matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """All there is to see of a model: ids, spectra, doubtful cells, warnings."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

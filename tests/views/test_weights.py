@@ -1,7 +1,5 @@
 """What was learned of kernels, in numbers and in words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
