@@ -265,7 +265,7 @@ def check_input(trial: Trial) -> None:
     for after, before in zip(arguments.values(), trial.data.arguments().values(), strict=True):
         assert_array_equal(dense(after), dense(before), err_msg="fit has changed its input")
     for values in arguments.values():
-        numbers = values.base if isinstance(values, np.ndarray) else values.data
+        numbers: Any = values.base if isinstance(values, np.ndarray) else values.data
         numbers[...] = 7.0
     asked = trial.data.converted(view)
     answers = trial.same(model, asked, trial.expected, "refit", "after a change of the input")
