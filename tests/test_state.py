@@ -28,7 +28,7 @@ class Ruler(Stored):
     _kept: ClassVar[tuple[str, ...]] = ("half",)
 
     @cached_property
-    def half(self):
+    def half(self) -> float:
         return self.length / 2
 
     def _fits(self):
