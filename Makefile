@@ -88,7 +88,7 @@ demo: $(PACKAGE) ## fit the three models on the embedded data and show what they
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.
-	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api_input tests/models/test_sklearn.py tests/selection/test_search.py
+	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api_input tests/models/test_models_sklearn.py tests/selection/test_search.py
 	$(PYTEST) $(SPREAD) $(ARGS)
 
 test-min: $(OLDEST)/.installed ## run the tests with the oldest versions of everything that pyproject.toml allows

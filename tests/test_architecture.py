@@ -1,4 +1,4 @@
-"""The layers of the package: imports go down, and never in a circle."""
+"""The layers of the package: imports go down, and never in a circle; and what files of tests are called."""
 
 import ast
 import graphlib
@@ -230,3 +230,59 @@ def test_a_name_without_a_docstring_would_be_seen(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("def f():\n    from dyadlearn.models._hidden import g\n    return g\n")
     assert imported_names(path) == {("dyadlearn.models._hidden", "g")}
+
+
+# --- names of test files ---------------------------------------------------------------------------
+
+#: Test files that are named after nothing in the repository, with the reason.
+NAMED_OTHERWISE = {
+    "test_architecture.py": "the rules of docs/architecture.md and of CONTRIBUTING.md"
+}
+
+
+def subjects(folder):
+    """Return the names that test files of ``tests/FOLDER`` (or of ``tests``) may begin with."""
+    package = ROOT / "src" / "dyadlearn"
+    if folder:
+        places = (package / folder, package / f"_{folder}", ROOT / folder)
+        places = [place for place in places if place.is_dir()]
+    else:
+        places = [ROOT, ROOT / "src", package, ROOT / "tests"]
+    found = {path.stem.lower() for place in places for path in place.iterdir()}
+    found = {name.removeprefix("_") for name in found if not name.startswith(("__", "test_"))}
+    return found | {folder} if places and folder else found
+
+
+def is_named_after(path, names):
+    """Return whether a test file is called ``test_NAME.py`` or ``test_NAME_SUBJECT.py``."""
+    name = path.stem.removeprefix("test_")
+    return any(f"{name}_".startswith(f"{begin}_") for begin in names)
+
+
+def test_files_of_tests_are_named_after_what_they_test():
+    tests = ROOT / "tests"
+    paths = [path.relative_to(tests) for path in tests.rglob("test_*.py")]
+    assert len(paths) > 250
+    names = {folder: subjects(folder) for folder in {str(path.parent) for path in paths} - {"."}}
+    names["."] = subjects("")
+    others = {str(path) for path in paths if not is_named_after(path, names[str(path.parent)])}
+    assert others == NAMED_OTHERWISE.keys()
+
+
+@pytest.mark.parametrize(
+    ("file", "is_right"),
+    [
+        ("kernels/test_vectors.py", True),
+        ("kernels/test_vectors_vanraden.py", True),
+        ("kernels/test_kernels_memory.py", True),
+        ("kernels/test_strings.py", True),
+        ("kernels/test_vectorsofrows.py", False),
+        ("kernels/test_splitters.py", False),
+        ("files/test_files_hostile.py", True),
+        ("experiments/test_lshtc.py", True),
+        ("nowhere/test_nowhere.py", False),
+    ],
+)
+def test_a_test_file_that_is_named_otherwise_would_be_seen(file, is_right):
+    path = Path(file)
+    assert is_named_after(path, subjects(str(path.parent))) == is_right

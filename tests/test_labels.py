@@ -1,4 +1,9 @@
-"""The grid of labels: what comes in, with or without ids, and how it goes out again."""
+"""The grid of labels: what comes in, with or without ids, and how it goes out again; and long tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -6,11 +11,13 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
+from polars.testing import assert_frame_equal as assert_polars_equal
 from scipy import sparse
 from scipy.stats import norm, rankdata
 from sklearn.exceptions import NotFittedError
 
-from dyadlearn.labels import Labels, NormalScores, fisher_relabel, read_labels
+from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from dyadlearn.labels import Labels, NormalScores, fisher_relabel, read_labels, to_grid
 from sweeps import every, lines, over
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
@@ -225,3 +232,262 @@ def test_normal_scores_name_what_is_wrong():
         NormalScores().fit([[np.nan, np.nan]])
     with pytest.raises(ValueError, match="infinity"):
         NormalScores().fit([[np.inf, 1.0]])
+
+
+# --- long tables into grids and back: nothing is lost, nothing is dropped in silence -------------
+
+NAN = float("nan")
+# An id is missing, a value is missing, a pair is repeated with the same value and another with
+# different ones.
+PAIRS = [
+    ("p1", "d1"),
+    ("p2", "d1"),
+    ("p1", "d2"),
+    ("p2", "d1"),
+    (None, "d1"),
+    ("p3", "d1"),
+    ("p1", "d1"),
+    ("p1", "d1"),
+]
+VALUES = [1.0, 2.0, 3.0, 2.0, 7.0, NAN, 4.0, 4.0]
+
+
+def slow_grid(rows, weights=None):
+    """Collect the values of each pair in lists, and average these."""
+    kept: dict[Any, list[tuple[float, float]]] = {}
+    instances = []
+    tasks = []
+    counts = {"ids": 0, "values": 0, "weightless": 0}
+    for (instance, task, value), weight in zip(rows, weights or [1.0] * len(rows), strict=True):
+        if instance is None or task is None or instance != instance or task != task:
+            counts["ids"] += 1
+        elif value is None or math.isnan(value):
+            counts["values"] += 1
+        elif weight == 0:
+            counts["weightless"] += 1
+        else:
+            kept.setdefault((instance, task), []).append((value, weight))
+            instances += [instance] if instance not in instances else []
+            tasks += [task] if task not in tasks else []
+    grid = np.full((len(instances), len(tasks)), NAN)
+    total = np.zeros((len(instances), len(tasks)))
+    for (instance, task), found in kept.items():
+        cell = instances.index(instance), tasks.index(task)
+        total[cell] = sum(weight for _, weight in found)
+        grid[cell] = sum(value * weight for value, weight in found) / total[cell]
+    counts["repeated"] = sum(len(found) > 1 for found in kept.values())
+    counts["contradicting"] = sum(len({value for value, _ in found}) > 1 for found in kept.values())
+    counts["observed"] = len(kept)
+    return grid, total, tuple(instances), tuple(tasks), counts
+
+
+def assert_is_twin(found, rows, weights=None):
+    grid, total, instances, tasks, counts = slow_grid(rows, weights)
+    assert (found.instances, found.tasks) == (instances, tasks)
+    assert_allclose(found.grid, grid, rtol=1e-13)
+    assert_allclose(found.weights, total, rtol=1e-13)
+    assert found.n_rows == len(rows)
+    assert counts == {
+        "ids": found.n_missing_ids,
+        "values": found.n_missing_values,
+        "weightless": found.n_zero_weight,
+        "repeated": found.n_repeated,
+        "contradicting": found.n_contradicting,
+        "observed": found.n_observed,
+    }
+    assert found.n_dropped == counts["ids"] + counts["values"] + counts["weightless"]
+
+
+# --- averages and counts -----------------------------------------------------------------------
+
+
+@over(every(ids=["integers", "floats", "text", "mixed"], weighted=[False, True], n=[1, 40, 400]))
+def test_tables_row_by_row(ids, weighted, n):
+    rng = np.random.default_rng(n)
+    first = rng.integers(5, 25, size=n)
+    second = rng.integers(0, 9, size=n)
+    # Few distinct values, so that some repeats agree.
+    values = rng.choice([0.1, 0.7, -3.3, NAN] if n > 1 else [0.1], size=n)
+    if weighted and n > 1:
+        weights = rng.choice([0.0, 0.3, 2.5], size=n)
+    else:
+        weights = np.full(n, 0.3)
+    given = {
+        "integers": lambda i: int(i),
+        "floats": lambda i: NAN if i == 7 and n > 1 else i / 4,
+        "text": lambda i: None if i == 7 and n > 1 else f"e{i}",
+        "mixed": lambda i: int(i) if i % 2 else f"{i}",
+    }[ids]
+    rows = [(given(i), given(j), value) for i, j, value in zip(first, second, values, strict=True)]
+    pairs: Any = [row[:2] for row in rows]
+    if ids in ("integers", "floats"):
+        pairs = np.array(pairs)
+    found = to_grid(pairs, values, weights=weights if weighted else None)
+    assert_is_twin(found, rows, weights.tolist() if weighted else None)
+    assert_is_twin(
+        to_grid(rows, weights=weights if weighted else None),
+        rows,
+        weights.tolist() if weighted else None,
+    )
+
+
+def test_equal_repeats_keep_all_their_digits():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=200)
+    pairs = [(row, 0) for row in range(200)]
+    found = to_grid(pairs, values, weights=rng.random(200))
+    assert_array_equal(found.grid[:, 0], values)
+    found = to_grid(pairs * 3, np.tile(values, 3), weights=rng.random(600))
+    assert_array_equal(found.grid[:, 0], values)
+    assert (found.n_repeated, found.n_contradicting) == (200, 0)
+
+
+def test_rows_and_columns_as_asked_for():
+    found = to_grid(PAIRS, VALUES, instances=["p9", "p2", "p1"], tasks=("d2", "d1"))
+    assert_array_equal(found.grid, [[NAN, NAN], [NAN, 2.0], [3.0, 3.0]])
+    assert (found.instances, found.tasks) == (("p9", "p2", "p1"), ("d2", "d1"))
+
+
+# --- frames ------------------------------------------------------------------------------------
+
+
+def test_frames_of_polars():
+    frame = pl.DataFrame({"protein": ["p1", "p2", None], "drug": ["d1"] * 3, "kd": [3.0, 2.0, 1.0]})
+    expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0]})
+    for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
+        assert_polars_equal(found.grid, expected)
+
+
+def test_pandas_in_pandas_out():
+    frame = pd.DataFrame(
+        {"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES}
+    )
+    index = pd.Index(["p1", "p2"], name="protein")
+    columns = pd.Index(["d1", "d2"], name="drug")
+    for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
+        assert_frame_equal(found.grid, pd.DataFrame([[3.0, 3.0], [2.0, NAN]], index, columns))
+        assert_frame_equal(found.weights, pd.DataFrame([[3.0, 1.0], [2.0, 0.0]], index, columns))
+        assert (found.n_missing_ids, found.n_missing_values) == (1, 1)
+
+
+@over(
+    every(
+        values=[
+            pd.Series([1, None, 0], dtype="Int64"),
+            pl.Series([1.0, NAN, 0.0]),
+            pl.Series([True, None, False]),
+            [True, None, False],
+            np.array([1, None, 0], dtype=object),
+        ]
+    )
+)
+def test_missing_values_of_every_kind(values):
+    found = to_grid([("a", 1), ("a", 2), ("a", 3)], values)
+    assert_array_equal(found.grid, [[1.0, 0.0]])
+    assert found.n_missing_values == 1
+
+
+@over(
+    every(
+        pairs=[
+            pd.DataFrame({"i": [1.0, NAN, 2.0], "t": pd.Categorical(["a", "a", None])}),
+            pl.DataFrame({"i": [1, None, 2], "t": ["a", "a", None]}),
+            pl.DataFrame(
+                {"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}
+            ),
+        ]
+    )
+)
+def test_missing_ids_of_every_kind(pairs):
+    found = to_grid(pairs, [5.0, 6.0, 7.0])
+    assert (found.instances, found.tasks) == ((1,), ("a",))
+    assert (found.n_missing_ids, found.n_observed) == (2, 1)
+
+
+# --- bad tables --------------------------------------------------------------------------------
+
+
+@over(
+    lines(
+        "pairs y options error message",
+        (
+            [(1, 2)],
+            None,
+            {},
+            ValueError,
+            r"^pairs must have three columns \(instance, task, value\), or two with y",
+        ),
+        (
+            [(1, 2, 3)],
+            [1.0],
+            {},
+            ValueError,
+            r"^pairs must have two columns \(instance, task\), found rows of an",
+        ),
+        ([], [], {}, ValueError, r"^pairs is empty\.$"),
+        (
+            7,
+            [1.0],
+            {},
+            TypeError,
+            r"^pairs must be an array, a list of rows or a data frame, found int\.$",
+        ),
+        (
+            [(1, 2)],
+            [1.0, 2.0],
+            {},
+            ValueError,
+            r"^y must have one value for each of 1 pairs, found shape \(2,\)\.$",
+        ),
+        ([(1, 2)], ["high"], {}, ValueError, r"^y holds text where numbers belong"),
+        ([(1, 2)], [1j], {}, TypeError, r"^y must hold real numbers, found complex128\.$"),
+        (
+            [(1, 2), (1, 3)],
+            [1.0, -np.inf],
+            {},
+            ValueError,
+            r"^y contains infinity, first in row 1: expected finite",
+        ),
+        (
+            [(1, 2), (1, 3)],
+            [NAN, None],
+            {},
+            ValueError,
+            r"^No observation is left: each of 2 rows lacks an id, a v",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"weights": [-1]},
+            ValueError,
+            r"^weights must be finite and at least 0, found -1.0 in row",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"weights": 3.0},
+            ValueError,
+            r"^weights must have one value for each of 1 pairs, found sh",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"instances": [2]},
+            IdError,
+            r"^1 not among the ids of instances \(such as 2\)\.$",
+        ),
+        ([([], 2)], [1.0], {}, TypeError, r"^pairs holds a value that cannot be an id or label"),
+    )
+)
+def test_tables_that_are_none(pairs, y, options, error, message):
+    with pytest.raises(error, match=message):
+        to_grid(pairs, y, **options)
+
+
+def test_a_grid_too_large_for_memory_is_not_begun():
+    ids = np.arange(400_000)
+    with pytest.raises(NotEnoughMemoryError, match=r"^A grid of 400000 × 400000 needs about"):
+        to_grid(np.stack([ids, ids], axis=1), np.ones(len(ids)))
+
+
+# --- numbering ---------------------------------------------------------------------------------

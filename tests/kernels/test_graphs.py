@@ -50,7 +50,7 @@ def test_the_shortest_of_parallel_edges_counts_and_zero_is_a_length():
 
 
 def test_arrays_are_edges():
-    """Frames are in test_ids.py."""
+    """Frames are in test_kernels_ids.py."""
     strict = pytest.importorskip("array_api_strict")
     edges = [("x", "y", 1.5), ("y", "z", 0.5)]
     expected = by_floyd(edges, ["z", "x"], 10.0)

@@ -51,7 +51,7 @@ def worst(Y, F):
             "precision_at_3",
             worst,
         ],
-        # With an intercept, rankings in A and D compare other predictions (test_one_fit.py).
+        # With an intercept, rankings in A and D compare other predictions (holdout/test_one_fit.py).
         model=[
             TwoStepRidge(0.5, 2.0, fit_intercept=False),
             KroneckerRidge(0.7, fit_intercept=False),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cli.conftest import MODEL, do, refusals, write_csv, write_tables
-from cli.test_learn import write_several
 from cli.test_one_table import write_table
+from cli.test_tune_learned import write_several
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, save
 from dyadlearn._registry import names_where
 

@@ -1,6 +1,6 @@
 """Ask a model of every form of labels for every answer; the table of permitted refusals stands here.
 
-``python tests/test_answers.py`` writes the table into ``docs/models.md``.
+``python tests/test_dyadlearn_answers.py`` writes the table into ``docs/models.md``.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def asks_with_labels(form, _):
     else:
         plain = form.fitted.predict(X[:1] + 0.5)[0]
         found = form.fitted.predict(X[:1] + 0.5, labels=few)[0]
-    # Refits confirm them in models/test_fold_in.py.
+    # Refits confirm them in models/test_fitted_fold_in.py.
     assert np.isfinite(found).all()
     assert (np.abs(found - plain) > 1e-6).any()
 
@@ -366,7 +366,7 @@ END = "\n<!-- answers: end -->"
 def test_the_documentation_has_this_table():
     page = PAGE.read_text(encoding="utf-8")
     assert page.partition(BEGIN)[2].partition(END)[0] == written(), (
-        "run python tests/test_answers.py"
+        "run python tests/test_dyadlearn_answers.py"
     )
 
 

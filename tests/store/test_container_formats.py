@@ -1,6 +1,6 @@
 """One file of each format is kept: those that are read predict as they did, older ones are refused in a sentence.
 
-After a change of the format, ``python tests/store/test_formats.py`` writes the files of the new
+After a change of the format, ``python tests/store/test_container_formats.py`` writes the files of the new
 one.
 """
 

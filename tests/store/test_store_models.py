@@ -1,4 +1,4 @@
-"""Models that the market lacks come back as they were, down to the bit; the others are in test_market_files.py."""
+"""Models that the market lacks come back as they were, down to the bit; the others are in test_store_market.py."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The loaders of the experiments, on small archives: web pages in a hierarchy, and ratings with graphs."""
+"""The loader of web pages in a hierarchy, on small archives and the real ones."""
 
 import gzip
 
@@ -13,11 +13,6 @@ from sweeps import lines, over
 @pytest.fixture(scope="module")
 def load_lshtc(load):
     return load("lshtc").load_lshtc
-
-
-@pytest.fixture(scope="module")
-def load_ratings(load):
-    return load("ratings").load_ratings
 
 
 def write_pages(folder, edges="parent\tchild\n1\t29\n1\t33\n", **changes):
@@ -55,13 +50,11 @@ def test_malformed_pages(load_lshtc, tmp_path, changes, message):
         load_lshtc(tmp_path)
 
 
-def test_missing_files(load_lshtc, load_ratings, tmp_path):
+def test_missing_files(load_lshtc, tmp_path):
     with pytest.raises(
         FileNotFoundError, match="task2.npz, edges.tsv .*lshtc1_dryrun.*data_home= .*DYADLEARN_DATA"
     ):
         load_lshtc(tmp_path)
-    with pytest.raises(FileNotFoundError, match="douban.npz .*monti"):
-        load_ratings("douban", data_home=tmp_path)
 
 
 def test_the_real_pages(load_lshtc, shared_data):
@@ -75,31 +68,3 @@ def test_the_real_pages(load_lshtc, shared_data):
     assert data.Y.shape == (8181, 1139)
     assert_array_equal(data.Y.sum(axis=1), 1)
     assert data.edges.shape == (2377, 2)
-
-
-RATINGS = {
-    "train_user": [0, 1],
-    "train_item": [2, 0],
-    "train_rating": [4.0, 1.5],
-    "test_user": [1],
-    "test_item": [1],
-    "test_rating": [5.0],
-    "users_edges": [[0, 1]],
-}
-
-
-def test_ratings(load_ratings, tmp_path):
-    np.savez(tmp_path / "douban.npz", **RATINGS)
-    data = load_ratings("douban", data_home=tmp_path)
-    assert_array_equal(data.Y, [[np.nan, np.nan, 4], [1.5, np.nan, np.nan]])
-    assert_array_equal(data.Y_test, [[np.nan, np.nan, np.nan], [np.nan, 5, np.nan]])
-    assert_array_equal(data.instance_edges, [[0, 1]])
-    assert data.task_edges is None
-
-
-def test_a_rating_in_both_parts(load_ratings, tmp_path):
-    np.savez(tmp_path / "douban.npz", **RATINGS | {"test_item": [0]})
-    with pytest.raises(
-        DataFileError, match="1 cells are in both parts, such as user 1 and movie 0"
-    ):
-        load_ratings("douban", data_home=tmp_path)
