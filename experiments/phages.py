@@ -1,6 +1,6 @@
 """Which phages lyse a new strain of E. coli: 402 strains × 96 phages, with trees of both sides and serotypes.
 
-    python experiments/phages.py [--settings BCD] [--models means,two-step,learned] [--data FOLDER]
+    python experiments/phages.py [--settings BCD] [--models means,two-step,learned,per-phage] [--data FOLDER]
 
 The lysis scores are those of Gaborieau and others (Nature Microbiology, 2024): 0 to 4, where a score
 above 0 counts as lysis. No licence is stated, so the files are not part of this project.
@@ -9,7 +9,9 @@ above 0 counts as lysis. No licence is stated, so the files are not part of this
 - C, new phages, and D, both new: five folds of phages and, in D, five of strains. Phages whose
   distance in the tree is below `RELATED` are in one fold.
 
-Each model learns from the pairs of training alone, its regularisation and its kernels included. The
+Each model learns from the pairs of training alone, its regularisation and its kernels included.
+`per-phage`, for B, fits many kernels and regularisations, and weighs them for each phage by their
+held-out errors, because phages bind different receptors. The
 scores are pooled over all held-out pairs: area under the ROC curve and average precision. In B, a
 *cocktail* is the three phages with the highest predictions for a strain; its score is the share of
 strains that at least one of them lyses, beside the three phages that lyse most strains of training.
@@ -35,17 +37,29 @@ from scipy.sparse.csgraph import connected_components  # noqa: E402
 from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: E402
 
 import dyadlearn  # noqa: E402
-from dyadlearn import LearnedKernelRidge, TwoStepRidgeCV  # noqa: E402
+from dyadlearn import (  # noqa: E402
+    IndependentTaskRidge,
+    LearnedKernelRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
 from dyadlearn.exceptions import GridEdgeWarning  # noqa: E402
 from dyadlearn.kernels import brownian_kernel, read_newick, tree_distance_kernel  # noqa: E402
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "progress": False}
-MODELS = ("means", "two-step", "learned")
+MODELS = ("means", "two-step", "learned", "per-phage")
+#: Regularisations of strains and of phages that `per-phage` weighs.
+ALPHAS = (0.3, 1.0)
+TASK_ALPHA = 0.05
+#: Types of receptors that a strain may lack: strains without one are alike.
+CAPSULES = ("ABC_serotype", "Klebs_capsule_type")
 #: Distance in the tree below which two phages are in one fold.
 RELATED = 0.1
 N_FOLDS = 5
 N_IN_COCKTAIL = 3
 
+#: A model of which `per-phage` takes several.
+RidgeEstimator = IndependentTaskRidge | TwoStepRidge
 #: Kernels of a side by name, each between all strains or between all phages.
 Kernels = dict[str, np.ndarray]
 
@@ -60,6 +74,8 @@ class Data:
         1 for lysis, 0 for none, NaN where it was not tested.
     strains, phages : dict of str to array
         Kernels between all strains and between all phages. No label enters them.
+    same_types : dict of str to array
+        As in `strains`, for the types alone, but strains without a capsule are of one type.
     strain_folds : array of shape (m,)
         Published fold of each strain.
     phage_groups : array of shape (q,)
@@ -69,6 +85,7 @@ class Data:
     lysis: np.ndarray
     strains: Kernels
     phages: Kernels
+    same_types: Kernels
     strain_folds: np.ndarray
     phage_groups: np.ndarray
 
@@ -79,14 +96,18 @@ def load(folder: Path) -> Data:
     strains = pd.read_csv(folder / "strains.csv", index_col=0).reindex(scores.index)
     folds = pd.read_csv(folder / "folds.csv", index_col=0)["fold"].reindex(scores.index)
     strain_kernels = tree_kernels((folder / "strains.nwk").read_text(), list(scores.index))
+    same_types = {}
     for name in strains.columns:
         strain_kernels[name] = equal_types(strains[name])
+        same_types[name] = strain_kernels[name]
+    for name in CAPSULES:
+        same_types[name] = equal_types(strains[name].fillna("none"))
     phage_tree = (folder / "phages.nwk").read_text()
     phage_kernels = tree_kernels(phage_tree, list(scores.columns))
     values = scores.to_numpy()
     lysis = np.where(np.isnan(values), np.nan, (values > 0).astype(float))
     groups = relatives(phage_tree, list(scores.columns))
-    return Data(lysis, strain_kernels, phage_kernels, folds.to_numpy(), groups)
+    return Data(lysis, strain_kernels, phage_kernels, same_types, folds.to_numpy(), groups)
 
 
 def tree_kernels(newick: str, tips: list[str]) -> Kernels:
@@ -164,7 +185,51 @@ def learned(data: Data, setting: str, kept: list[np.ndarray], new: list[np.ndarr
     return np.asarray(model.predict(*asked))
 
 
-PREDICTORS = {"means": means, "two-step": two_step, "learned": learned}
+def candidates(data: Data) -> Iterator[tuple[RidgeEstimator, np.ndarray, dict[str, np.ndarray]]]:
+    """Yield models, the kernel of the strains, and what else their `fit` takes."""
+    types = np.mean(list(data.same_types.values()), axis=0)
+    tree = data.strains["tree"]
+    mean = 0.5 * tree + 0.5 * types
+    near = 0.5 * mean + 0.5 * data.strains["nearest relatives"]
+    of_types = [0.5 * mean + 0.5 * kernel for kernel in data.same_types.values()]
+    for kernel in (mean, tree, types, near, *of_types):
+        for alpha in ALPHAS:
+            yield IndependentTaskRidge(alpha, kernel="precomputed"), kernel, {}
+            model = TwoStepRidge(
+                alpha, task_alpha=TASK_ALPHA, kernel="precomputed", task_kernel="precomputed"
+            )
+            yield model, kernel, {"tasks": data.phages["tree"]}
+
+
+def per_phage(
+    data: Data, setting: str, kept: list[np.ndarray], new: list[np.ndarray]
+) -> np.ndarray:
+    """Predict by a mean of many models, with weights for each phage.
+
+    The weight of a model is exp(−e/2s²): e is the sum of its squared errors for the phage, each for
+    a strain whose fold was left out, and s² the smallest mean squared error of all models.
+    """
+    if setting != "B":
+        raise ValueError(f"per-phage is for new strains (B), not for setting {setting}.")
+    strains = kept[0]
+    labels = data.lysis[strains]
+    errors = []
+    predictions = []
+    for model, kernel, sides in candidates(data):
+        model.fit(kernel[np.ix_(strains, strains)], labels, **sides)
+        held_out = np.asarray(model.holdout("B", groups=data.strain_folds[strains]))
+        errors.append(np.nansum((held_out - labels) ** 2, axis=0))
+        predictions.append(model.predict(kernel[np.ix_(new[0], strains)]))
+    sums = np.array(errors)
+    best = sums.min(axis=0)
+    # A phage that lyses no strain of training is predicted without an error.
+    variance = np.maximum(best / np.count_nonzero(~np.isnan(labels), axis=0), 1e-12)
+    weights = np.exp((best - sums) / (2.0 * variance))
+    weights /= weights.sum(axis=0)
+    return np.einsum("cj,cij->ij", weights, np.array(predictions))
+
+
+PREDICTORS = {"means": means, "two-step": two_step, "learned": learned, "per-phage": per_phage}
 
 
 # --- folds and scores ---------------------------------------------------------------------------
@@ -239,6 +304,8 @@ def main() -> None:
     print(f"{len(np.unique(data.phage_groups))} groups of related phages")
     for setting in arguments.settings:
         for name in arguments.models.split(","):
+            if name == "per-phage" and setting != "B":
+                continue
             scores = score(data, setting, name)
             words = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
             print(f"{setting} {name}: {words}", flush=True)
