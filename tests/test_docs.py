@@ -116,3 +116,10 @@ def test_a_bold_letter_ends_with_itself(extension):
     assert '<moveraccent="true"><mi>𝝓</mi>' in found
     assert "<msup>" in found.split("</mover>")[1]
     assert "<mi>𝚽</mi>" in found
+
+
+def test_a_fraction_without_braces_is_one_half_and_not_twelve(extension):
+    pytest.importorskip("sphinx")
+    found = extension("mathml").mathml(r"\tfrac12\bigl[k + \frac12\log n\bigr]", block=False)
+    halves = re.findall(r"<mn>1</mn><mn>2</mn></mfrac>", "".join(found.split()))
+    assert len(halves) == 2
