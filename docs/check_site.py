@@ -32,7 +32,9 @@ ONE_LINE = 90
 TOO_WIDE = """() => {
   const room = document.documentElement.clientWidth;
   const moves = e => { for (let p = e.parentElement; p; p = p.parentElement)
-    if (["auto", "scroll"].includes(getComputedStyle(p).overflowX) && p !== document.body) return true; return false; };
+    if (p.matches(".bd-article-container")) return false;  // it holds the whole page
+    else if (["auto", "scroll"].includes(getComputedStyle(p).overflowX) && p !== document.body) return true;
+    return false; };
   const wide = [...document.querySelectorAll("article *, footer *, header *")].filter(e => {
     const box = e.getBoundingClientRect();
     return box.width > 1 && box.height > 1 && box.right > room + 1 && e.checkVisibility() && !moves(e);

@@ -18,6 +18,8 @@ _SPACE = "http://www.w3.org/1998/Math/MathML"
 ET.register_namespace("", _SPACE)
 # What the converter knows under another name.
 _OTHERS = {r"\\dots(?![a-zA-Z])": r"\\ldots", r"\\Big(?![a-zA-Z])": r"\\Bigl"}
+# Fractions without braces, as in \frac12: the converter would read twelve.
+_FRACTION = re.compile(r"\\([td]?frac) *([0-9])([0-9])")
 # Bold Greek: the converter would open a group that ends with the one around it, in a style that no
 # browser draws.
 _BOLD = re.compile(r"\\boldsymbol *\\([a-zA-Z]+)")
@@ -39,6 +41,7 @@ def mathml(code: str, *, block: bool) -> str:
     """Return a formula in LaTeX as an element of a page."""
     for pattern, known in _OTHERS.items():
         code = re.sub(pattern, known, code)
+    code = _FRACTION.sub(r"\\\1{\2}{\3}", code)
     code = _BOLD.sub(_bold, code)
     text = str(tex2mathml(code, as_block=block))
     # Characters that only a page knows by their names.

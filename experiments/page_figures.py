@@ -1,7 +1,7 @@
 """Print the small figures of the pages that no other script prints, with date and versions.
 
     python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical] [flixster] [times]
-        [sizes]
+        [sizes] [rankings]
 
 Each part takes less than a minute on one core; without names all run. `fingerprints` and `times`
 need the drug–target networks, `identical` needs Davis, and `flixster` the published split of
@@ -46,9 +46,10 @@ from dyadlearn import (  # noqa: E402
     save,
 )
 from dyadlearn.datasets import debtags_kernels, fetch_davis, fetch_yamanishi, load_debtags  # noqa: E402
+from dyadlearn.holdout.baselines import baselines  # noqa: E402
 from dyadlearn.kernels import minmax, tanimoto  # noqa: E402
 from dyadlearn.kernels.chemistry import fingerprints as morgan  # noqa: E402
-from dyadlearn.metrics import ic_index, roc_auc  # noqa: E402
+from dyadlearn.metrics import ic_index, pearson, roc_auc  # noqa: E402
 from dyadlearn.report import write_report  # noqa: E402
 
 ALPHAS = 10.0 ** np.arange(-7, 7)
@@ -258,6 +259,38 @@ def sizes() -> Iterator[str]:
         )
 
 
+def rankings(n_draws: int = 30) -> Iterator[str]:
+    """holdout.md and breeding.md: leave-one-out predictions of noise, compared between fits."""
+    models = {
+        "Kronecker, A, λ = 100": ("A", lambda **options: KroneckerRidge(100.0, **options)),
+        "two-step, A, λ = 1000": ("A", lambda **options: TwoStepRidge(1e3, 1e3, **options)),
+        "two-step, D, λ = 1": ("D", lambda **options: TwoStepRidge(1.0, 1.0, **options)),
+    }
+    for name, (setting, make) in models.items():
+        for fit_intercept in (True, False):
+            scores = []
+            for seed in range(n_draws):
+                rng = np.random.default_rng(seed)
+                X = rng.normal(size=(30, 4))
+                T = rng.normal(size=(20, 3))
+                Y = rng.integers(0, 2, size=(30, 20)).astype(float)
+                model = make(fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+                scores.append(roc_auc(Y, model.holdout(setting), average="pooled"))
+            yield f"{name}, intercept {fit_intercept}: pooled AUC {np.mean(scores):.3f}"
+    found = []
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        M = rng.binomial(2, rng.uniform(0.1, 0.9, size=300), size=(150, 300))
+        W = rng.normal(size=(5, 4))
+        Y = rng.normal(size=(150, 5))
+        model = KroneckerRidge(1000.0, kernel="vanraden").fit(M, Y, tasks=W)
+        held_out = model.holdout("B")
+        without = held_out - baselines(model.fitted_.labels, "B")["task_means"]
+        found.append([pearson(Y, F, average="task") for F in (held_out, without)])
+    plain, subtracted = np.mean(found, axis=0)
+    yield f"150 lines, 5 environments: correlation {plain:.2f}, minus the means {subtracted:.2f}"
+
+
 def correlations(rows: np.ndarray) -> np.ndarray:
     """Return the exactly symmetric matrix of cosines of rows."""
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -269,7 +302,17 @@ def correlations(rows: np.ndarray) -> np.ndarray:
 
 PARTS = {
     part.__name__: part
-    for part in (noise, fingerprints, landmarks, missing, identical, flixster, times, sizes)
+    for part in (
+        noise,
+        fingerprints,
+        landmarks,
+        missing,
+        identical,
+        flixster,
+        times,
+        sizes,
+        rankings,
+    )
 }
 
 

@@ -116,3 +116,16 @@ def test_a_bold_letter_ends_with_itself(extension):
     assert '<moveraccent="true"><mi>𝝓</mi>' in found
     assert "<msup>" in found.split("</mover>")[1]
     assert "<mi>𝚽</mi>" in found
+
+
+def test_a_fraction_without_braces_is_one_half_and_not_twelve(extension):
+    pytest.importorskip("sphinx")
+    found = extension("mathml").mathml(r"\tfrac12\bigl[k + \frac12\log n\bigr]", block=False)
+    halves = re.findall(r"<mn>1</mn><mn>2</mn></mfrac>", "".join(found.split()))
+    assert len(halves) == 2
+
+
+def test_no_line_of_a_formula_begins_a_list(each):
+    # Lists of pages begin with hyphens: a plus or a star at the beginning of a line cuts a formula.
+    for page in each(sorted(_DOCS.glob("*.md"))):
+        assert not re.findall(r"^[+*] .*", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -319,44 +319,42 @@ def test_every_answer_is_given_or_refused_for_a_reason(
         ask(problem, tmp_path)
 
 
-def table():
-    """Return the table of answers and forms of labels in Markdown."""
-    numbers = {reason: n for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)}
-    lines = [
-        "| | " + " | ".join(f"`{answer}`" for answer in ANSWERS) + " |",
-        "|---|" + ":-:|" * len(ANSWERS),
-    ]
-    for form, problem in forms().items():
-        cells = [
-            f"({numbers[REFUSED[form, answer]]})" if (form, answer) in REFUSED else "✓"
-            for answer in ANSWERS
-        ]
-        lines.append(f"| {problem.title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+# The first words of REFUSED, and what the page says.
+REASONS = {
+    NO_LABELS: "the model stores sums over instances, but no labels: use `keep_labels=True`",
+    "has no search": "there is no hyperparameter search: use `evaluate` with `cv=`",
+    "A network has no folds of one side": "a fold of nodes would leave out edges that no fold "
+    "predicts",
+    "A network takes no labels of new nodes": "a new node is a row and a column at once",
+    "say nothing about its other tasks": "labels of one task say nothing about the others",
+    "keyword argument 'labels'": "labels of new rows are learned by another `fit`, online by "
+    "`partial_fit`",
+    "has no closed form": "predictions of arbitrary regressors are not sums of labels with known "
+    "weights",
+    "not an object of class TwoStepRegressor": "a model file cannot contain estimators of other "
+    "libraries",
+}
+
+
+def row(form):
+    """Return what a form of labels refuses, and why."""
+    refused = {}
+    spoken = {"report": "the report", "command line": "the command line"}
+    for answer in ANSWERS:
+        if (form, answer) in REFUSED:
+            name = spoken.get(answer, f"`{answer}`")
+            refused.setdefault(REFUSED[form, answer], []).append(name)
+    if refused.pop(NO_LABELS, None):
+        refused[NO_LABELS] = ["all others"]
+    return "; ".join(
+        f"{' and '.join(names)} ({REASONS[reason]})" for reason, names in refused.items()
+    )
 
 
 def written():
-    """Return the section of the documentation: the table, and the reasons for what is refused."""
-    reasons = {
-        NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores "
-        "them.",
-        "has no search": "The model has no hyperparameter search. Use `evaluate` with `cv=`.",
-        "A network has no folds of one side": "A fold of nodes would leave out edges that no fold "
-        "predicts.",
-        "A network takes no labels of new nodes": "A new node is a row and a column at once.",
-        "say nothing about its other tasks": "Tasks are independent, so labels of one say nothing "
-        "about the others.",
-        "keyword argument 'labels'": "The model learns labels of new rows by `partial_fit`, or by "
-        "another `fit`.",
-        "has no closed form": "Predictions of arbitrary regressors are not sums of labels with "
-        "known weights.",
-        "not an object of class TwoStepRegressor": "A model file cannot contain estimators of "
-        "other libraries.",
-    }
-    numbered = [
-        f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)
-    ]
-    return "\n".join([table(), "", *numbered])
+    """Return the table of the documentation: what is refused, and why."""
+    rows = [f"| {problem.title} | {row(form)} |" for form, problem in forms().items() if row(form)]
+    return "\n".join(["| | not available, and why |", "|---|---|", *rows])
 
 
 BEGIN = "<!-- answers: begin -->\n"

@@ -38,7 +38,7 @@ def test_the_commands_lead_from_smiles_and_sequences_to_a_report(tmp_path, monke
         for j, protein in enumerate(proteins):
             pairs.append(f"{drug},{protein},{i % 3 + i / 20 + j + rng.normal() / 5:.2f}")
     headings = "drug_smiles,protein_sequence"
-    Path("affinities.csv").write_text("\n".join([f"{headings},y", *pairs]) + "\n")
+    Path("table.csv").write_text("\n".join([f"{headings},y", *pairs]) + "\n")
     wanted = [("CCCCCCCCO", proteins[0]), ("OCC", proteins[5]), ("CCCCCCCCN", "ACDEFGHIKL")]
     Path("wanted.csv").write_text("\n".join([headings, *map(",".join, wanted)]) + "\n")
     assert [words[:2] for words in commands()] == [
