@@ -528,6 +528,15 @@ class TwoStep(Coupled):
         image += rest
         return image
 
+    def part_diagonal(self, *, hat: bool) -> Array:
+        """Return the diagonal of the hat, or of the residual operator, shape (m, q)."""
+        rows, columns = self.scaled
+        leverage = rows.leverage[:, None]
+        if hat:
+            return leverage * columns.leverage
+        kept = 1.0 if self.hat_is_identity else leverage
+        return rows.slack[:, None] + kept * columns.slack
+
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
         side, task_side = self.scaled
