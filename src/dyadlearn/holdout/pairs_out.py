@@ -42,7 +42,7 @@ _BLOCK_NUMBERS = 2**20
 # Numbers that are compared at once: their arrays stay in the cache of a processor.
 _CACHED_NUMBERS = 2**15
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 512
+_SAMPLED = 256
 # As many are kept for resampling, where the score of the sample itself is needed.
 _RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
