@@ -751,6 +751,8 @@ class Smoother:
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side with another regularisation."""
+        if alpha == self.alpha:
+            return self
         return self.spectrum.smoother(self.filter, alpha)
 
     def coefficients(self, labels: Array) -> Array:

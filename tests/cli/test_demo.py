@@ -9,6 +9,8 @@ from sklearn.utils import Bunch
 from dyadlearn import TwoStepRidge, datasets, evaluate
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
+from dyadlearn.report import write_report
+from dyadlearn.views import summary
 
 ROWS = np.arange(0, 1500, 40)
 COLUMNS = np.arange(0, 151, 10)
@@ -102,11 +104,32 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
 
 
 def test_quiet_means_quiet(small_debtags, run, tmp_path, monkeypatch):
-    def write(model, path, *, progress, **more):
-        assert progress is False
-        path.write_text("a page")
+    def summary_of(model, options):
+        assert options.progress is False
+        return summary.summary_of(model, options)
 
-    monkeypatch.setattr("dyadlearn.report.write_report", write)
+    monkeypatch.setattr(demo, "summary_of", summary_of)
     ran = run(f"demo -q -o {tmp_path / 'page.html'}")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "page.html").exists()
+
+
+def test_the_report_is_that_of_the_model(small_debtags, run, tmp_path, monkeypatch):
+    models = []
+
+    def summary_of(model, options):
+        models.append(model)
+        return summary.summary_of(model, options)
+
+    monkeypatch.setattr(demo, "summary_of", summary_of)
+    run("demo -q")
+    write_report(
+        models[0],
+        "expected.html",
+        title="Debian packages and their tags",
+        sides=("package", "tag"),
+        scoring="roc_auc",
+        progress=False,
+    )
+    written, expected = (tmp_path / f"{name}.html" for name in ("report", "expected"))
+    assert written.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ Without signal, the area under the ROC curve is 0.5 and a correlation 0, whateve
 exact if all orders of the labels are averaged, so no test here depends on chance but the last ones.
 """
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -162,6 +163,30 @@ def test_labels_that_are_fitted_exactly():
     model.fit(np.eye(4)[:, :3], Y, tasks=np.eye(3))
     with pytest.raises(LeverageError):
         evaluate(model, "A", scoring=scorer("roc_auc", average="task"))
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9)])
+@pytest.mark.parametrize("Model", [TwoStepRidge, KroneckerRidge, PairKernelRidge])
+def test_a_landscape_of_a_sample_has_the_scores_of_single_models(Model, shape, monkeypatch):
+    def sampled(*arguments):
+        return replace(of(*arguments), n_sampled=12)
+
+    of = PairsOut.of
+    monkeypatch.setattr(PairsOut, "of", sampled)
+    X, Y, T = small(shape)
+    grids = {"alphas": [0.1, 2.0]}
+    if Model is TwoStepRidge:
+        grids = {"alphas": [0.0, 0.1, 2.0], "task_alphas": [0.0, 1.0, 5.0]}
+    model = Model(**RBF).fit(X, Y, tasks=T)
+    scores = landscape(model, "A", scoring="roc_auc", **grids)["A"]
+    differs_from_all_pairs = False
+    for place in np.ndindex(scores.shape):
+        alphas = [values[at] for values, at in zip(grids.values(), place, strict=True)]
+        problem = model.fitted_.training_problem.at(*alphas)
+        judge = scorer("roc_auc")
+        assert_allclose(scores[place], sampled(problem, judge).score().score, rtol=1e-12)
+        differs_from_all_pairs |= abs(scores[place] - of(problem, judge).score().score) > 1e-6
+    assert differs_from_all_pairs
 
 
 # --- within folds --------------------------------------------------------------------------------

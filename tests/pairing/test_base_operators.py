@@ -54,6 +54,10 @@ def test_hat_residual_and_kernel(model, kind, task_kind, shape, alphas):
     cells = np.arange(0, hat.shape[0], 2)
     block = given.operators.residual_block(*np.divmod(cells, shape[1]))
     grids.close(block, residual[np.ix_(cells, cells)], digits)
+    grids.close(given.operators.part_diagonal(hat=True).ravel(), np.diagonal(hat), digits)
+    if not given.operators.is_truncated:
+        diagonal = given.operators.part_diagonal(hat=False).ravel()
+        grids.close(diagonal, np.diagonal(residual), digits)
     assert given.operators.ridge == given.ridge
 
 
@@ -144,6 +148,7 @@ def test_two_step_without_regularisation():
     grids.close(
         operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-10
     )
+    grids.close(operators.part_diagonal(hat=False).ravel(), np.diagonal(expected), 1e-10)
     assert operators.ridge == 0  # the kernel interpolates
 
 

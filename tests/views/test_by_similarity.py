@@ -3,12 +3,19 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    LearnedKernelRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
 from dyadlearn.kernels import gram
 from dyadlearn.report.page import by_similarity, render
 from dyadlearn.selection.nearness import BANDS, bands_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import SummaryOptions, summary_of
+from sweeps import every, over
 
 
 def data():
@@ -75,3 +82,18 @@ def test_pages_and_models_without_such_scores():
         assert summary.by_similarity == []
         assert by_similarity(summary) == ""
         assert 'id="similarity"' not in render(summary)
+
+
+@over(
+    every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge], fit_intercept=[True, False])
+)
+def test_precomputed_kernels_have_the_similarities_of_their_features(Model, fit_intercept):
+    X, Y, T = data()
+    model = Model(0.1, kernel="precomputed", fit_intercept=fit_intercept)
+    tasks = {}
+    if Model is not IndependentTaskRidge:
+        model.set_params(task_kernel="precomputed")
+        tasks = {"tasks": T @ T.T}
+    model.fit(X @ X.T, Y, **tasks)
+    (table,) = summary_of(model, SummaryOptions(setting="B")).by_similarity
+    check(table, Y - model.holdout("B"), X, np.arange(16))

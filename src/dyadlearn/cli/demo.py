@@ -11,15 +11,16 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn import datasets as data_sets
-from dyadlearn._files.tables import write_grid
+from dyadlearn._files.tables import write_grid, writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
 from dyadlearn.cli.commands import Datasets, Demo
-from dyadlearn.cli.evaluate import write_page
 from dyadlearn.cli.options import check_target
 from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.datasets._home import resolve_home
-from dyadlearn.views.landscape import landscape_of_scores
+from dyadlearn.report.write import write_summary
+from dyadlearn.views.landscape import LandscapeView, landscape_of_scores
+from dyadlearn.views.summary import Summary, SummaryOptions, summary_of
 
 _ALPHAS = (0.1, 1.0, 10.0, 100.0)
 _TASK_ALPHAS = (0.01, 0.1, 1.0, 10.0)
@@ -40,8 +41,16 @@ def demo(options: Demo, terminal: Terminal) -> None:
     terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
     models = _fitted(data, terminal.progress)
     model = models["two-step"]
-    scores = {name: _best(name, fitted, terminal) for name, fitted in models.items()}
-    popularity = _popularity(model)
+    summary = _summary(model, terminal)
+    scores = {
+        "independent": _best(models["independent"], "AB", terminal),
+        # In D, it needs one decomposition for each tag, which would take half of the time.
+        "kronecker": _best(models["kronecker"], "ABC", terminal),
+        "two-step": {
+            setting: _figures(view) for setting, view in zip(_NEW, summary.landscapes, strict=True)
+        },
+    }
+    popularity = {result.setting.value: result.baselines for result in summary.results}
     terminal.say(
         "\nAUC in each setting: popularity alone, then each model with the best of four λ:",
         _comparison(scores, popularity),
@@ -51,7 +60,9 @@ def demo(options: Demo, terminal: Terminal) -> None:
     )
     likeliest = dyadlearn.screen(model, "A", label=0.0, n=10).columns()
     terminal.say("The likeliest missing tags:", _missing_tags(likeliest))
-    _write_report(model, options.output, terminal)
+    with writing(options.output):
+        write_summary(summary, options.output)
+    terminal.say(f"Wrote {options.output}: open it in a browser.")
     figures = {
         "instances": m,
         "tasks": q,
@@ -88,12 +99,6 @@ def _ids(data: Any) -> tuple[Ids, Ids]:
     return Ids(tuple(map(str, data.instance_names))), Ids(tuple(map(str, data.task_names)))
 
 
-def _popularity(model: Any) -> dict[str, dict[str, float]]:
-    """Return the AUC of the baselines in each setting."""
-    scores = dyadlearn.evaluate(model, scoring="roc_auc")
-    return {result.setting.value: result.baselines for result in scores.results}
-
-
 def _missing_tags(likeliest: dict[str, list[Any]]) -> Any:
     """Return a table of the likeliest missing tags."""
     columns = {
@@ -104,34 +109,34 @@ def _missing_tags(likeliest: dict[str, list[Any]]) -> Any:
     return column_table(columns, 2)
 
 
-def _write_report(model: Any, path: Path, terminal: Terminal) -> None:
-    """Write an HTML report about a model of packages and tags."""
-    params: dict[str, Any] = {
-        "title": "Debian packages and their tags",
-        "sides": ("package", "tag"),
-        "scoring": "roc_auc",
-    }
-    write_page(model, path, terminal, **params)
+def _summary(model: Any, terminal: Terminal) -> Summary:
+    """Return the summary of a model of packages and tags, which has its landscapes and the scores of popularity."""
+    options = SummaryOptions(
+        title="Debian packages and their tags",
+        sides=("package", "tag"),
+        scoring="roc_auc",
+        progress=terminal.progress,
+    )
+    return summary_of(model, options)
 
 
-def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]]:
+def _best(model: Any, settings: str, terminal: Terminal) -> dict[str, dict[str, Any]]:
     """Return the best AUC of a model in each setting, with the regularisation that reaches it."""
-    # In D, Kronecker ridge needs one decomposition for each tag, which would take half of the time.
-    settings = {"kronecker": "ABC", "two-step": "BCD"}.get(name, "ABCD")
-    grids = {"A": model.landscape_} if name == "two-step" else {}
-    grids |= dyadlearn.landscape(
+    grids = dyadlearn.landscape(
         model,
         alphas=_ALPHAS,
-        task_alphas=_TASK_ALPHAS,
         setting=settings,
         scoring="roc_auc",
         progress=terminal.progress,
     )
-    best = {}
-    for setting, values in grids.items():
-        figures = landscape_of_scores(values, _ALPHAS, _TASK_ALPHAS).best
-        best[setting] = dict(zip_longest(("auc", "alpha", "task_alpha"), figures))
-    return best
+    return {
+        setting: _figures(landscape_of_scores(values, _ALPHAS)) for setting, values in grids.items()
+    }
+
+
+def _figures(view: LandscapeView) -> dict[str, Any]:
+    """Return the best AUC of a landscape, with its one or two regularisations."""
+    return dict(zip_longest(("auc", "alpha", "task_alpha"), view.best))
 
 
 def _comparison(

@@ -437,6 +437,8 @@ def _line(value: Any, words: dict[str, str]) -> str:
 
 def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
+    from dyadlearn.report import write_report
+
     loaded = load(options, cells=True)
     names: dict[Hashable, str] = {}
     for path in options.names or ():
@@ -452,14 +454,7 @@ def report(options: Report, terminal: Terminal) -> None:
         params["sides"] = loaded.sides
         params["nested"] = options.nested
         params["n_permutations"] = options.permutations
-    write_page(loaded.model, options.output, terminal, **params)
+    with writing(options.output):
+        write_report(loaded.model, options.output, **params, progress=terminal.progress)
+    terminal.say(f"Wrote {options.output}: open it in a browser.")
     terminal.result({"output": str(options.output)})
-
-
-def write_page(model: Any, path: Path, terminal: Terminal, **params: Any) -> None:
-    """Write an HTML report about a model; `params` are those of `dyadlearn.report.write_report`."""
-    from dyadlearn.report import write_report
-
-    with writing(path):
-        write_report(model, path, **params, progress=terminal.progress)
-    terminal.say(f"Wrote {path}: open it in a browser.")

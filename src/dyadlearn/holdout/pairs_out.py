@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,7 +42,7 @@ _BLOCK_NUMBERS = 2**20
 # Numbers that are compared at once: their arrays stay in the cache of a processor.
 _CACHED_NUMBERS = 2**15
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 512
+_SAMPLED = 256
 # As many are kept for resampling, where the score of the sample itself is needed.
 _RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
@@ -196,19 +196,33 @@ class PairsOut:
 
     def _sampled_score(self, targets: Array | None, problem: Problem) -> PairScore:
         """Return the score of leave-one-out predictions, plus the mean gain of leave-pair-out in a sample."""
-        labels = problem.labels
         pairs = self._pairs_of(problem)
-        grid = to_numpy(labels.values if targets is None else targets)
+        grid = to_numpy(problem.labels.values if targets is None else targets)
         alone = np.reshape(pairs.predictions, grid.shape)
         score = float(self.judge(grid, alone, average="pooled", tie_tolerance=None))
-        gain = 0.0
-        total = 0.0
-        for block in pairs.sampled(labels, grid[labels.observed], self.n_sampled):
-            gain += float((block.wins - block.alone).sum())
-            total += float(np.count_nonzero(block.differ))
-        if total:
-            score += gain / total
+        sample = _sample(problem.labels, grid[problem.labels.observed], self.n_sampled)
+        score += pairs.gain(sample)
         return PairScore(min(max(score, 0.0), 1.0), 0, 1)
+
+    def gain(self, held_out: Array, problem: Problem) -> float:
+        """Return what leave-pair-out adds to the score of leave-one-out predictions, in the sample.
+
+        Parameters
+        ----------
+        held_out : array of shape (m, q)
+            Leave-one-out predictions.
+        problem : Problem
+            The same problem with the regularisation of the predictions.
+        """
+        inverse = inverse_of(problem.pairing, problem.labels, self.route.name, self.cache)
+        pairs = _Pairs.of(inverse, problem, held_out)
+        return pairs.gain(self._usual_sample)
+
+    @cached_property
+    def _usual_sample(self) -> _Sample:
+        """The sample of all labels."""
+        labels = self.problem.labels
+        return _sample(labels, to_numpy(labels.values)[labels.observed], self.n_sampled)
 
     def _pairs_of(self, problem: Problem) -> _Pairs:
         labels = problem.labels
@@ -223,7 +237,7 @@ class PairsOut:
         pairs = self._pairs_of(problem)
         values = to_numpy(labels.values if targets is None else targets)[labels.observed]
         if self.n_sampled:
-            yield pairs.sampled(labels, values, _RESAMPLED)
+            yield pairs.sampled(_sample(labels, values, _RESAMPLED))
             return
         average = self.judge.average_in(Setting.A)
         for members in _rows(labels, average, ~np.isnan(values)):
@@ -277,6 +291,53 @@ class PairsOut:
             mean = np.average(of_rows[:, 0], weights=of_rows[:, 1]) if is_scored else np.nan
             scores.append(mean)
         return np.asarray(scores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Random pairs of rows, or of columns if these are more, whose labels are compared.
+
+    Attributes
+    ----------
+    values : array of shape (n,)
+        Labels that say which is higher.
+    scored : integer array of shape (r,)
+        Positions of the labels that are not NaN.
+    blocks : list of (integer array, integer array)
+        Labels that are compared with others. The rarer labels of several rows are compared with a
+        share of the labels of a few others at once.
+    """
+
+    values: np.ndarray
+    scored: np.ndarray
+    blocks: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _sample(labels: Labels, values: np.ndarray, n_sampled: int) -> _Sample:
+    """Return a number of pairs of rows; they are the same in every call."""
+    axis = int(labels.shape[1] > labels.shape[0])
+    scored = np.flatnonzero(~np.isnan(values))
+    is_first = np.zeros(values.size, dtype=bool)
+    is_first[_rarer(scored, values[scored])] = True
+    codes = labels.places[axis][scored]
+    order = np.argsort(codes, kind="stable")
+    rows = np.split(scored[order], np.flatnonzero(np.diff(codes[order])) + 1)
+    random = np.random.RandomState(0)
+    n_sets = max(2, len(rows) // _ROWS_TOGETHER)
+    blocks = []
+    while n_sampled > 0:
+        sets = np.array_split(random.permutation(len(rows)), n_sets)
+        for one, other in zip(sets, [sets[-1], *sets[:-1]], strict=True):
+            members = np.concatenate([rows[row] for row in one])
+            second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
+            second = second[random.random_sample(second.size) < _SHARE]
+            first = members[is_first[members]]
+            if first.size and second.size:
+                blocks.append((first, second))
+            n_sampled -= len(one) * len(other[:_OTHER_ROWS])
+            if n_sampled <= 0:
+                break
+    return _Sample(values, scored, blocks)
 
 
 class _Outcomes(NamedTuple):
@@ -366,8 +427,8 @@ class _Pairs:
     level: float
 
     @classmethod
-    def of(cls, inverse: Inverse, problem: Problem) -> Self:
-        """Return the pairs of a problem."""
+    def of(cls, inverse: Inverse, problem: Problem, held_out: Array | None = None) -> Self:
+        """Return the pairs of a problem, whose leave-one-out predictions may be known."""
         listed = problem.labels.listed()
         shift = operators_of(problem.pairing).shift_of(listed.values)
         xp = namespace(listed.values)
@@ -376,8 +437,11 @@ class _Pairs:
         else:
             root = inverse.root
         centred = listed.values - shift
-        # This raises for labels that are fitted exactly.
-        singles = inverse.leave_singles_out(centred)
+        if held_out is None:
+            # This raises for labels that are fitted exactly.
+            singles = inverse.leave_singles_out(centred)
+        else:
+            singles = inverse.singles_of(centred, xp.reshape(held_out, (-1,)) - shift)
         return cls(
             inverse=inverse,
             centred=centred[:, None],
@@ -418,34 +482,20 @@ class _Pairs:
                 wins=outcomes.wins * is_later, differ=outcomes.differ & is_later
             )
 
-    def sampled(self, labels: Labels, values: np.ndarray, n_sampled: int) -> Iterator[_Outcomes]:
-        """Yield the comparisons of the labels of random pairs of rows, or of columns if these are more.
+    def sampled(self, sample: _Sample) -> Iterator[_Outcomes]:
+        """Yield the comparisons of a sample."""
+        width = self.tie_width(sample.scored)
+        for first, second in sample.blocks:
+            yield self._outcomes(first, second, sample.values, width, with_alone=True)
 
-        The rarer labels of several rows are compared with a share of the labels of a few others at
-        once. The pairs are the same in every call.
-        """
-        axis = int(labels.shape[1] > labels.shape[0])
-        scored = np.flatnonzero(~np.isnan(values))
-        is_first = np.zeros(values.size, dtype=bool)
-        is_first[_rarer(scored, values[scored])] = True
-        codes = labels.places[axis][scored]
-        order = np.argsort(codes, kind="stable")
-        rows = np.split(scored[order], np.flatnonzero(np.diff(codes[order])) + 1)
-        width = self.tie_width(scored)
-        random = np.random.RandomState(0)
-        n_sets = max(2, len(rows) // _ROWS_TOGETHER)
-        while n_sampled > 0:
-            sets = np.array_split(random.permutation(len(rows)), n_sets)
-            for one, other in zip(sets, [sets[-1], *sets[:-1]], strict=True):
-                members = np.concatenate([rows[row] for row in one])
-                second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
-                second = second[random.random_sample(second.size) < _SHARE]
-                first = members[is_first[members]]
-                if first.size and second.size:
-                    yield self._outcomes(first, second, values, width, with_alone=True)
-                n_sampled -= len(one) * len(other[:_OTHER_ROWS])
-                if n_sampled <= 0:
-                    return
+    def gain(self, sample: _Sample) -> float:
+        """Return the mean of the wins of a sample, less those of leave-one-out predictions."""
+        gain = 0.0
+        total = 0.0
+        for block in self.sampled(sample):
+            gain += float((block.wins - block.alone).sum())
+            total += float(np.count_nonzero(block.differ))
+        return gain / total if total else 0.0
 
     def _outcomes(
         self,

@@ -89,16 +89,6 @@ class Similarity:
     diagonal: np.ndarray
 
     @classmethod
-    def of(cls, n: int, kernel_rows: Callable[[np.ndarray], Array]) -> Similarity:
-        """Return the similarities of n rows whose kernel is given by a function of positions."""
-        diagonal = np.empty(n)
-        for block in row_blocks(n, 8 * n, _BLOCK_BYTES):
-            places = np.arange(n)[block]
-            values = to_numpy(kernel_rows(places))
-            diagonal[block] = values[np.arange(len(places)), places]
-        return cls(n, kernel_rows, diagonal)
-
-    @classmethod
     def of_table(
         cls, X: Any, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None
     ) -> Similarity:

@@ -69,6 +69,8 @@ class Ranked(Metric):
     """Base class of metrics that are sums over chosen cells of a function of their rank in the row."""
 
     compares = True
+    # Whether chosen cells differ in more than their rank, so that their order is kept.
+    _keeps_order = True
 
     def _choose(self, chosen: np.ndarray) -> None:
         """Set the cells (R, n) whose ranks are needed."""
@@ -97,7 +99,10 @@ class Ranked(Metric):
         return xp.reshape(slices[:, None] + start[None, :], (-1,))
 
     def _ties(self, F: Array) -> tuple[Array, Array, Array, Array]:
-        """Return sorted rows (s, R, n), the chosen values (s, p), and the ends of the values that tie with them."""
+        """Return sorted rows (s, R, n), the chosen values (s, p), and the ends of the values that tie with them.
+
+        Values are sorted if `_sorts` them.
+        """
         xp = namespace(F)
         rows = self._cells.arrange(F)
         # One copy in C order: sorting along a stride takes twice the time.
@@ -108,14 +113,24 @@ class Ranked(Metric):
             rows = xp.sort(rows, axis=-1)
         else:
             rows.sort(axis=-1)  # in place
+        if self._sorts(rows):
+            values.sort(axis=-1)
         self._cells.check_last(rows)
         if self._tie_tolerance == 0:
             return rows, values, values, values
         width = xp.take(self._cells.tie_width(rows, self._tie_share(F)), self._row_place, axis=1)
         return rows, values, values - width, values + width
 
+    def _sorts(self, rows: Array) -> bool:
+        """Return whether chosen values are sorted: those of a single row, which are then found several times faster."""
+        return not self._keeps_order and rows.shape[1] == 1 and not is_foreign(rows)
+
     def _below(self, rows: Array, values: Array) -> Array:
         """Return how many predictions of its sorted row (s, R, n) are below each value (s, p)."""
+        if self._sorts(rows):
+            known = rows[:, 0, : int(self._cells.counts[0])]
+            pairs = zip(known, values, strict=True)
+            return np.stack([np.searchsorted(row, value) for row, value in pairs])
         xp = namespace(values)
         below = count_below(rows, self._starts(self._start, rows), xp.reshape(values, (-1,)))
         return xp.reshape(below, values.shape)
@@ -162,6 +177,8 @@ class Ranked(Metric):
 
 class OfPositives(Ranked):
     """Base class of metrics for labels of two values; the larger value is the positive class."""
+
+    _keeps_order = False
 
     needs = "a positive label"
 

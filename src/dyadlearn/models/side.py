@@ -23,6 +23,7 @@ from dyadlearn._array import (
     row_major,
     take_block,
     take_rows,
+    to_numpy,
     zeros,
 )
 from dyadlearn._checks import check_matrix
@@ -216,7 +217,8 @@ class Side(Stored):
         rows = self._original_rows()
         if rows is not None:
             return Similarity.of_table(rows, self.spec.kernel, self.spec.params)
-        return Similarity.of(self.spectrum.n_rows, self._uncentred_rows)
+        diagonal = to_numpy(self._uncentred_diagonal())
+        return Similarity(self.spectrum.n_rows, self._uncentred_rows, diagonal)
 
     def _original_rows(self) -> Array | None:
         """Return the features of the training rows if they are stored; else None."""
@@ -236,16 +238,30 @@ class Side(Stored):
         rows = (take_rows(spectrum.vectors, places) * spectrum.values) @ spectrum.vectors.T
         if self.spec.constant == "feature":
             return rows - spectrum.level
-        common = 0.0
-        means = self.kernel_means
-        if means is not None:
-            common = -namespace(means).mean(means)
-        elif self.feature_means is not None:
-            means = self._along_means(self.feature_means)
-            common = self.feature_means @ self.feature_means
+        means, common = self._centring
         if means is None:
             return rows
         return rows + take_rows(means, places)[:, None] + means + common
+
+    def _uncentred_diagonal(self) -> Array:
+        """Return the diagonal (n,) of this kernel."""
+        diagonal = self.spectrum.diagonal(self.spectrum.values)
+        if self.spec.constant == "feature":
+            return diagonal - self.spectrum.level
+        means, common = self._centring
+        if means is None:
+            return diagonal
+        return diagonal + 2 * means + common
+
+    @property
+    def _centring(self) -> tuple[Array | None, Any]:
+        """Means (n,) and a number that were subtracted from the kernel: None and 0 if it is not centred."""
+        means = self.kernel_means
+        if means is not None:
+            return means, -namespace(means).mean(means)
+        if self.feature_means is not None:
+            return self._along_means(self.feature_means), self.feature_means @ self.feature_means
+        return None, 0.0
 
     def _along_means(self, means: Array) -> Array:
         """Return the products (n,) of the centred features of the training rows with their means (d,)."""

@@ -35,12 +35,13 @@ from dyadlearn._array import (
     is_foreign,
     largest,
     namespace,
+    product_like,
     svd,
     take_rows,
     to_numpy,
     zeros,
 )
-from dyadlearn._rounding import settle
+from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
 from dyadlearn.pairing.base import knows_new_pairs
 from dyadlearn.pairing.constant import (
@@ -208,6 +209,8 @@ class _Columns(NamedTuple):
         Projection of ones on the columns; None without an unpenalised mean.
     labels, rotated : arrays of shape (p, m, c) and (p, k, c)
         Labels of each grid, and the same with rotated instances.
+    rounding : list of arrays of shape (c,)
+        Rounding error of the labels of each grid.
     """
 
     values: Array
@@ -216,6 +219,7 @@ class _Columns(NamedTuple):
     share: Array | None
     labels: Array
     rotated: Array
+    rounding: list[Array]
 
     def ended(self, part: Array) -> Array:
         """Return predictions for the left-out tasks (n, m, g) from those for the columns (m, n c)."""
@@ -310,6 +314,7 @@ class _WithoutTasks:
         self.members = members
         self._others_of = _others_of(model, one_by_one=task_members is None)
         self._ones = ones_of(model.spectrum) if model.free_mean else None
+        self._squares = model.spectrum.vectors**2 if members is None else None
         _, m, q = labels.stack.shape
         numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(labels.stack) else _BLOCK_NUMBERS
         self._blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
@@ -360,7 +365,8 @@ class _WithoutTasks:
             share = None if shares is None else shares[here]
             labels, rotated = self.labels.along(others.vectors[:, here])
             scales = product * values + per_task
-            yield _Columns(values, scales, ending, share, labels, rotated)
+            rounding = [rounding_level(labels[grid, ...], 1.0) for grid in range(labels.shape[0])]
+            yield _Columns(values, scales, ending, share, labels, rotated, rounding)
 
     def _filters(self, columns: _Columns, here: slice) -> _Filters:
         """Return the ridge problems of some columns under some regularisations."""
@@ -377,7 +383,7 @@ class _WithoutTasks:
             constant = ConstantColumns.of(spectrum, self._ones, columns.scales, ridges, direct)
         diagonal = None
         if self.members is None:
-            diagonal = spectrum.diagonal(weights)
+            diagonal = product_like(self._squares, weights)
         return _Filters(here, weights, direct, floor, constant, diagonal)
 
     def _add(self, sums: _Sums, columns: _Columns, filters: _Filters, grid: int) -> None:
@@ -395,6 +401,7 @@ class _WithoutTasks:
             filters.floor,
             residuals=None if constant is None else constant.residuals,
             diagonal=filters.diagonal,
+            rounding=columns.rounding[grid],
         )
         if constant is not None and columns.share is not None and sums.of_ones is not None:
             left = sums.mean.add(here, constant, columns.share, labels, part, left)

@@ -14,7 +14,7 @@ from dyadlearn.report.cells import render_cells
 from dyadlearn.report.page import render
 from dyadlearn.settings import Setting
 from dyadlearn.views.cells import cell_summary
-from dyadlearn.views.summary import SummaryOptions, summary_of
+from dyadlearn.views.summary import Summary, SummaryOptions, summary_of
 
 
 def write_report(
@@ -148,6 +148,16 @@ def write_report(
         raise TypeError("new= names sides of a MultiwayRidge: use setting=.")
     else:
         markup = render(summary_of(model, options))
+    return _write(markup, target)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the report of a summary that is computed already; see `write_report`."""
+    _write(render(summary), path)
+
+
+def _write(markup: str, target: Path) -> Path:
+    """Write the markup of a report to a file, and return the file."""
     # An id may contain a surrogate, which UTF-8 cannot encode.
     page = markup.encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:

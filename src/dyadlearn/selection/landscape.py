@@ -459,9 +459,9 @@ def score_plan(
     grids = (alphas, _second_values(how.problem, task_alphas))
     bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     pairs = pairs_of(how, judge, math.prod(map(len, grids)), method)
-    if how.swept is not None and pairs is None:
+    if how.swept is not None and (pairs is None or pairs.n_sampled):
         units = {how.setting: how.units}
-        sweeping = _GridSweep.of(how.swept, units, judge, how.units.sides, max_memory, bar)
+        sweeping = _GridSweep.of(how.swept, units, judge, how.units.sides, max_memory, bar, pairs)
         scores = sweeping.scores(*grids)[how.setting]
         n_points = scores.size
         if current().heard is not None:
@@ -781,6 +781,8 @@ class _GridSweep:
     per_stack : int
         Number of grids of predictions that are computed together.
     bar : Progress
+    pairs : PairsOut or None
+        The plan by which a sample of pairs of labels is left out, in setting A.
     """
 
     problem: Problem
@@ -788,6 +790,7 @@ class _GridSweep:
     members: tuple[Any, Any]
     per_stack: int
     bar: Progress
+    pairs: PairsOut | None = None
 
     @classmethod
     def of(
@@ -798,20 +801,23 @@ class _GridSweep:
         groups: Groups,
         max_memory: int,
         bar: Progress,
+        pairs: PairsOut | None = None,
     ) -> _GridSweep:
         """Prepare the scores in the settings of some units; this raises where a score is undefined."""
         m, q = problem.Y.shape
         labels = Labels.of_grid(problem.Y)
         scorers = {}
         for setting, left_out in units.items():
-            folds = folds_to_compare(labels, judge, setting, left_out, problem.pairing)
+            folds = None
+            if pairs is None:
+                folds = folds_to_compare(labels, judge, setting, left_out, problem.pairing)
             scorers[setting] = prepared_score(labels, judge, setting, folds=folds)
         members = (
             group_members(groups[0], m, "groups"),
             group_members(groups[1], q, "task_groups"),
         )
         per_stack = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * m * q))
-        return cls(problem, scorers, members, per_stack, bar)
+        return cls(problem, scorers, members, per_stack, bar, pairs)
 
     @cached_property
     def of_errors(self) -> dict[Setting, Callable[[np.ndarray], np.ndarray]]:
@@ -868,19 +874,49 @@ class _GridSweep:
         left = [setting for setting in settings if setting not in scores]
         scores |= {setting: np.full(shape, np.nan) for setting in left}
         stacks = swept.walk(left, self.per_stack)
-        while interrupts.attempt(partial(self._score_next, stacks, scores)):
+        models = None
+        if self.pairs is not None:
+            models = _Models(self.problem, alphas, task_alphas)
+        while interrupts.attempt(partial(self._score_next, stacks, scores, models)):
             _keep_if_scored(scores)
         return scores
 
-    def _score_next(self, stacks: Iterator[Stack], scores: Mapping[Setting, np.ndarray]) -> bool:
+    def _score_next(
+        self, stacks: Iterator[Stack], scores: Mapping[Setting, np.ndarray], models: _Models | None
+    ) -> bool:
         """Score the next stack of predictions; return False if there is none."""
         entry = next(stacks, None)
         if entry is None:
             return False
         rows, columns, setting, stack = entry
-        scores[setting][rows, columns] = to_numpy(self.scorers[setting](stack))
+        of_stack = to_numpy(self.scorers[setting](stack))
+        if self.pairs is not None and models is not None:
+            gains = []
+            for place, problem in enumerate(models.of(rows, columns)):
+                gains.append(self.pairs.gain(stack[place, ...], problem))
+            of_stack = np.clip(of_stack + gains, 0.0, 1.0)
+        scores[setting][rows, columns] = of_stack
         self.bar.advance(stack.shape[0])
         return True
+
+
+class _Models:
+    """Problems of a grid of regularisations; those of one row share the smoother of the instances."""
+
+    def __init__(self, problem: Problem, alphas: Values, task_alphas: Values) -> None:
+        self._last = [problem] * len(alphas)
+        self._alphas = alphas
+        self._task_alphas = task_alphas
+
+    def of(self, rows: slice | int, columns: slice | int) -> list[Problem]:
+        """Return the problems of some regularisations of one stack."""
+        problems = []
+        for row in np.atleast_1d(np.arange(len(self._alphas))[rows]):
+            for column in np.atleast_1d(np.arange(len(self._task_alphas))[columns]):
+                alphas = (self._alphas[row], self._task_alphas[column])
+                self._last[row] = self._last[row].at(*alphas)
+                problems.append(self._last[row])
+        return problems
 
 
 def _keep_if_scored(scores: Mapping[Setting, np.ndarray]) -> None:

@@ -81,13 +81,12 @@ class Nearness:
     def histogram(self) -> dict[str, list[Any]]:
         """Return the numbers of entities and of test pairs of each band, as columns; empty bands are left out."""
         columns: dict[str, list[Any]] = {"similarity": [], "entities": [], "pairs": []}
-        of_pairs = self.bands[self.entity]
         for name in (*BANDS, KNOWN):
-            count = int(np.count_nonzero(self.bands == name))
-            if count:
+            inside = self.bands == name
+            if inside.any():
                 columns["similarity"].append(name)
-                columns["entities"].append(count)
-                columns["pairs"].append(int(np.count_nonzero(of_pairs == name)))
+                columns["entities"].append(int(np.count_nonzero(inside)))
+                columns["pairs"].append(int(np.count_nonzero(inside[self.entity])))
         return columns
 
     def scores(self, y: np.ndarray, predicted: np.ndarray, scoring: Any) -> list[float]:
@@ -100,11 +99,11 @@ class Nearness:
         scoring : str or callable
         """
         judge = scorer(scoring)
-        of_pairs = self.bands[self.entity]
-        return [
-            pooled_score(judge, y[of_pairs == name], predicted[of_pairs == name])
-            for name in self.histogram()["similarity"]
-        ]
+        scores = []
+        for name in self.histogram()["similarity"]:
+            inside = (self.bands == name)[self.entity]
+            scores.append(pooled_score(judge, y[inside], predicted[inside]))
+        return scores
 
 
 def pooled_score(judge: Any, y: np.ndarray, predicted: np.ndarray) -> float:
@@ -164,7 +163,13 @@ def _positions(wanted: Any, ids: Ids | None, n: int, name: str) -> np.ndarray:
     return positions(wanted, ids, n, name)
 
 
-def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tuple[str, Nearness]]:
+#: Nearness of sides, by the axis and the folds of each.
+KnownNearness = dict[tuple[int, bytes], Nearness]
+
+
+def holdout_nearness(
+    fitted: Fitted, setting: Setting, units: Units, known: KnownNearness | None = None
+) -> list[tuple[str, Nearness]]:
     """Return how similar the held-out entities of each new side are to those outside their fold.
 
     Parameters
@@ -173,25 +178,38 @@ def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tup
     setting : Setting
     units : Units
         Folds that were left out, as `Fitted.hold_out` returns them.
+    known : dict, default=None
+        What other settings of the model share, which is filled.
     """
+    if known is None:
+        known = {}
     sides = []
-    places = fitted.labels.places
-    form = (fitted.form.row_ids, fitted.task_ids)
     for axis, folds in units.of_sides(fitted.labels.shape, setting):
-        similarity = fitted.similarity(axis)
-        if similarity is None:
-            continue
-        largest, at = similarity.nearest_outside(folds)
-        ids = form[axis]
-        labels = range(similarity.n) if ids is None else ids.labels
-        nearest = tuple(labels[place] for place in at)
-        equal = fitted.identical(axis)
-        assert equal is not None  # the side is described
-        is_copy = (at >= 0) & (equal == equal[at])
-        is_new = np.ones(len(folds), dtype=bool)
-        side = Nearness(tuple(labels), is_new, largest, nearest, is_copy, places[axis])
-        sides.append((("instance", "task")[axis], side))
+        key = (axis, np.asarray(folds).tobytes())
+        if key not in known:
+            side = _side_nearness(fitted, axis, folds)
+            if side is None:
+                continue
+            known[key] = side
+        sides.append((("instance", "task")[axis], known[key]))
     return sides
+
+
+def _side_nearness(fitted: Fitted, axis: int, folds: np.ndarray) -> Nearness | None:
+    """Return the nearness of one side; None if it is not described."""
+    similarity = fitted.similarity(axis)
+    if similarity is None:
+        return None
+    largest, at = similarity.nearest_outside(folds)
+    ids = (fitted.form.row_ids, fitted.task_ids)[axis]
+    labels = range(similarity.n) if ids is None else ids.labels
+    nearest = tuple(labels[place] for place in at)
+    equal = fitted.identical(axis)
+    assert equal is not None  # the side is described
+    is_copy = (at >= 0) & (equal == equal[at])
+    is_new = np.ones(len(folds), dtype=bool)
+    places = fitted.labels.places[axis]
+    return Nearness(tuple(labels), is_new, largest, nearest, is_copy, places)
 
 
 def holdout_bands(

@@ -163,6 +163,12 @@ class Inverse(Blocks):
             level=self.level(scaled)[0],
         )
 
+    def singles_of(self, labels: Array, predictions: Array) -> Singles:
+        """Return what `leave_singles_out` does, from labels (n,) without weights and known predictions (n,)."""
+        diagonal = self.blocks(self.parts(np.arange(self.n_labels)[:, None]))[:, 0, 0]
+        level = self.level(labels[:, None])[0]
+        return Singles(labels, -diagonal * predictions, diagonal, predictions, level)
+
     def solved(self, labels: Array, ridge: float) -> Array:
         """Return the dual coefficients (n, p) of labels, for a model with this ridge."""
         scaled = self._scaled(labels)

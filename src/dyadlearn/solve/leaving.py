@@ -211,6 +211,7 @@ def leave_out_columns(
     floor: float,
     residuals: Array | None = None,
     diagonal: Array | None = None,
+    rounding: Array | None = None,
 ) -> tuple[Array, Array]:
     r"""Return the hold-out predictions of independent ridge problems, with one filter per column.
 
@@ -237,6 +238,8 @@ def leave_out_columns(
         Residual operator of each column times other labels, :math:`\mathbf{Rx}`.
     diagonal : array of shape (m, n c), default=None
         :math:`(\mathbf{U}\circ\mathbf{U})w`, if already computed; ignored for groups.
+    rounding : array of shape (c,), default=None
+        `rounding_level` of the columns and weights of one, if already computed.
 
     Returns
     -------
@@ -261,7 +264,9 @@ def leave_out_columns(
         tops = xp.max(weights, axis=0)
     else:
         tops = xp.zeros_like(direct)
-    level = xp.reshape(rounding_level(columns, xp.reshape(tops, (n, c))), (width,))
+    if rounding is None:
+        rounding = rounding_level(columns, 1.0)
+    level = xp.reshape(rounding * xp.reshape(tops, (n, c)), (width,))
     if members is not None:
         remainders = xp.abs(weights - direct[None, :])
         graded = is_graded(remainders, spectrum.n_rows, spectrum.is_truncated)

@@ -10,7 +10,7 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.units import Units
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection.evaluate import SettingScore
-from dyadlearn.selection.nearness import holdout_nearness, stacked_bands
+from dyadlearn.selection.nearness import KnownNearness, holdout_nearness, stacked_bands
 from dyadlearn.settings import Setting
 
 # Largest number of members of a side whose similarities are all computed.
@@ -50,12 +50,13 @@ def scores_by_similarity(
     if fitted.is_network or max(fitted.labels.shape) > _MOST_ROWS:
         return []
     labels = fitted.labels
+    known: KnownNearness = {}
     for result in results:
         setting = result.setting
         units = _units(fitted, setting, left_out) if setting.new else None
         if units is None or result.labels is None or result.predictions is None:
             continue
-        sides = holdout_nearness(fitted, setting, units)
+        sides = holdout_nearness(fitted, setting, units, known)
         # The results of a list of pairs may be lists, or grids as pages draw them.
         at: Any
         if result.labels.ndim > 1:

@@ -11,6 +11,7 @@ predictions of different fits, curves are means over folds, beside the score of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -286,6 +287,7 @@ def points_of(
     F: np.ndarray,
     setting: Setting | None = None,
     folds: np.ndarray | None = None,
+    score: float | None = None,
 ) -> Points:
     """Return the curve or the scatter plot of predictions.
 
@@ -298,6 +300,8 @@ def points_of(
         Setting that determines the average of a curve.
     folds : integer array of shape (m, q), default=None
         Folds within which predictions are ranked; the curve is the mean over them.
+    score : float, default=None
+        Score of a curve, if it is known.
 
     Raises
     ------
@@ -316,75 +320,87 @@ def points_of(
     observed = ~np.isnan(Y)
     if kind == "scatter":
         varies = distinct_labels(Y).size > 1
-        score = float(r2(Y, F)) if varies else float("nan")
+        explained = float(r2(Y, F)) if varies else float("nan")
         predicted = np.asarray(F[observed], dtype=np.float64)
-        return Points(Y[observed], predicted, score, "pooled")
+        return Points(Y[observed], predicted, explained, "pooled")
     average = as_average(None, setting)
     judge = scorer(_RANKS[kind].scoring)
     where = Setting.A if setting is None else setting
-    score = float(prepared_score(Labels.of_grid(Y), judge, where, folds=folds)(F))
+    if score is None:
+        score = float(prepared_score(Labels.of_grid(Y), judge, where, folds=folds)(F))
     positive = np.nanmax(Y) == Y
     if average == "pooled" and folds is None:
-        return Points(*_curve(kind, positive[observed], F[observed]), score, average)
-    curves = []
-    for part in _parts(observed, average, folds):
-        if not positive[part].all() and positive[part].any():
-            curves.append(_curve(kind, positive[part], F[part]))
+        [counts] = _counts(positive[observed], F[observed])
+        curve = _roc(*counts) if kind == "roc" else _precision(*counts)
+        return Points(*curve, score, average)
+    places = np.nonzero(observed)
+    parts = [] if folds is None else [folds[places]]
+    if average != "pooled":
+        parts.append(places[{"instance": 0, "task": 1}[average]])
     mean = np.zeros_like(_STATIONS)
-    for x, y in curves:
+    n_curves = 0
+    for hits, misses in _counts(positive[places], F[places], *parts):
+        if not hits[-1] or not misses[-1]:
+            continue
+        n_curves += 1
         if kind == "roc":
-            mean += np.interp(_STATIONS, x, y)
+            mean += np.interp(_STATIONS, misses / misses[-1], hits / hits[-1])
         else:  # a precision is valid up to its recall
+            x, y = _precision(hits, misses)
             mean += y[np.searchsorted(x, _STATIONS)]
-    mean /= len(curves)
+    mean /= n_curves
     if kind == "roc":  # the curve rises vertically at 0
         return Points(np.append(0.0, _STATIONS), np.append(0.0, mean), score, average)
     return Points(_STATIONS, mean, score, average)
 
 
-def _parts(
-    observed: np.ndarray, average: str, folds: np.ndarray | None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the positions of the cells that are ranked together: those of a row or column, within a fold."""
-    places = np.nonzero(observed)
-    codes = []
-    if average != "pooled":
-        codes = [places[{"instance": 0, "task": 1}[average]]]
-    if folds is not None:
-        codes.append(folds[places])
-    order = np.lexsort(codes)
-    keys = np.stack(codes)[:, order]
-    changes = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
-    for part in np.split(order, changes):
-        yield places[0][part], places[1][part]
+def _roc(hits: np.ndarray, misses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ROC curve of some counts, without points on a straight line between others."""
+    is_corner = (np.diff(hits[1:], 2) != 0) | (np.diff(misses[1:], 2) != 0)
+    corners = np.ones(hits.size, dtype=bool)
+    corners[2:-1] = is_corner
+    return misses[corners] / misses[-1], hits[corners] / hits[-1]
 
 
-def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the curve of some cells (n,), from left to right."""
-    hits, misses = _counts(positive, predicted)
-    recall = hits / hits[-1]
-    if kind == "roc":
-        # Points on a straight line between others are left out.
-        is_corner = (np.diff(hits[1:], 2) != 0) | (np.diff(misses[1:], 2) != 0)
-        corners = np.ones(hits.size, dtype=bool)
-        corners[2:-1] = is_corner
-        return misses[corners] / misses[-1], recall[corners]
-    # The precision at a recall is that of the first threshold that reaches it.
-    recall, first = np.unique(recall[1:], return_index=True)
-    precision = hits[1:][first] / (hits + misses)[1:][first]
+def _precision(hits: np.ndarray, misses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the recalls of some counts, and the precision of the first threshold that reaches each."""
+    is_first = np.ones(hits.size - 1, dtype=bool)
+    is_first[1:] = hits[2:] != hits[1:-1]
+    recall = hits[1:][is_first] / hits[-1]
+    precision = hits[1:][is_first] / (hits + misses)[1:][is_first]
     if recall[0] == 0:
         precision[0] = precision[min(1, precision.size - 1)]
         return recall, precision
     return np.append(0.0, recall), np.append(precision[0], precision)
 
 
-def _counts(positive: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of positive and of other cells above each threshold, from 0 on."""
-    order = np.argsort(-predicted, kind="stable")
-    falls = np.flatnonzero(np.diff(predicted[order]))
-    ends = np.append(falls + 1, order.size)
-    hits = np.append(0, np.cumsum(positive[order])[ends - 1])
-    return hits, np.append(0, ends) - hits
+def _counts(
+    positive: np.ndarray, predicted: np.ndarray, *codes: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the numbers of positive and of other cells above each threshold, from 0 on, of each part.
+
+    Parameters
+    ----------
+    positive, predicted : arrays of shape (n,)
+    *codes : integer arrays of shape (n,)
+        Parts of the cells, which are those of equal codes; all cells are one part without any.
+    """
+    order = np.lexsort((-predicted, *codes))
+    is_start = np.zeros(order.size, dtype=bool)
+    is_start[0] = True
+    for code in codes:
+        is_start[1:] |= np.diff(code[order]) != 0
+    is_new = is_start.copy()
+    is_new[1:] |= np.diff(predicted[order]) != 0
+    # Thresholds, each before the first cell that is below it, and the end of all parts.
+    before = np.append(np.flatnonzero(is_new), order.size)
+    hits = np.append(0, np.cumsum(positive[order]))[before]
+    starts = np.append(np.flatnonzero(is_start), order.size)
+    bounds = np.searchsorted(before, starts)
+    for first, last in itertools.pairwise(bounds):
+        here = slice(first, last + 1)
+        above = hits[here] - hits[first]
+        yield above, before[here] - before[first] - above
 
 
 def holdout_of_model(
@@ -516,11 +532,7 @@ def _compared(
             raise ValueError(
                 f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."
             )
-        curve = points_of(kind, scored, F, setting, folds)
-        if score is None or kind == "scatter":
-            curves[name] = curve
-        else:
-            curves[name] = replace(curve, score=score)
+        curves[name] = points_of(kind, scored, F, setting, folds, score)
     if kind == "scatter":
         share = float("nan")
     else:

@@ -219,11 +219,9 @@ class Summary:
         assert result.labels is not None
         assert result.predictions is not None
         folds = None if kind == "scatter" else result.folds
-        points = points_of(kind, result.labels, result.predictions, result.setting, folds)
         is_same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
-        if result.judge.name == is_same:
-            return replace(points, score=result.score)
-        return points
+        score = result.score if result.judge.name == is_same else None
+        return points_of(kind, result.labels, result.predictions, result.setting, folds, score)
 
     def levels(self) -> list[float]:
         """Return the levels of the loss that all maps share; empty without a map."""
