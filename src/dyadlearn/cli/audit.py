@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -84,6 +85,9 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
     tables = {_name_of(path, options): read_cells(path) for path in options.sources}
     if len(tables) < len(options.sources):
         tables = {str(path): read_cells(path) for path in options.sources}
+    if len(tables) < len(options.sources):
+        [(path, _)] = Counter(map(str, options.sources)).most_common(1)
+        raise ValueError(f"{path} is given twice: give each part of the split once.")
     if options.split is not None:
         (cells,) = tables.values()
         tables = _divided(cells, options.split)
