@@ -15,6 +15,7 @@ import numpy as np
 import dyadlearn
 from dyadlearn._files.tables import FileTable, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
+from dyadlearn._text import joined
 from dyadlearn.cli.commands import Audit
 from dyadlearn.cli.dyads import Axis, names_of, opened_sides, places_in, side_of_column
 from dyadlearn.cli.entities import naming, training_side
@@ -199,7 +200,8 @@ def _descriptions(
     terminal: Terminal,
 ) -> list[tuple[Table, Any] | None]:
     """Return the table and the kernel of each side; None for a side that is not described."""
-    path = options.sources[0]
+    # All tables, for messages.
+    path = Path(joined([str(source) for source in options.sources]))
     if options.structures:
         kernels = (options.kernel, options.task_kernel)
         sides = [
