@@ -14,9 +14,9 @@ __all__ = ["check_cells", "interpolation_error", "leverage_error", "nothing_left
 def nothing_left() -> NothingLeftError:
     """Return the error for labels that are all left out at once."""
     return NothingLeftError(
-        "No label remains to learn from, because all of them are left out at once, as those of 1 "
-        "sample are: give "
-        "labels of more instances and tasks, or use more folds or smaller groups."
+        "No label remains to learn from, because all of them are left out at once, with 1 sample, "
+        "1 task, 1 group, or an instance and a task together: give labels of more instances and "
+        "tasks, or use more folds or smaller groups."
     )
 
 

@@ -111,6 +111,13 @@ def test_similarity_and_scores_by_band(run, tmp_path):
     assert rows[-1][-2:] == ["1.0", "d2"]
 
 
+def test_all_tables_are_named_where_an_entity_is_not_described(split, run):
+    write(Path("users.csv"), [("a", 1.0)], ("user", "x"))
+    ran = run("audit train.csv test.csv --instances users.csv")
+    assert ran.code == 2
+    assert "instances of train.csv and test.csv: " in ran.err
+
+
 def test_structures(run, tmp_path):
     pytest.importorskip("rdkit", reason="rdkit is not installed: SMILES are not tested")
     train = write(

@@ -1,5 +1,6 @@
 """``dyadlearn predict``: new instances, new tasks, both, some pairs, in every format."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -10,11 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
     IndependentTaskRidge,
+    KroneckerRidge,
     OnlineTwoStepRidge,
+    PairRegressor,
     TwoStepRidge,
     calibrate,
     explain,
     load,
+    recommend,
     save,
 )
 from dyadlearn._files.embeddings import open_features
@@ -218,6 +222,19 @@ def test_models_saved_in_python(tables, run):
         ran = run(f"predict p.dyad {tables.sides} --json")
         expected = model.predict(tables.X[::-1], tasks=tables.T[::-1])
         assert_allclose(ran.json["predictions"], expected)
+
+
+def test_numbers_of_pairs_are_rows_of_the_tables_and_not_positions_in_the_model(tables, run, put):
+    """Also where the tables have no ids, and the pairs come in another order."""
+    model = PairRegressor(KroneckerRidge(), instances=tables.X, tasks=tables.T)
+    pairs = np.array([(5, 3), (0, 2), (3, 1), (5, 2), (1, 0)])
+    save(model.fit(pairs, np.arange(5.0)), "p.dyad")
+    put(tables.folder / "pairs.csv", [*map(str, pairs[:, 0])], ["task"], pairs[:, [1]])
+    ran = run("predict p.dyad --pairs pairs.csv --json")
+    assert_allclose(ran.json["predictions"]["prediction"], model.predict(pairs))
+    found = run("recommend p.dyad --for 5 --side instance -n 1 --json").json
+    [best] = recommend(model, instance=5, n=1).ids
+    assert str(best) in json.dumps(found)
 
 
 def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(tables, new, run, put):

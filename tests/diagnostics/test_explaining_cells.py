@@ -109,6 +109,9 @@ def test_the_setting_and_the_label_are_those_of_the_cell():
     assert np.isnan(found.label)
     assert found.subject == "new mother 'f', father 'w'"
     assert repr(found).startswith(f"CellExplanation({found.prediction:.4g} for new mother 'f', ")
+    numbered = MultiwayRidge("a + b", variances={"a": 1.0, "b": 1.0})
+    numbered.fit({"a": [1, 2, 2], "b": [1, 1, 3]}, [1.0, 2.0, 4.0])
+    assert explain(numbered, {"a": 1, "b": 3}).subject == "a 1, b 3"
 
 
 def test_the_order_of_two_symmetric_sides_does_not_matter():

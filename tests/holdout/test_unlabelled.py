@@ -1,12 +1,15 @@
 """Held-out predictions of pairs without a label, against models that are fitted without the unit of each pair."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import problems
 from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
+from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.holdout import unlabelled
 from dyadlearn.settings import Setting
@@ -84,3 +87,29 @@ def test_missing_pairs_of_models_without_a_penalty_in_some_directions(name):
     missing = np.isnan(Y)
     expected = without_unit(model, Setting.A, None)
     assert_allclose(held_out[missing], expected[missing], rtol=1e-6, atol=1e-7)
+
+
+CROSSED = np.array([[np.nan, np.nan, np.nan, 1.0], [2.0, 5.0, 3.0, 4.0]])
+
+
+@over(
+    every(
+        model=[KroneckerRidge(), PairKernelRidge(per_task=1.0), TwoStepRidge()],
+        weighted=[False, True],
+    )
+)
+def test_nothing_is_left_beside_an_instance_and_a_task_with_all_labels(model, weighted):
+    """A label there is refused, and a pair without a label has no prediction."""
+    weights = np.arange(1.0, 9.0).reshape(2, 4) if weighted else None
+    fit = partial(clone(model).fit, X[:2], tasks=T[:4], sample_weight=weights)
+    with pytest.raises(NothingLeftError):
+        fit(CROSSED).holdout("D")
+    held_out = fit(np.where(CROSSED == 4.0, np.nan, CROSSED)).holdout("D")
+    lone = np.full((2, 4), False)
+    lone[1, 3] = True
+    assert_array_equal(np.isnan(held_out), lone)
+    assert_allclose(held_out[1, :3], 1.0)
+    if isinstance(model, KroneckerRidge):
+        model = clone(model).set_params(fit_intercept=False)
+        held_out = model.fit(X[:2], CROSSED, tasks=T[:4], sample_weight=weights).holdout("D")
+        assert_allclose(held_out[1, 3], 0.0, atol=1e-12)

@@ -185,6 +185,13 @@ def test_predictions_and_their_variances_equal_fifty_digits(case):
     assert_allclose(model.label_weights(cells.table) @ cells.y, means)
 
 
+def test_nothing_is_left_beside_levels_that_have_all_labels():
+    table = {"a": [0, 0, 0, 1], "b": [0, 1, 2, 2]}
+    model = MultiwayRidge("a + b", variances={"a": 1.0, "b": 1.0}).fit(table, [1.0, 3.0, 2.0, 5.0])
+    with pytest.raises(LeverageError, match="^No label remains"):
+        model.holdout(("a", "b"))
+
+
 def test_groups_are_left_out_together():
     cells = some_cells(3, 6)
     model = cells.model()
@@ -393,6 +400,12 @@ def test_fixed_categories_are_coded_without_a_change_of_predictions():
     assert_allclose(effects["trial=z"], whole["is_z"] - whole["is_x"])
     with pytest.raises(ValueError, match="does not determine|do not determine"):
         redundant.predict(table | dict.fromkeys(dummies, np.zeros(20)))
+    # Without an intercept, the first category has all its levels, also after a number.
+    table["height"] = np.linspace(0.0, 1.0, 20)
+    for fixed in (("trial", "height"), ("height", "trial")):
+        other = fitted(fixed, intercept=False)
+        expected = fitted(("height", *dummies), intercept=False)
+        assert_allclose(other.predict(table), expected.predict(table), rtol=1e-8)
 
 
 def test_levels_that_only_a_fixed_effect_describes_are_refused_by_name():
@@ -447,6 +460,15 @@ def test_refusals_say_what_is_wrong(options, words):
         table = {**TABLE, "a": [f"level {level}" for level in TABLE["a"]]}
     with pytest.raises((ValueError, TypeError), match=words):
         MultiwayRidge(**options).fit(table, Y)
+
+
+def test_levels_that_differ_from_known_ones_in_type_or_blanks_are_no_new_levels():
+    table = {"a": [1, 2, 1, 2], "b": ["x", "x", "y", "y"]}
+    model = MultiwayRidge("a + b", variances={"a": 1.0, "b": 1.0}).fit(table, [1.0, 2.0, 3.0, 5.0])
+    for asked in ({"a": ["1"], "b": ["x"]}, {"a": [1], "b": ["x "]}):
+        with pytest.raises(IdError, match="differs in type or blanks only: write both alike"):
+            model.predict(asked)
+    assert model.predict({"a": [3], "b": ["z"]}).shape == (1,)
 
 
 def test_tables_and_settings_that_cannot_be_used_are_refused():

@@ -163,8 +163,9 @@ def test_wrong_structures():
     with pytest.raises(ValueError, match="kind must be one of 'smiles', 'sequences'"):
         Structures("names")
     rows = table()
-    rows.loc[3, "drug"] = "CC("
-    with pytest.raises(ValueError, match="Not valid: 1 of 8 molecules"):
+    rows.loc[15, "drug"] = "CC("
+    message = r"^Not valid: 1 of \d molecules: 'row 15' \('CC\('\)\. Correct or remove them\.$"
+    with pytest.raises(ValueError, match=message):
         PairRegressor.from_table(
             KroneckerRidge(), rows, label="y", smiles="drug", sequence="target"
         )

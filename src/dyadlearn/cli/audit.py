@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 import dyadlearn
 from dyadlearn._files.tables import FileTable, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
+from dyadlearn._text import joined
 from dyadlearn.cli.commands import Audit
 from dyadlearn.cli.dyads import Axis, names_of, opened_sides, places_in, side_of_column
 from dyadlearn.cli.entities import naming, training_side
@@ -84,6 +86,9 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
     tables = {_name_of(path, options): read_cells(path) for path in options.sources}
     if len(tables) < len(options.sources):
         tables = {str(path): read_cells(path) for path in options.sources}
+    if len(tables) < len(options.sources):
+        [(path, _)] = Counter(map(str, options.sources)).most_common(1)
+        raise ValueError(f"{path} is given twice: give each part of the split once.")
     if options.split is not None:
         (cells,) = tables.values()
         tables = _divided(cells, options.split)
@@ -195,7 +200,8 @@ def _descriptions(
     terminal: Terminal,
 ) -> list[tuple[Table, Any] | None]:
     """Return the table and the kernel of each side; None for a side that is not described."""
-    path = options.sources[0]
+    # All tables, for messages.
+    path = Path(joined([str(source) for source in options.sources]))
     if options.structures:
         kernels = (options.kernel, options.task_kernel)
         sides = [

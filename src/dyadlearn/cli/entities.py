@@ -555,10 +555,12 @@ def _features(
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors about its texts."""
+    """Add the name of the file to errors about its texts that lack it."""
     try:
         yield
     except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
         raise type(error)(Message("{path}: {error}", path=path, error=message_of(error))) from error
 
 

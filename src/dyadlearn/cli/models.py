@@ -199,7 +199,7 @@ def load_model(path: Path, *, cells: bool = False) -> Loaded:
     checksum = read_checksum(path)  # before the rest, so that a change in between is noticed
     model, header = read_model(path)
     if isinstance(model, dyadlearn.PairRegressor):
-        model = model.model_
+        model = _with_ids(model)
     if isinstance(model, dyadlearn.MultiwayRidge) and not cells:
         raise ValueError(
             f"{path} holds a MultiwayRidge, whose labels belong to cells and not to pairs: only "
@@ -221,6 +221,20 @@ def load_model(path: Path, *, cells: bool = False) -> Loaded:
         raise ModelFileError(
             f"{path} is damaged or was written by another version: {why}."
         ) from error
+
+
+def _with_ids(regressor: Any) -> Any:
+    """Return the model of a regressor of pairs, with the ids of the pairs if its tables are arrays without ids."""
+    model = regressor.model_
+    fitted = model.fitted_
+    ids = [Ids(known) for known in (regressor.instance_ids_, regressor.task_ids_)]
+    form = replace(
+        fitted.form,
+        row_ids=fitted.form.row_ids or ids[0],
+        column_ids=fitted.form.column_ids or ids[1],
+    )
+    model.fitted_ = fitted.with_tables(form, fitted.tables)
+    return model
 
 
 def _versions_of(header: dict[str, Any]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._codes import list_of
 from dyadlearn._columns import read_columns
 from dyadlearn._tables import free_name
 from dyadlearn.diagnostics.contributions import (
@@ -136,7 +137,8 @@ def explain_cells(
     )
     table = {name: [value] for name, value in cells.items()} if is_one else cells
     asked = fitted.asked(table)
-    ids = read_columns(table, fitted.side_names)
+    columns = read_columns(table, fitted.side_names)
+    ids = {name: list_of(column) for name, column in columns.items()}
     listing = Listing(*how, SideNames())
     explanations = []
     for row, one in enumerate(asked.each()):

@@ -108,9 +108,12 @@ class Folds:
         solver = _GridSolver if labels.grid is not None else _PairSolver
         self._solver = solver(problem, setting)
         self._solver.check_memory(n_units)
-        self.folds = folds_of(labels, setting, units)
-        if not all((labels.observed & ~fold.left).any() for fold in self.folds):
-            raise nothing_left()
+        self.folds: list[Fold] = []
+        for fold in folds_of(labels, setting, units):
+            if (labels.observed & ~fold.left).any():
+                self.folds.append(fold)
+            elif labels.observed.reshape(-1)[fold.test].any():
+                raise nothing_left()
         self.starts: list[Solved | None] = [None] * len(self.folds)
 
     @property

@@ -53,6 +53,7 @@ from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Groups, Setting, as_setting
+from dyadlearn.solve.crossing import crosses_all
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.missing_inverse import MissingInverse
@@ -801,6 +802,8 @@ def _inverted(
     # Without a mean, a model without labels predicts zero for a single pair.
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
     if not is_single and _leaves_nothing(codes):
+        raise nothing_left()
+    if has_mean and len(codes) == 2 and crosses_all(*codes):
         raise nothing_left()
     need = bytes_of(route, labels)
     compute = partial(inverse_of, problem.pairing, labels, route.name, cache)

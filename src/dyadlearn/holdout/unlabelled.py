@@ -58,7 +58,9 @@ class Unlabelled:
     centred: Array
 
     def predict(self, held_out: Array, codes: Sequence[np.ndarray]) -> Array:
-        """Return a grid (m, q) with predictions of the missing labels; NaN elsewhere, and where they cost too much.
+        """Return a grid (m, q) with predictions of the missing labels; NaN elsewhere, and where there are none.
+
+        There is none without a label that remains, and all are NaN where they cost too much.
 
         Parameters
         ----------
@@ -183,6 +185,8 @@ class Unlabelled:
             return self.centred
         if len(known) == 1:
             predictions = take_rows(held_out, at)
+        elif at.size == self.labels.size:  # no label remains to predict from
+            return self.centred * (float("nan") if self.operators.free_mean else 0.0)
         else:
             predictions = self.inverse.leave_set_out(self.centred[:, None], at)[:, 0]
         kept = np.flatnonzero(~left)

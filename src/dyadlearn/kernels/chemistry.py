@@ -300,7 +300,7 @@ def _descriptors(molecules: list[Any]) -> np.ndarray:
 
 
 def canonical_smiles(
-    smiles: Any, ids: Sequence[Hashable] | None = None, *, on_error: str = "raise"
+    smiles: Any, ids: Sequence[Hashable] | None = None, *, on_error: str | None = "raise"
 ) -> tuple[list[str], list[Hashable]]:
     """Return the canonical SMILES of each molecule: equal for all ways to write it.
 

@@ -307,7 +307,7 @@ def spectrum_kernel(
 
 
 def clean_sequences(
-    sequences: Any, ids: Sequence[Hashable] | None = None, *, on_error: str = "raise"
+    sequences: Any, ids: Sequence[Hashable] | None = None, *, on_error: str | None = "raise"
 ) -> tuple[list[str], list[Hashable]]:
     """Return proteins in capitals and without blanks.
 

@@ -94,11 +94,15 @@ class Structures(Stored):
         """Return the id of each structure: its canonical text; None where it is missing."""
         absent = missing(column)
         texts = [None if lacks else text for text, lacks in zip(column, absent, strict=True)]
-        distinct = list(dict.fromkeys(text for text in texts if text is not None))
-        if not distinct:
+        first: dict[Any, str] = {}
+        for row, text in enumerate(texts):
+            if text is not None:
+                first.setdefault(text, f"row {row}")
+        if not first:
             return texts
         read = canonical_smiles if self.kind == "smiles" else clean_sequences
-        clean = dict(zip(distinct, read(distinct)[0], strict=True))
+        valid, _ = read(list(first), list(first.values()), on_error=None)
+        clean = dict(zip(first, valid, strict=True))
         return [clean.get(text) for text in texts]
 
     def features(self, texts: Sequence[Hashable], training: Sequence[Hashable] = ()) -> Array:

@@ -13,8 +13,8 @@ from dyadlearn._array import Array, as_array_of, copied, double, take_block, tak
 from dyadlearn._codes import Column, distinct
 from dyadlearn._columns import ids_of
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, check_id_types
-from dyadlearn.exceptions import KernelError
+from dyadlearn._tables import Ids, Table, check_id_types, near_miss
+from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.gram import fitted_params, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended
 from dyadlearn.models.pairs import entities_of, positions_of
@@ -87,7 +87,15 @@ class CellSide(Stored):
         """Return the position of each id of a column; -1 for levels without a description, if none is needed."""
         codes, levels = distinct(column, f"The column {self.name!r}")
         if self.spec is None:
-            return np.asarray(among(levels, self.ids.labels)[codes])
+            found = among(levels, self.ids.labels)
+            new = [level for level, place in zip(levels, found, strict=True) if place < 0]
+            alike = near_miss(new, self.ids.labels)
+            if alike is not None:
+                raise IdError(
+                    f"The column {self.name!r} has the level {alike[0]!r}, and the labels have "
+                    f"{alike[1]!r}, which differs in type or blanks only: write both alike."
+                )
+            return np.asarray(found[codes])
         where = f"not in the table entities[{self.name!r}]"
         remedy = "fit the model with a table that has them"
         known = positions_of(self.ids, levels, f"levels of {self.name!r}", where, remedy)
@@ -213,12 +221,13 @@ class FixedColumns(Stored):
         labels: list[tuple[str, Any]] = []
         if self.has_constant:
             labels = [("", None)]
+        is_whole = not self.has_constant
         for name, levels in zip(self.names, self.levels, strict=True):
             if levels is None:
                 labels.append((name, None))
             else:
-                is_whole = not labels
                 labels += [(name, level) for level in levels[0 if is_whole else 1 :]]
+                is_whole = False
         return labels
 
     @property

@@ -41,6 +41,7 @@ from dyadlearn.models.cells import CellSide, FixedColumns, not_estimable
 from dyadlearn.pairing.multiway import RESIDUAL, CellTerms
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import NewSides
+from dyadlearn.solve.crossing import crosses_all
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 
@@ -476,6 +477,10 @@ class FittedMultiway(Stored):
         if self.columns.shape[1] > int(self.fixed.has_constant):
             for _, members in units.sets():
                 self._check_estimable(members)
+            return units
+        conditions = [codes for codes, _ in units.conditions]
+        if self.fixed.has_constant and len(conditions) == 2 and crosses_all(*conditions):
+            raise nothing_left()
         return units
 
     def _groups(self, setting: NewSides, groups: Mapping[str, Any]) -> list[np.ndarray | None]:

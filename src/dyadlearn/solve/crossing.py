@@ -88,6 +88,20 @@ def leave_crossed_out(inverse: Blocks, labels: Array, *units: np.ndarray) -> Arr
     return settle(in_order(pieces, places), inverse.prediction_level(labels))
 
 
+def crosses_all(of_instances: np.ndarray, of_tasks: np.ndarray) -> bool:
+    """Return whether all labels are in the instance unit or in the task unit of one label."""
+    of_both = pair_numbers(of_instances, of_tasks, int(of_tasks.max()) + 1)
+    n_left = _sizes(of_instances) + _sizes(of_tasks) - _sizes(of_both)
+    return bool((n_left == n_left.size).any())
+
+
+def _sizes(units: np.ndarray) -> np.ndarray:
+    """Return the number of labels in the unit of each label."""
+    _, places, counts = np.unique(units, return_inverse=True, return_counts=True)
+    sizes: np.ndarray = counts[places]
+    return sizes
+
+
 def _n_within(units: np.ndarray) -> int:
     """Return the number of pairs of labels with the same unit."""
     counts = np.unique(units, return_counts=True)[1]
