@@ -415,6 +415,14 @@ class Labels(Stored):
         return float(namespace(self.weights).sum(self.weights))
 
     @property
+    def loss_weights(self) -> Array:
+        """Weight (n,) of each observed label in the squared loss; ones without weights."""
+        listed = self.listed()
+        if listed.weights is None:
+            return namespace(listed.values).ones_like(listed.values)
+        return listed.weights
+
+    @property
     def largest_weight(self) -> float:
         """The largest weight of an observed label; 1 without weights."""
         if self.weights is None:

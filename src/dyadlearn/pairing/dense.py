@@ -166,7 +166,7 @@ def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
     By default the fit uses the pairwise kernel.
     """
     operators = operators_of(model)
-    left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
+    left, right = map(to_numpy, operators.vectors)
     return fitted_without(
         (left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean
     )

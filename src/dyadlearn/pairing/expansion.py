@@ -788,5 +788,4 @@ def _weights_by_directions(
     root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
     fit = CellsFit(operators, rows, columns, xp.zeros_like(root), root)
     observed_weights = fit.label_weights(operators.rotated(completed_weights))
-    placed_weights = placed([observed_weights], [flat], observed.size)
-    return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)
+    return xp.reshape(placed([observed_weights], [flat], observed.size, 0.0), weights.shape)

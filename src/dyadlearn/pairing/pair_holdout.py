@@ -38,7 +38,6 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import without
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,37 +122,26 @@ def _check_mean(model: PairKernel) -> None:
 def _pairs(model: PairKernel, labels: _Labels) -> Array:
     """Return setting A, a division by the diagonal of the residual operator."""
     Y = labels.Y
-    weights, diagonal, slack = _diagonals(model)
+    is_hat = not model.prefers_residual
+    weights, _ = model.weights_of(hat=is_hat)
+    diagonal = model.weighted_diagonal(weights)
+    if not is_hat:
+        slack = diagonal
+    elif model.is_truncated or largest(diagonal) <= 0.9:  # the difference loses at most one digit
+        slack = 1.0 - diagonal
+    else:
+        slack = model.weighted_diagonal(model.remainder)
     check_cells(slack, model.floor)
-    product = sandwich(model.spectrum.vectors, labels.both * weights, model.task_spectrum.vectors)
+    product = model.on_grid(labels.both * weights)
     # Rounding error of differences, one value for the whole grid.
     level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-    sign = 1 if model.prefers_residual else -1
+    sign = -1 if is_hat else 1
     held_out = settled_difference(Y, diagonal, product, level, slack, sign=sign)
     if model.free_mean:
         left = model.mean.grid * (model.mean.factor / slack)
         left *= model.mean.of_other_cells(Y, held_out, left)
         held_out += left
     return held_out
-
-
-def _diagonals(model: PairKernel) -> tuple[Array, Array, Array]:
-    """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, and the slack (m, q)."""
-    if model.prefers_residual:
-        weights = model.remainder
-    else:
-        weights = model.shrinkage
-    diagonal = _diagonal(model, weights)
-    if model.prefers_residual:
-        return weights, diagonal, diagonal
-    if model.is_truncated or largest(diagonal) <= 0.9:  # the difference loses at most one digit
-        return weights, diagonal, 1.0 - diagonal
-    return weights, diagonal, _diagonal(model, model.remainder)
-
-
-def _diagonal(model: PairKernel, weights: Array) -> Array:
-    """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
-    return model.task_spectrum.diagonal(model.spectrum.diagonal(weights).T).T
 
 
 def _new_rows(model: PairKernel, labels: _Labels, members: Members) -> Array:
@@ -213,23 +201,12 @@ def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: 
     return new_both(model, stack, [model.alpha], *groups)[:, 0, ...]
 
 
-@full.cell_slack.register(PairKernel)
-def _cell_slack(model: PairKernel) -> Array:
-    """Return the diagonal of the residual operator, less the part of a free mean, shape (m, q)."""
-    operators = replace(model)
-    slack = _diagonals(operators)[2]
-    if model.free_mean:
-        mean = operators.mean
-        slack = slack - mean.grid * mean.grid * (mean.factor / mean.total)
-    return slack
-
-
 @full.closed_weights.register(PairKernel)
 def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
     """Return the weights of labels, shape (m, q); separate functions only contribute for training rows."""
     operators = replace(model)
     rotated = operators.rotated_kernel_of(row, column) * operators.phi
-    weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
+    weights = model.on_grid(rotated)
     if model.free_mean:
         mean = operators.mean
         weights += mean.grid * ((1.0 - float(namespace(weights).sum(weights))) / mean.total)

@@ -78,7 +78,6 @@ from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
     SideProduct,
-    between,
     common_floor,
     predict_others,
     reduced,
@@ -408,9 +407,6 @@ def _norms(stack: Array) -> Array:
 # Main effects with more than this many times the kernel values of interactions are a border of the
 # system.
 _OUTWEIGHS = 100.0
-# Operators between some rows of a side are computed by themselves if the side has this many times as
-# many rows, and else taken from those between all rows, which are kept.
-_MANY_CALLS = 20
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
 _MOST_REACH = 1e4
 
@@ -530,45 +526,20 @@ class TwoStep(Coupled):
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
-        side, task_side = self.scaled
-        residual = between(side.residual_block, rows)
-        same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
-        if self.hat_is_identity:
-            hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
-        else:
-            hat = between(partial(side.spectrum.block, side.shrinkage), rows)
-        return residual * same_task + hat * between(task_side.residual_block, columns)
+        return self.between((rows, columns), (rows, columns), hat=False)
 
-    @cached_property
-    def _matrices(self) -> dict[int, tuple[Array, Array]]:
-        """Hat and residual operator between all rows of each side for which they are computed."""
-        return {}
-
-    def _matrices_of(self, axis: int, rows: np.ndarray) -> tuple[Array, Array]:
-        """Return the hat and the residual operator of a side between some distinct rows.
+    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some rows and others.
 
         For λ = 0 at full rank, the hat is the identity.
         """
         side = self.scaled[axis]
-        residual = side.residual_block(rows)
-        if not self.hat_is_identity:
-            return side.spectrum.block(side.shrinkage, rows), residual
-        xp = namespace(residual)
-        eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
-        return eye, residual
-
-    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
-        """Return the hat and the residual operator of a side between some rows and others."""
-        n_rows = self.scaled[axis].spectrum.n_rows
         distinct = np.union1d(first, second)
-        if axis not in self._matrices and _MANY_CALLS * distinct.size <= n_rows:
-            hat, residual = self._matrices_of(axis, distinct)
-            first, second = (np.searchsorted(distinct, at) for at in (first, second))
-        else:
-            if axis not in self._matrices:
-                self._matrices[axis] = self._matrices_of(axis, np.arange(n_rows))
-            hat, residual = self._matrices[axis]
-        return take_block(hat, first, second), take_block(residual, first, second)
+        at, others = (np.searchsorted(distinct, rows) for rows in (first, second))
+        residual = take_block(side.residual_block(distinct), at, others)
+        if self.hat_is_identity:
+            return as_array_of(first[:, None] == second, residual, residual.dtype), residual
+        return take_block(side.spectrum.block(side.shrinkage, distinct), at, others), residual
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
@@ -606,9 +577,9 @@ class TwoStep(Coupled):
         penalised = xp.where(as_array_of(free, values), 0.0, values)
         block = self.block(penalised, rows, columns)
         first, second = np.nonzero(free)
-        vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
-        left = take_rows(take_rows(vectors, first).T, rows)
-        right = take_rows(take_rows(task_vectors, second).T, columns)
+        vectors, task_vectors = self.vectors
+        left = take_rows(take_rows(vectors.T, first).T, rows)
+        right = take_rows(take_rows(task_vectors.T, second).T, columns)
         free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
         return block, left * right, ratio(1.0, free_values)
 

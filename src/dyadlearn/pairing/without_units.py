@@ -111,24 +111,18 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     """
     operators = operators_of(model)
     m, q = labels.shape
-    k, r = operators.ranks
-    n = float(labels.size)
-    expanding = float(m) * q * min(k, r) + float(k) * r * max(m, q)
+    k, r = operators.n_directions
+    n = labels.size
+    # Unknowns of a model, and products of its inverse with the labels of all units.
+    size = float({"features": k * r, "missing": m * q - n}.get(name, n))
+    work = size * n * (n_units if name == "spectrum" else 1)
+    has_duals = name in ("cells", "spectrum", "labelled")
+    if has_duals and operators.shares is not None:
+        return work, 3.0 * n_units * n
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
-    if name == "features":
-        p = float(k) * r
-        return n * p + n_units * (p * p + expanding), n_units * (2.0 * n_coefficients + p)
-    if name == "missing":
-        n_missing = float(m) * q - n
-        return n_missing * n + n_units * (2.0 * expanding + n_missing**2), n_units * (
-            n_coefficients + n_missing
-        )
-    if name == "labelled":
-        return n_units * 2.0 * expanding, 2.0 * n_units * n
-    work = n * n if name == "cells" else n * n * n_units
-    if operators.shares is None:
-        return work + n_units * 2.0 * expanding, n_units * (3.0 * n + n_coefficients)
-    return work, 3.0 * n_units * n
+    solving = 0.0 if has_duals else size**2
+    expanding = 2.0 * (float(m) * q * min(k, r) + float(k) * r * max(m, q))
+    return work + n_units * (solving + expanding), n_units * (3.0 * size + n_coefficients)
 
 
 def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> Jackknife:
@@ -182,9 +176,8 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     flat = listed.places[0] * listed.shape[1] + listed.places[1]
     models = []
     for unit in range(left.n_units):
-        grid = placed([duals[:, unit]], [flat], operators.n_cells)
-        grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), listed.shape)
-        spectral = operators.rotated(grid) * operators.kernel_values**0.5
+        grid = placed([duals[:, unit]], [flat], operators.n_cells, 0.0)
+        spectral = operators.rotated(xp.reshape(grid, listed.shape)) * operators.kernel_values**0.5
         models.append(model.expansion(operators.coefficients_of(spectral, float(means[unit]))))
     return fold_jackknife(left.grid, left.members, models)
 

@@ -99,11 +99,6 @@ class CellSet:
         return not are_few(len(self.rows), self.shape, self.like)
 
     @cached_property
-    def n_multiplied(self) -> int:
-        """Cost of a product with both kernels, in multiplications per row and column."""
-        return min(self.shape[0] * self.shape[1], gather_cost(self.like) * len(self.rows))
-
-    @cached_property
     def _scatter(self) -> Scatter:
         return Scatter(self.rows, self.columns, self.shape, self.like)
 

@@ -398,9 +398,9 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     """
     is_free = to_numpy(operators.remainder) == 0
     rows, columns = np.nonzero(observed)
-    vectors, task_vectors = (side.vectors.T for side in operators.grid_spectra)
-    left = take_rows(take_rows(vectors, np.flatnonzero(is_free.any(axis=1))).T, rows)
-    right = take_rows(take_rows(task_vectors, np.flatnonzero(is_free.any(axis=0))).T, columns)
+    vectors, task_vectors = operators.vectors
+    left = take_rows(take_rows(vectors.T, np.flatnonzero(is_free.any(axis=1))).T, rows)
+    right = take_rows(take_rows(task_vectors.T, np.flatnonzero(is_free.any(axis=0))).T, columns)
     n_whole = int(left.shape[1] * right.shape[1])
     xp = namespace(left)
     undetermined = rows.size < n_whole
@@ -476,8 +476,8 @@ def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
     unit = epsilon(dual) * float(xp.linalg.vector_norm(dual)) / size
     # No entry of the kernel exceeds its largest eigenvalue.
     if is_noticeable(unit * largest(kernel_values)):
-        left, right = (side.vectors**2 for side in operators.grid_spectra)
-        warn_of_rounding(unit * largest(sandwich(left, kernel_values, right)))
+        left, right = operators.vectors
+        warn_of_rounding(unit * largest(sandwich(left**2, kernel_values, right**2)))
 
 
 def suits_direct(operators: GridOperators, n_observed: int, iteration: float, like: Array) -> bool:

@@ -116,17 +116,21 @@ def blocks_work(
     k, r = ranks
     u = float(n_missing)
     n = float(sizes[0].sum())
-    squares = [float(np.sum(counts.astype(float) ** 2)) for counts in sizes]
-    cubes = [float(np.sum(counts.astype(float) ** 3)) for counts in sizes]
-    work = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
-    if len(sizes) == 1:
-        return work + squares[0] * (max(k, r) + u) + cubes[0]
-    # Rows of the operator, a factor for each unit of one side, and a Schur complement for each pair
-    # of units.
+    n_pairs = n * n if len(sizes) == 2 else float(np.sum(sizes[0].astype(float) ** 2))
+    inverting = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
+    return inverting + n_pairs * (max(k, r) + u) + leaving_work(sizes)
+
+
+def leaving_work(sizes: Sequence[np.ndarray]) -> float:
+    """Return the multiplications to leave units of labels out, given the inverse; `sizes` as in `blocks_work`."""
+    counts = [of_side.astype(float) for of_side in sizes]
+    n = float(counts[0].sum())
+    if len(counts) == 1:
+        return n * n + float(np.sum(counts[0] ** 3))
+    squares = [float(np.sum(of_side**2)) for of_side in counts]
     larger = int(squares[1] >= squares[0])
-    return (
-        work + n * n * (u + max(k, r)) + n * sum(squares) + sizes[larger].size * cubes[1 - larger]
-    )
+    # One factor for each unit of one side, and a Schur complement for each pair of units.
+    return n * sum(squares) + counts[larger].size * float(np.sum(counts[1 - larger] ** 3))
 
 
 def lines_left_out(
@@ -218,7 +222,7 @@ class NearlyComplete:
             corner = zeros((1, 1), block) + 1.0 / factor
             upper = xp.concat([block, edge[:, None]], axis=1)
             block = xp.concat([upper, xp.concat([edge[None, :], corner], axis=1)], axis=0)
-        left, right = (side.vectors for side in operators.grid_spectra)
+        left, right = operators.vectors
         remainder = operators.remainder
         if axis:
             left, right, missing = right, left, missing[::-1]
