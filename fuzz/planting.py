@@ -60,8 +60,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "return block + matrices.ridge * _identity(block) / column.scale",
-        "return block + 1.001 * matrices.ridge * _identity(block) / column.scale",
+        "return block + matrices.ridge * identity(block) / column.scale",
+        "return block + 1.001 * matrices.ridge * identity(block) / column.scale",
     ),
     Fault(
         "holes",

@@ -428,7 +428,7 @@ class Labels(Stored):
         if self.weights is None:
             return 1.0
         weights = to_numpy(self.weights)
-        return float(weights[self.observed].max())
+        return float(weights[self.observed].max(initial=0.0))
 
     def reweighted(self, unit: float) -> Self:
         """Return the labels with weights divided by a unit, and without weights if all of them are one then."""

@@ -84,6 +84,7 @@ from dyadlearn.solve.operators import (
     without,
 )
 from dyadlearn.spectrum import Smoother
+from dyadlearn.vectrick import entries_at
 
 # Position of λ_t, setting and predictions of shape (n, m, q).
 _Stacks = Iterator[tuple[int, Setting, Array]]
@@ -580,7 +581,7 @@ class TwoStep(Coupled):
         vectors, task_vectors = self.vectors
         left = take_rows(take_rows(vectors.T, first).T, rows)
         right = take_rows(take_rows(task_vectors.T, second).T, columns)
-        free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        free_values = entries_at(values, first, second)
         return block, left * right, ratio(1.0, free_values)
 
     # --- complete labels ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ its dual coefficients are
 
 .. math:: \mathbf{a}^{(S)} = \mathbf{N}\mathbf{y}' = \mathbf{a} - \mathbf{N}_{\cdot S}\,\mathbf{e}_S ,
 
-which are zero for S. For all units together that takes :math:`n^2` multiplications. The same holds,
+which are zero for S. That takes :math:`n^2` multiplications for each unit. The same holds,
 with other matrices, for the coefficients of the features of pairs and for the completed labels of a
 grid. So each route of `dyadlearn.pairing.inverses` has models of its own form:
 
@@ -113,10 +113,10 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     m, q = labels.shape
     k, r = operators.n_directions
     n = labels.size
-    # Unknowns of a model, and products of its inverse with the labels of all units.
+    # Unknowns of a model, and products of the inverse with the labels.
     size = float({"features": k * r, "missing": m * q - n}.get(name, n))
-    work = size * n * (n_units if name == "spectrum" else 1)
-    has_duals = name in ("cells", "spectrum", "labelled")
+    has_duals = name not in ("features", "missing")
+    work = size * n * (n_units if has_duals else 1)
     if has_duals and operators.shares is not None:
         return work, 3.0 * n_units * n
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)

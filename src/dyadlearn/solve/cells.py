@@ -42,6 +42,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.vectrick import dots_at, gather_cost
 
@@ -195,9 +196,7 @@ def _transposed(array: Array) -> Array:
 
 def plus_identity(kernel: Array, factor: Any) -> Array:
     """Return a matrix, or each matrix of a stack, plus a multiple of the identity."""
-    return kernel + factor * namespace(kernel).eye(
-        kernel.shape[-1], dtype=kernel.dtype, device=kernel.device
-    )
+    return kernel + factor * identity(kernel)
 
 
 def row_major_transpose(array: Array) -> Array:

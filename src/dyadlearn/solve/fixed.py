@@ -35,6 +35,7 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
+from dyadlearn.solve.blocks import identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +134,7 @@ class FixedFit:
         penalties = self.part.penalties
         if penalties is None:
             return system
-        eye = namespace(system).eye(self.part.n_columns, dtype=system.dtype, device=system.device)
-        return system + penalties * eye
+        return system + penalties * identity(system)
 
     @cached_property
     def of_labels(self) -> Array:

@@ -50,6 +50,7 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
+from dyadlearn.labels import Labels
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
@@ -151,7 +152,8 @@ def complete(
     observed = ~xp.isnan(Y)
     if operators.hat_is_identity:  # for λ = 0 at full rank, weights have no effect
         weights = None
-    n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
+    known = Labels.of_grid(Y, weights)
+    n_observed = known.size
     if weights is None and n_observed == math.prod(Y.shape):
         return Completion(Y, "missing", Solution(xp.zeros_like(Y), 0, 0.0, True))
     if operators.free_mean and n_observed == 0:
@@ -163,7 +165,8 @@ def complete(
             "regularise), or leave sample_weight out."
         )
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
-    holes = _Holes(operators, labels, observed, weights, n_observed)
+    top = known.largest_weight
+    holes = _Holes(operators, labels, observed, weights, n_observed, top)
     method = _method_for(holes, route, rank, max_direct)
     wanted = "missing" if method == "missing" else "observed"
     begin = None
@@ -171,7 +174,7 @@ def complete(
         begin = start.solution.values
     stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
     completion = _solved_by(method, holes, begin, rank=rank, max_direct=max_direct, **stopping)
-    settled = _settled(operators, completion.labels, labels, observed, holes.largest_weight)
+    settled = _settled(operators, completion.labels, labels, observed, top)
     moved = settled + shift
     if weights is None:  # observed labels stay as they are
         moved = xp.where(observed, Y, moved)
@@ -186,13 +189,7 @@ class _Holes(NamedTuple):
     observed: Array
     weights: Array | None
     n_observed: int
-
-    @property
-    def largest_weight(self) -> float:
-        """Largest weight of an observed cell."""
-        if self.weights is None:
-            return 1.0
-        return largest(_where(self.observed, self.weights))
+    largest_weight: float
 
 
 def _solved_by(

@@ -46,6 +46,7 @@ from dyadlearn.solve.nearly_complete import (
     lines_work,
 )
 from dyadlearn.solve.operators import GridOperators
+from dyadlearn.vectrick import entries_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +163,7 @@ class MissingInverse(Inverse):
 
     def at_labels(self, grid: Array) -> Array:
         """Return the values (n, p) of a grid (m, q, p) at the labels."""
-        flat = namespace(grid).reshape(grid, (-1, grid.shape[2]))
-        return take_rows(flat, self.observed[0] * grid.shape[1] + self.observed[1])
+        return entries_at(grid, *self.observed)
 
     @cached_property
     def factor(self) -> Array:
@@ -268,9 +268,8 @@ class MissingInverse(Inverse):
         """Diagonal (n,) of the residual operator, or of the hat."""
         rows, columns = self.observed
         grid = self.operators.part_diagonal(hat=self.is_hat)
-        xp = namespace(grid)
-        whole = take_rows(xp.reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-        return whole + self._sign * xp.sum(self.half**2, axis=0)
+        whole = entries_at(grid, rows, columns)
+        return whole + self._sign * namespace(grid).sum(self.half**2, axis=0)
 
     def diagonal(self, at: np.ndarray) -> Array:
         """Return the diagonal at some labels (s,)."""
@@ -301,7 +300,7 @@ class MissingInverse(Inverse):
         for column in range(labels.shape[1]):
             grid = placed([labels[:, column]], [flat], self.operators.n_cells, 0.0)
             image = product(xp.reshape(grid, shape))
-            columns.append(take_rows(xp.reshape(image, (-1,)), flat))
+            columns.append(entries_at(image, *self.observed))
         return xp.stack(columns, axis=1) + self._sign * (self.half.T @ (self.half @ labels))
 
     def level(self, labels: Array) -> Array:

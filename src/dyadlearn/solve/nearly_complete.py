@@ -59,7 +59,9 @@ from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.operators import GridOperators
+from dyadlearn.vectrick import entries_at
 
 # Most bytes of a block of rows, which should stay in the cache.
 _BLOCK = 2**24
@@ -212,13 +214,11 @@ class NearlyComplete:
         else:
             block = zeros((0, 0), weights)
         if is_hat:
-            block = xp.eye(block.shape[0], dtype=block.dtype, device=block.device) - block
+            block = identity(block) - block
         constant = None
         if operators.mean_part is not None:
             constant, factor = operators.mean_part
-            edge = take_rows(
-                xp.reshape(constant, (-1,)), missing[0] * constant.shape[1] + missing[1]
-            )
+            edge = entries_at(constant, *missing)
             corner = zeros((1, 1), block) + 1.0 / factor
             upper = xp.concat([block, edge[:, None]], axis=1)
             block = xp.concat([upper, xp.concat([edge[None, :], corner], axis=1)], axis=0)
@@ -363,9 +363,7 @@ class NearlyComplete:
         if self.constant is not None:
             of_row = self.constant[row, :] @ right
             constant = take_rows(self.constant, others)
-            at_cells = take_rows(
-                xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1]
-            )
+            at_cells = entries_at(self.constant, *cells)
             total = xp.sum(constant[:, :, None] * labels, axis=(0, 1))
             total = total + xp.sum(constant.T[:, :, None] * change, axis=1) + (at_cells @ filled)
             precision = self.block[-1, -1] - of_row @ (of_row / slack)

@@ -68,17 +68,11 @@ from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
-from dyadlearn.vectrick import sandwich
-
-
-def _at(grid: Array, cells: Places) -> Array:
-    """Return the values (n,) of a grid at some cells."""
-    rows, columns = cells
-    return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-
+from dyadlearn.vectrick import entries_at, sandwich
 
 # Smallest ratio of two remainders of a side for which a system of the residual operator is solved
 # as it is.
@@ -356,7 +350,7 @@ class GridOperators(ABC):
         block = self._between(weights, first, second)
         if self.mean_part is not None:
             grid, factor = self.mean_part
-            at, others = (_at(grid, cells) for cells in (first, second))
+            at, others = (entries_at(grid, *cells) for cells in (first, second))
             block += at[:, None] * (others[None, :] * (sign * factor))
         return block
 
@@ -398,7 +392,7 @@ class GridOperators(ABC):
         if not self.is_truncated:
             return self.between(cells, cells, hat=False)
         block = self.between(cells, cells, hat=True)
-        return namespace(block).eye(block.shape[0], dtype=block.dtype, device=block.device) - block
+        return identity(block) - block
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
