@@ -171,8 +171,7 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     xp = namespace(duals)
     means = fixed_values(operators, listed, left.changed, duals) + left.shift
     if operators.shares is not None:
-        of_kernel = _Duals(operators, listed, duals, means)
-        return Jackknife(left.grid, left.members, of_kernel.n_values, of_kernel.predict)
+        return _models_of_kernel(operators, listed, duals, means, left)
     flat = listed.places[0] * listed.shape[1] + listed.places[1]
     models = []
     for unit in range(left.n_units):
@@ -182,8 +181,10 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     return fold_jackknife(left.grid, left.members, models)
 
 
-class _Duals:
-    """Models of a pair kernel by their dual coefficients.
+def _models_of_kernel(
+    operators: Coupled, labels: Labels, duals: Array, means: Array, left: UnitsLeftOut
+) -> Jackknife:
+    """Return the models of a pair kernel by their dual coefficients.
 
     Parameters
     ----------
@@ -193,46 +194,32 @@ class _Duals:
         List of the n labels.
     duals : array of shape (n, u)
     means : array of shape (u,)
+    left : UnitsLeftOut
     """
+    assert operators.shares is not None
+    product, per_task, _ = operators.shares
+    rows, columns = labels.places
+    spectrum, tasks = operators.grid_spectra
+    distinct, place = np.unique(rows, return_inverse=True)
+    labelled = np.unique(columns)
+    every = np.arange(tasks.n_rows)
+    of_tasks = product * tasks.block(tasks.values, every, labelled)
+    of_tasks += per_task * as_array_of(every[:, None] == labelled[None, :], duals, duals.dtype)
+    # The labels of each task, as rows and as dual coefficients.
+    parts = [(place[at], take_rows(duals, at)) for at in members_of(columns)]
 
-    def __init__(self, operators: Coupled, labels: Labels, duals: Array, means: Array) -> None:
-        assert operators.shares is not None
-        rows, columns = labels.places
-        self.spectrum, tasks = operators.grid_spectra
-        self.means = means
-        self.distinct, place = np.unique(rows, return_inverse=True)
-        labelled, task_place = np.unique(columns, return_inverse=True)
-        # The labels of a task are together.
-        order = np.argsort(task_place, kind="stable")
-        self.duals = take_rows(duals, order)
-        self.place = place[order]
-        self.ends = np.searchsorted(task_place[order], np.arange(labelled.size + 1))
-        product, per_task, _ = operators.shares
-        every = np.arange(tasks.n_rows)
-        self.tasks = product * tasks.block(tasks.values, every, labelled)
-        self.tasks += per_task * as_array_of(
-            every[:, None] == labelled[None, :], duals, duals.dtype
-        )
-
-    @property
-    def n_values(self) -> int:
-        """Number of intermediate values for each new row."""
-        return int(self.tasks.shape[1] * self.duals.shape[1] + 2 * self.spectrum.n_rows)
-
-    def predict(self, rows: NewRows) -> Array:
+    def predict(rows: NewRows) -> Array:
         """Return the predictions (a, q, u) of all models for a new rows."""
-        along = self.spectrum.project(rows.block(rows.values))
+        along = spectrum.project(rows.block(rows.values))
         xp = namespace(along)
         # Along null directions, kernel rows are only rounding.
-        along = along * xp.astype(self.spectrum.values > 0, along.dtype)
-        kernel = (along @ take_rows(self.spectrum.vectors, self.distinct).T).T
-        sums = []
-        for start, end in zip(self.ends[:-1], self.ends[1:], strict=True):
-            sums.append(
-                take_rows(kernel, self.place[start:end]).T @ self.duals[int(start) : int(end), :]
-            )
-        of_tasks = xp.stack(sums)
-        n_labelled, a, u = of_tasks.shape
-        predictions = self.tasks @ xp.reshape(of_tasks, (n_labelled, a * u))
-        predictions = xp.reshape(predictions, (-1, a, u)) + self.means
+        along = along * xp.astype(spectrum.values > 0, along.dtype)
+        kernel = (along @ take_rows(spectrum.vectors, distinct).T).T
+        sums = xp.stack([take_rows(kernel, at).T @ coefficients for at, coefficients in parts])
+        n_labelled, a, u = sums.shape
+        predictions = of_tasks @ xp.reshape(sums, (n_labelled, a * u))
+        predictions = xp.reshape(predictions, (-1, a, u)) + means
         return xp.permute_dims(predictions, (1, 0, 2))
+
+    numbers = len(parts) * int(duals.shape[1]) + 2 * spectrum.n_rows
+    return Jackknife(left.grid, left.members, numbers, predict)

@@ -38,7 +38,7 @@ those of the hat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -259,7 +259,8 @@ class NearlyComplete:
             the row itself.
         """
         xp = namespace(labels)
-        products = _Given.of(self, labels)
+        right_sides = _right_sides(self, labels)
+        level = self.level(labels)
         m = self.shape[0]
         u = self.block.shape[0]
         r = self.right.shape[1]
@@ -270,7 +271,7 @@ class NearlyComplete:
         for here in row_blocks(m, row_bytes, _BLOCK):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
-            of_labels, of_missing = products.of_rows(here, border)
+            of_labels, of_missing = right_sides(here, border)
             slack = self.slack[here, :, None]
             right = of_missing - border @ (of_labels / slack)
             solved = right
@@ -282,7 +283,7 @@ class NearlyComplete:
                         rows, m, "rows are left out with missing cells and"
                     ) from None
             rest = of_labels - xp.matrix_transpose(border) @ solved
-            rest = settle(rest, products.level) / -slack
+            rest = settle(rest, level) / -slack
             pieces.append(_times(self.right, rest))
             is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
             missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
@@ -379,71 +380,43 @@ class NearlyComplete:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """Products of the labels of a grid with the operator.
+def _right_sides(
+    grid: NearlyComplete, labels: Array
+) -> Callable[[slice, Array], tuple[Array, Array]]:
+    """Return the right-hand sides for labels (m, q, p), which are zero where they are missing, as a function.
 
-    Attributes
-    ----------
-    labels : array of shape (m, r, p)
-        Labels in the directions of the columns.
-    image : array of shape (m, r, p)
-        The operator times the labels, in the directions of the columns.
-    at_missing : array of shape (u, p)
-        The same at the missing cells, and the border of a free mean times the labels.
-    diagonal : array of shape (m, r)
-        The operator between the cells of one row, for each direction of the columns.
-    sign : float
-    level : array of shape (p,)
-        Rounding error of a product that is zero.
-    border_level : array of shape (u, p)
-        The same for `at_missing`.
+    For some rows, and the operator (b, u, r) between these and the missing cells, the function
+    returns the right-hand sides of the rows (b, r, p), in the directions of the columns, and of the
+    missing cells (b, u, p), without the rows' labels.
     """
-
-    labels: Array
-    image: Array
-    at_missing: Array
-    diagonal: Array
-    sign: float
-    level: Array
-    border_level: Array
-
-    @classmethod
-    def of(cls, grid: NearlyComplete, labels: Array) -> _Given:
-        """Return the products for labels (m, q, p), which are zero where they are missing."""
-        xp = namespace(labels)
-        p = labels.shape[2]
-        rotated = _times(grid.right.T, labels)
-        along = [
-            grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column]))
-            for column in range(p)
-        ]
-        image = grid.sign * xp.stack(along, axis=2)
-        rows, columns = grid.missing
-        at_missing = xp.sum(
-            take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1
-        )
+    xp = namespace(labels)
+    p = labels.shape[2]
+    rotated = _times(grid.right.T, labels)
+    along = [
+        grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column])) for column in range(p)
+    ]
+    image = grid.sign * xp.stack(along, axis=2)
+    rows, columns = grid.missing
+    at_missing = xp.sum(take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1)
+    level = grid.level(labels)
+    levels = level[None, :] + zeros(at_missing.shape, labels)
+    if grid.constant is not None:
         flat = xp.reshape(labels, (-1, p))
-        level = grid.level(labels)
-        levels = level[None, :] + zeros(at_missing.shape, labels)
-        if grid.constant is not None:
-            constant = xp.reshape(grid.constant, (1, -1))
-            at_missing = xp.concat([at_missing, constant @ flat], axis=0)
-            border_level = rounding_level(flat, largest(xp.abs(constant)))
-            levels = xp.concat([levels, border_level[None, :]], axis=0)
-        if grid.sign > 0:
-            diagonal = grid.slack
-        else:
-            diagonal = -((grid.left * grid.left) @ grid.weights)
-        return cls(rotated, image, at_missing, diagonal, grid.sign, level, levels)
+        constant = xp.reshape(grid.constant, (1, -1))
+        at_missing = xp.concat([at_missing, constant @ flat], axis=0)
+        border_level = rounding_level(flat, largest(xp.abs(constant)))
+        levels = xp.concat([levels, border_level[None, :]], axis=0)
+    # The operator between the cells of one row, for each direction of the columns.
+    diagonal = grid.slack
+    if grid.sign < 0:
+        diagonal = -((grid.left * grid.left) @ grid.weights)
 
-    def of_rows(self, here: slice, border: Array) -> tuple[Array, Array]:
-        """Return right-hand sides of some rows (b, r, p) and of missing cells (b, u, p), without the rows' labels."""
-        labels = self.labels[here, ...]
-        of_labels = settle(
-            self.image[here, ...] - self.diagonal[here, :, None] * labels, self.level
-        )
-        return of_labels, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
+    def of_rows(here: slice, border: Array) -> tuple[Array, Array]:
+        own = rotated[here, ...]
+        of_labels = settle(image[here, ...] - diagonal[here, :, None] * own, level)
+        return of_labels, settle(at_missing[None, ...] - border @ own, levels)
+
+    return of_rows
 
 
 def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) -> Array:
