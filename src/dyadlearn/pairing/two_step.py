@@ -70,6 +70,7 @@ from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
 from dyadlearn.settings import Setting
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block, loses_digits
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.directions import suit_directions
@@ -529,6 +530,11 @@ class TwoStep(Coupled):
         """Return the residual operator between some cells, shape (n, n)."""
         return self.between((rows, columns), (rows, columns), hat=False)
 
+    @cached_property
+    def _latest(self) -> dict[int, tuple[np.ndarray, Array, Array]]:
+        """Rows of each side whose blocks were computed last, with the residual operator and the hat."""
+        return {}
+
     def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
         """Return the hat and the residual operator of a side between some rows and others.
 
@@ -536,11 +542,15 @@ class TwoStep(Coupled):
         """
         side = self.scaled[axis]
         distinct = np.union1d(first, second)
-        at, others = (np.searchsorted(distinct, rows) for rows in (first, second))
-        residual = take_block(side.residual_block(distinct), at, others)
-        if self.hat_is_identity:
-            return as_array_of(first[:, None] == second, residual, residual.dtype), residual
-        return take_block(side.spectrum.block(side.shrinkage, distinct), at, others), residual
+        known, residual, hat = self._latest.get(axis, (None, None, None))
+        if known is None or not np.array_equal(known, distinct):
+            residual = side.residual_block(distinct)
+            hat = side.spectrum.block(side.shrinkage, distinct)
+            if self.hat_is_identity:
+                hat = identity(residual)
+            self._latest[axis] = (distinct, residual, hat)
+        first, second = (np.searchsorted(distinct, rows) for rows in (first, second))
+        return take_block(hat, first, second), take_block(residual, first, second)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""

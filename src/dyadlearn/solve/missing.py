@@ -231,10 +231,11 @@ def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: 
     is_free = route is None and rank is None
     if is_free and suit_directions(operators, n_observed, holes.largest_weight):
         return "directions"
-    may_be_direct = route != "missing" and rank is None and max_direct > 0
-    is_direct = may_be_direct and _is_direct(
-        operators, n_observed, max_direct, holes.labels, is_given=route is not None
-    )
+    is_direct = False
+    if route != "missing" and rank is None and max_direct > 0:
+        is_direct = 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
+        if route is None and not is_direct:
+            is_direct = suits_direct(operators, n_observed, operators.kernel_cost, holes.labels)
     if route is None and holes.weights is None:
         n_missing = math.prod(holes.labels.shape) - n_observed
         route = _cheaper_route(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
@@ -293,15 +294,6 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     rest = Y - shift
     level = 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
     return xp.where(xp.abs(rest) <= level, 0.0, rest), shift
-
-
-def _is_direct(
-    operators: GridOperators, n_observed: int, max_direct: int, Y: Array, *, is_given: bool
-) -> bool:
-    """Return whether the system of the observed cells is solved directly, if it is the one to solve."""
-    if 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED):
-        return True
-    return not is_given and suits_direct(operators, n_observed, operators.kernel_cost, Y)
 
 
 def _cheaper_route(
