@@ -55,13 +55,13 @@ FAULTS = (
     ),
     Fault(
         "pairing",
-        "slack = slack - mean.grid * mean.grid * (mean.factor / mean.total)",
-        "slack = slack - 1.001 * mean.grid * mean.grid * (mean.factor / mean.total)",
+        "diagonal = diagonal + sign * factor * grid * grid",
+        "diagonal = diagonal + 1.001 * sign * factor * grid * grid",
     ),
     Fault(
         "holes",
-        "return block + matrices.ridge * _identity(block) / column.scale",
-        "return block + 1.001 * matrices.ridge * _identity(block) / column.scale",
+        "return block + matrices.ridge * identity(block) / column.scale",
+        "return block + 1.001 * matrices.ridge * identity(block) / column.scale",
     ),
     Fault(
         "holes",
@@ -92,8 +92,8 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "grand = _mean(grid.without_each(total), grid.without_each(weight))",
-        "grand = 1.001 * _mean(grid.without_each(total), grid.without_each(weight))",
+        "grand = cells.mean_of_others(cells.together, codes)",
+        "grand = 1.001 * cells.mean_of_others(cells.together, codes)",
         ("metrics",),
     ),
     Fault(

@@ -415,12 +415,20 @@ class Labels(Stored):
         return float(namespace(self.weights).sum(self.weights))
 
     @property
+    def loss_weights(self) -> Array:
+        """Weight (n,) of each observed label in the squared loss; ones without weights."""
+        listed = self.listed()
+        if listed.weights is None:
+            return namespace(listed.values).ones_like(listed.values)
+        return listed.weights
+
+    @property
     def largest_weight(self) -> float:
         """The largest weight of an observed label; 1 without weights."""
         if self.weights is None:
             return 1.0
         weights = to_numpy(self.weights)
-        return float(weights[self.observed].max())
+        return float(weights[self.observed].max(initial=0.0))
 
     def reweighted(self, unit: float) -> Self:
         """Return the labels with weights divided by a unit, and without weights if all of them are one then."""

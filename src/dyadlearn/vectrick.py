@@ -20,7 +20,15 @@ from dyadlearn._array import (
 )
 from dyadlearn._threads import for_each
 
-__all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
+__all__ = [
+    "GATHER_COST",
+    "dots_at",
+    "entries_at",
+    "gather_cost",
+    "left_first",
+    "sandwich",
+    "sandwich_at",
+]
 
 # A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One
 # operation of a gathered product takes about as long as this many operations of a matrix product,
@@ -107,6 +115,12 @@ def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: 
     return dots_at(matmul(left, middle), right, rows, columns)
 
 
+def entries_at(grid: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return the entries (n,) or (n, p) of a grid (m, q) or (m, q, p) at some rows and columns."""
+    flat = namespace(grid).reshape(grid, (-1, *grid.shape[2:]))
+    return take_rows(flat, rows * grid.shape[1] + columns)
+
+
 def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
     """Return ``(half @ right.T)[rows, columns]``, the second step of `sandwich_at`.
 
@@ -117,8 +131,7 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
     b = right.shape[0]
     n = rows.shape[0]
     if a * b <= gather_cost(half) * n:
-        grid = matmul(half, right.T)
-        return take_rows(xp.reshape(grid, (-1,)), rows * b + columns)
+        return entries_at(matmul(half, right.T), rows, columns)
     values = zeros((n,), half)
     ends = np.zeros(0, dtype=np.intp)
     if isinstance(half, np.ndarray):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse
@@ -86,19 +86,3 @@ def test_restricted_likelihoods_have_the_determinant_of_the_precision():
     expected = np.linalg.slogdet(part.columns.T @ np.linalg.inv(SYSTEM) @ part.columns)[1]
     assert_allclose(fit.log_determinant, expected)
     assert PARTS["none"].solved(lambda given: given).log_determinant == 0.0
-
-
-def test_units_that_alone_determine_a_column_are_named():
-    level = np.repeat([0, 1, 2], 4)
-    beside = np.c_[level == 1, level == 2].astype(float)
-    part = FixedPart.constant(N, SYSTEM, beside)
-    assert_array_equal(part.lost_without(level, 3), [True, True, True])
-    assert_array_equal(part.lost_without(np.arange(N) % 4, 4), [False] * 4)
-    assert_array_equal(FixedPart.constant(N, SYSTEM).lost_without(level, 3), [False] * 3)
-    assert_array_equal(
-        FixedPart.constant(N, SYSTEM).lost_without(np.zeros(N, dtype=int), 1), [True]
-    )
-    assert_array_equal(FixedPart.none(N, SYSTEM).lost_without(level, 3), [False] * 3)
-    assert_array_equal(
-        FixedPart(part.columns, np.array([0.0, 1.0, 1.0])).lost_without(level, 3), [False] * 3
-    )

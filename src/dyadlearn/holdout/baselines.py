@@ -58,9 +58,8 @@ BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 #: dominates.
 WIDEST = 1e8
 
-# Largest number of grids in memory for means, and for least squares.
-_MEAN_GRIDS = 9.0
-_FIT_GRIDS = 24.0
+# Largest number of arrays of all cells in memory.
+_GRIDS = 24.0
 # Multiplications that take as long as one fit by conjugate gradients, at least and for each label.
 _LEAST_FIT = 1e8
 _FIT_OF_LABEL = 400.0
@@ -118,30 +117,20 @@ def baselines(
     if units is None:
         units = Units()
     like = labels.values
-    # Entries for all cells, in the order of the grid, are summed as matrices.
-    has_all_cells = labels.observed.size == math.prod(labels.shape)
-    is_fitted = setting is Setting.A and (not labels.is_full or units.cells is not None)
-    if has_all_cells:
-        n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
+    if labels.observed.size == math.prod(labels.shape):
         matrix = namespace(like).reshape(like, labels.shape)
-        refuse(n_grids * math.prod(labels.shape), matrix, setting, " by simple means")
+        refuse(_GRIDS * math.prod(labels.shape), matrix, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
     # numpy arrays.
     values = np.asarray(to_numpy(like), dtype=np.float64)
-    Y = np.where(labels.observed, values, 0.0)
-    W = _relative_weights(labels)
-    if is_fitted or not has_all_cells:
-        cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
-        if setting is Setting.A:
-            means = _without_cells(cells, units)
-        else:
-            means = _without_units(cells, setting, units)
+    y = np.where(labels.observed, values, 0.0).reshape(-1)
+    cells = _Cells(_places(labels), y, _relative_weights(labels).reshape(-1), labels, symmetry)
+    if setting is Setting.A:
+        means = _without_cells(cells, units)
+    elif symmetry:
+        means = _without_nodes(cells, setting, units)
     else:
-        grid = _Grid(Y.reshape(labels.shape), W.reshape(labels.shape), labels, symmetry)
-        if setting is Setting.A:
-            means = _without_each_cell(grid)
-        else:
-            means = _without_rows(grid, setting, units)
+        means = _without_units(cells, setting, units)
     shared = {
         id(mean): as_array_of(mean.reshape(values.shape), like, like.dtype)
         for mean in means.values()
@@ -155,41 +144,6 @@ def _places(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     return labels.at(rows, 0).reshape(-1), labels.at(columns, 1).reshape(-1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Labels Y (m, q), 0 where not observed, and their weights W, 0 there; `symmetry` as above."""
-
-    Y: np.ndarray
-    W: np.ndarray
-    labels: Labels
-    symmetry: int
-
-    @cached_property
-    def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weighted labels and weights; a mean is the quotient of their sums."""
-        return (self.Y if self.labels.weights is None else self.Y * self.W), self.W
-
-    def others(self, values: np.ndarray, axis: int) -> np.ndarray:
-        """Return for each entry the sum of all others along an axis."""
-        if self.labels.weights is None:
-            return np.asarray(values.sum(axis=axis, keepdims=True) - values)
-        # The others are added up: subtracting a very large weight from the total would cancel their
-        # digits.
-        entries = np.moveaxis(values, axis, 0)
-        sums = np.zeros_like(entries)
-        sums[1:] += np.cumsum(entries, axis=0)[:-1]
-        sums[:-1] += np.cumsum(entries[::-1], axis=0)[::-1][1:]
-        return np.moveaxis(sums, 0, axis)
-
-    def without_each(self, values: np.ndarray) -> np.ndarray:
-        """Return for each cell the sum of all others; in a network both directions of an edge are one."""
-        if not self.symmetry:
-            return self.others(values.reshape(-1), 0).reshape(values.shape)
-        edges = np.triu(values + values.T, 1) + np.diag(np.diag(values))
-        sums = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
-        return np.asarray(sums + np.triu(sums, 1).T)
-
-
 def _mean(
     total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float | None = None
 ) -> np.ndarray:
@@ -200,45 +154,6 @@ def _mean(
     if otherwise is None:
         raise nothing_left()
     return np.where(known, total / np.where(known, weight, 1.0), otherwise)
-
-
-# --- instances or tasks are left out -------------------------------------------------------------
-
-
-def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
-    """Return the baselines of settings B, C and D."""
-    m, q = grid.Y.shape
-    rows = _codes(units.sides[0], m)
-    columns = _codes(units.sides[1], q)
-    if grid.symmetry:  # nodes have one grouping
-        rows = columns = columns if units.sides[0] is None else rows
-    if setting is Setting.D:
-        blocks = [_summed(_summed(total, rows).T, columns).T for total in grid.sums]
-        if grid.symmetry:
-            rest = [_without_two(block) for block in blocks]
-        else:
-            rest = [grid.others(grid.others(block, 0), 1) for block in blocks]
-        grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
-        return dict.fromkeys(BASELINES, grand)
-    (axis,) = setting.new
-    sums = grid.sums if axis == 0 else tuple(total.T for total in grid.sums)
-    codes = (rows, columns)[axis]
-    parts = [_summed(total, codes) for total in sums]
-    if grid.symmetry:
-        both = [_summed(part.T, codes) for part in parts]
-        totals = [np.diag(grid.others(grid.others(total, 0), 1)) for total in both]
-    else:
-        totals = [grid.others(part.sum(axis=1), 0) for part in parts]
-    grand = _mean(totals[0], totals[1])[:, None]
-    means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
-    if grid.symmetry:  # a node is left out of the columns too
-        means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
-    grand = np.broadcast_to(grand[codes], sums[0].shape)
-    means = means[codes]
-    if axis == 1:
-        grand = grand.T
-        means = means.T
-    return _of_one_side(axis, grand, means)
 
 
 def _of_one_side(axis: int, grand: np.ndarray, means: np.ndarray) -> _Means:
@@ -254,15 +169,6 @@ def _codes(units: np.ndarray | None, size: int) -> np.ndarray:
     return np.unique(units, return_inverse=True)[1].reshape(size)
 
 
-def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the sum of the rows (m, q) of each unit."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    if starts.size == codes.size:
-        return values[order]
-    return np.add.reduceat(values[order], starts, axis=0)
-
-
 def _without_two(values: np.ndarray) -> np.ndarray:
     """Return the sum of a square grid (n, n) without rows and columns i and j, for each i and j."""
     diagonal = np.diag(values)
@@ -272,50 +178,25 @@ def _without_two(values: np.ndarray) -> np.ndarray:
     return np.asarray(sums)
 
 
-# --- labels of a complete grid are left out ------------------------------------------------------
-
-
-def _without_each_cell(grid: _Grid) -> _Means:
-    """Return the baselines of setting A on a complete grid: each cell from all others, as `_without_cells` does."""
-    total, weight = grid.sums
-    grand = _mean(grid.without_each(total), grid.without_each(weight))
-    rows, columns = (
-        _mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0)
-    )
-    fitted, slack = _complete_fit(grid)
-    determined = slack > 0
-    additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
-    if not determined.all():
-        additive = np.where(determined, additive, rows + columns - grand)
-    return {
-        "grand_mean": grand,
-        "instance_means": rows,
-        "task_means": columns,
-        "additive": additive,
-    }
-
-
-def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Return the additive fit of complete labels and 1 − h, the divisor of its residuals to leave out a cell."""
-    Y = grid.Y
-    m, q = grid.Y.shape
+def _complete_fit(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Return additive predictions of each cell of a complete grid without it, and whether the others determine them."""
+    m, q = cells.labels.shape
+    Y = cells.y.reshape(m, q)
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
-    slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
-    if grid.symmetry:  # (i, j) and (j, i) are left out together
-        reverse = (1 - 1 / m) ** 2 + grid.symmetry / m**2
+    slack = np.full((m, q), (1 - 1 / m) * (1 - 1 / q))
+    if cells.symmetry:  # (i, j) and (j, i) are left out together
+        reverse = (1 - 1 / m) ** 2 + cells.symmetry / m**2
         slack = np.where(np.eye(m, dtype=bool), slack, reverse)
-    return fitted, slack
-
-
-# --- listed cells --------------------------------------------------------------------------------
+    determined = slack > 0
+    additive = Y - (Y - fitted) / np.where(determined, slack, 1.0)
+    return additive.reshape(-1), determined.reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """Cells with their labels y, 0 where not observed, and weights w, 0 there; `symmetry` as above.
 
-    A list of labels has its observed cells, a grid with missing or weighted labels all of its
-    cells.
+    A list of labels has its observed cells, a grid all of its cells.
     """
 
     places: tuple[np.ndarray, np.ndarray]
@@ -360,8 +241,7 @@ class _Cells:
         if units is None:
             rest = [_of_others(total, places, self.subtracts) for total in self.sums]
             return _mean(rest[0], rest[1], otherwise)
-        codes = pair_numbers(places, units, int(units.max()) + 1)
-        starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
+        starts, blocks = _blocks(places, units)
         rest = []
         for total in self.sums:
             of_blocks = np.bincount(blocks, total)
@@ -373,10 +253,11 @@ class _Cells:
         """One place for all cells."""
         return np.zeros(self.y.size, dtype=np.int8)
 
-    def mean_without_both(self, units: Sequence[np.ndarray]) -> np.ndarray:
+    def mean_without_both(
+        self, units: Sequence[np.ndarray], otherwise: float | None = None
+    ) -> np.ndarray:
         """Return for each cell the mean over the cells of other units of instances and other units of tasks."""
-        codes = pair_numbers(units[0], units[1], int(units[1].max()) + 1)
-        starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
+        starts, blocks = _blocks(units[0], units[1])
         first, second = (_codes(codes_of_side[starts], starts.size) for codes_of_side in units)
         rest = []
         for total in self.sums:
@@ -386,12 +267,27 @@ class _Cells:
             # The sum over the columns of a row's own blocks, each without the row.
             inside = _of_others(_of_others(sums, second, self.subtracts), first, self.subtracts)
             rest.append((outside[first] + inside)[blocks])
-        return _mean(rest[0], rest[1])
+        return _mean(rest[0], rest[1], otherwise)
 
     @property
     def subtracts(self) -> bool:
         """Whether a sum over others is a difference: subtracting a very large weight would cancel the other digits."""
         return self.labels.weights is None
+
+
+def _blocks(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first cell of each pair of codes, in their order, and the number of the pair of each cell."""
+    n_second = int(second.max()) + 1
+    codes = pair_numbers(first, second, n_second)
+    n_codes = (int(first.max()) + 1) * n_second
+    if n_codes > 2 * codes.size:
+        _, starts, blocks = np.unique(codes, return_index=True, return_inverse=True)
+        return starts, blocks
+    # Most pairs of codes have a cell, as in a grid: no code needs to be sorted.
+    cell_of = np.full(n_codes, -1)
+    cell_of[codes[::-1]] = np.arange(codes.size)[::-1]
+    is_used = cell_of >= 0
+    return cell_of[is_used], (np.cumsum(is_used) - 1)[codes]
 
 
 def _of_others(values: np.ndarray, places: np.ndarray, subtracts: bool) -> np.ndarray:
@@ -430,13 +326,40 @@ def _outside(
 
 
 def _without_units(cells: _Cells, setting: Setting, units: Units) -> _Means:
-    """Return the baselines of settings B, C and D for a list of labels."""
-    codes = units.of_labels(cells.labels, setting)
+    """Return the baselines of settings B, C and D."""
+    codes = [of_side.reshape(-1) for of_side in units.of_labels(cells.labels, setting)]
     if setting is Setting.D:
         return dict.fromkeys(BASELINES, cells.mean_without_both(codes))
     (axis,) = setting.new
     grand = cells.mean_of_others(cells.together, codes[0])
     means = cells.mean_of_others(cells.places[1 - axis], codes[0], grand)
+    return _of_one_side(axis, grand, means)
+
+
+def _without_nodes(cells: _Cells, setting: Setting, units: Units) -> _Means:
+    """Return the baselines of settings B, C and D of a network, whose nodes are left out on both sides."""
+    n = cells.labels.shape[0]
+    given = [codes for codes in units.sides if codes is not None]  # nodes have one grouping
+    unit_of = _codes(given[0] if given else None, n)
+    both = [unit_of[places] for places in cells.places]
+    if setting is Setting.D:
+        n_units = int(unit_of.max()) + 1
+        numbers = pair_numbers(both[0], both[1], n_units)
+        total, weight = (
+            _without_two(np.bincount(numbers, sums, n_units**2).reshape(n_units, n_units))
+            for sums in cells.sums
+        )
+        # A difference of weights that is only rounding is zero.
+        weight = np.where(weight > 1e-12 * cells.w.sum(), weight, 0.0)
+        return dict.fromkeys(BASELINES, _mean(total, weight)[both[0], both[1]])
+    (axis,) = setting.new
+    without_node = cells.mean_without_both(both, np.nan)[:: n + 1]
+    if np.isnan(without_node).any():
+        raise nothing_left()
+    grand = without_node[cells.places[axis]]
+    means = cells.mean_of_others(cells.places[1 - axis], both[axis], grand)
+    # A node is left out of the known side too.
+    means = np.where(both[0] == both[1], grand, means)
     return _of_one_side(axis, grand, means)
 
 
@@ -459,7 +382,10 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
     grand = cells.mean_of_others(cells.together, codes)
     rows, columns = (cells.mean_of_others(places, codes, grand) for places in cells.places)
     additive = rows + columns - grand
-    if _tells_effects(cells.w):
+    if cells.labels.is_full and units.cells is None:
+        fitted, determined = _complete_fit(cells)
+        additive = np.where(determined, fitted, additive)
+    elif _tells_effects(cells.w):
         if is_single and _is_affordable(cells):
             fitted, determined = _fit_without_each(cells)
         else:

@@ -98,7 +98,7 @@ class Folds:
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
         if problem.pairing.symmetry:
-            units = units.of_edges()
+            units = units.of_edges(problem.labels, setting)
         self.problem = problem
         self.setting = setting
         self.units = units

@@ -49,7 +49,6 @@ from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, check_request, knows_new_pairs, operators_of
-from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Groups, Setting, as_setting
@@ -483,7 +482,7 @@ def plan(
     words = "leave-one-out" if together.are_single else "leave-group-out"
     if cv is not None:
         splitter = as_splitter(cv, setting)
-        units = _folds(problem, splitter, together)
+        units = _folds(problem, setting, splitter, together)
         check_request(problem.pairing, setting, units.sides)
         merged = folds_in_words(splitter, setting, together)
         words = f"{merged}, exact" if "groups" in merged else "exact leave-fold-out"
@@ -496,11 +495,11 @@ def plan(
     if method == "exact":
         raise _no_formula(problem, setting)
     if cv is None and _are_few_refits(problem, setting, units, n_alphas) and method is None:
-        refits = _both_directions(problem, setting, units)
+        refits = _together(problem, setting, units)
         return SolveAgain(problem, setting, f"{words}, refitted", refits, _reason(problem, setting))
     if splitter is None:
         splitter = default_splitter(labels, setting, together)
-        units = _folds(problem, splitter, together)
+        units = _folds(problem, setting, splitter, together)
     words = folds_in_words(splitter, setting, together)
     if units.cells is not None and units.cells.size < math.prod(labels.shape):
         # These are other folds than those of a grid, whose missing pairs are in folds too.
@@ -565,13 +564,13 @@ def plan_fits(
     return FitAgain(labels, setting, method.format(n=len(folds)), units, folds, predict, line)
 
 
-def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Units) -> Units:
+def _folds(
+    problem: Problem, setting: Setting, splitter: SettingKFold | GivenFolds, together: Units
+) -> Units:
     """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
     groups, task_groups = together.sides
     units = splitter.units(problem.labels, groups=groups, task_groups=task_groups)
-    if problem.pairing.symmetry:
-        return units.of_edges()
-    return units
+    return _together(problem, setting, units)
 
 
 def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
@@ -579,18 +578,15 @@ def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
     way = _way(problem, setting, units, 1)
     if way is not None:
         return Formula(problem, setting, "exact", units, way)
-    refits = _both_directions(problem, setting, units)
+    refits = _together(problem, setting, units)
     return SolveAgain(problem, setting, "refitted", refits, _reason(problem, setting))
 
 
-def _both_directions(problem: Problem, setting: Setting, units: Units) -> Units:
-    """Return the units that are refitted: in a network, both directions of an edge are one unit."""
-    if not problem.pairing.symmetry or setting is not Setting.A:
-        return units
-    if units.cells is None:
-        rows, columns = np.indices(problem.labels.shape)
-        units = replace(units, cells=cell_units(problem.pairing, rows, columns))
-    return units.of_edges()
+def _together(problem: Problem, setting: Setting, units: Units) -> Units:
+    """Return what is left out together: in a network, both directions of an edge are one unit."""
+    if problem.pairing.symmetry:
+        return units.of_edges(problem.labels, setting)
+    return units
 
 
 def _way(
@@ -637,11 +633,7 @@ def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
 def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:
     """Return the unit of each observed label; in setting D, of its instance and of its task."""
     labels = problem.labels
-    if setting is Setting.A and units.cells is None and problem.pairing.symmetry:
-        edges = cell_units(problem.pairing, *labels.places)
-        assert edges is not None
-        return [edges]
-    used = units.of_edges() if problem.pairing.symmetry else units
+    used = _together(problem, setting, units)
     return [codes[labels.observed] for codes in used.of_labels(labels, setting)]
 
 
@@ -858,8 +850,7 @@ def _by_inverse(
         else:
             elsewhere = fitted + inverted.shift
     else:
-        together = units.of_edges() if problem.pairing.symmetry else units
-        codes = together.of_labels(labels, setting)
+        codes = _together(problem, setting, units).of_labels(labels, setting)
         elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
     observed = as_array_of(labels.observed, predictions)
     return namespace(predictions).where(observed, predictions, elsewhere)

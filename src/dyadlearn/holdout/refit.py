@@ -109,8 +109,8 @@ def refit(
     check_request(pairing, setting, (groups, task_groups), cells)
     Y = to_numpy(problem.Y).astype(np.float64)
     units = Units.of_groups(labels, setting, (groups, task_groups), cells)
-    if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
-        units = Units(cells=units.of_labels(labels, setting)[0]).of_edges()
+    if pairing.symmetry:
+        units = units.of_edges(labels, setting)
     if where is None:
         wanted = np.ones(Y.shape, dtype=bool)
     else:

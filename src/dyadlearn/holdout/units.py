@@ -90,11 +90,12 @@ class Units(Stored):
             codes = group_codes(cells, tuple(labels.values.shape), "cells")
         return cls(tuple(sides), codes)
 
-    def of_edges(self) -> Self:
-        """Return the units of a network, where both directions of an edge have the code of the upper triangle."""
-        if self.cells is None:
+    def of_edges(self, labels: Labels, setting: Setting) -> Self:
+        """Return the units of a network: in setting A, both directions of an edge have one code."""
+        if setting is not Setting.A:
             return self
-        return replace(self, cells=np.triu(self.cells) + np.triu(self.cells, 1).T)
+        [codes] = self.of_labels(labels, setting)
+        return replace(self, cells=np.triu(codes) + np.triu(codes, 1).T)
 
     @property
     def are_single(self) -> bool:

@@ -154,7 +154,7 @@ class Unlabelled:
     def _grid_work(self) -> float:
         """Number of multiplications of a product of the kernel with a grid."""
         m, q = self.labels.shape
-        k, r = (int(side.values.shape[0]) for side in self.operators.grid_spectra)
+        k, r = self.operators.n_directions
         return 2.0 * m * q * (k + r)
 
     def _predicted(self, duals: Array, at: np.ndarray) -> Array:
@@ -162,12 +162,8 @@ class Unlabelled:
         n = self.labels.size
         shape = self.labels.shape
         if _ENTRY * at.size * n > self._grid_work:
-            spread = placed(
-                [duals], [np.flatnonzero(self.labels.observed)], self.labels.observed.size
-            )
-            xp = namespace(spread)
-            spread = xp.reshape(xp.where(xp.isnan(spread), xp.zeros_like(spread), spread), shape)
-            return take_rows(xp.reshape(self.operators.kernel(spread), (-1,)), at)
+            image = self.operators.kernel(self.labels.shaped(duals, 0.0))
+            return take_rows(namespace(image).reshape(image, (-1,)), at)
         rows, columns = np.divmod(at, shape[1])
         parts = []
         for here in row_blocks(at.size, n * itemsize(duals), _BLOCK):

@@ -51,7 +51,6 @@ from dyadlearn.pairing.expansion import Expansion, Part
 from dyadlearn.settings import Groups, Setting, check_groups
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.vectrick import sandwich
 
 # Largest relative rounding error of the smallest eigenvalue without a warning, for alpha = 0.
 _UNSURE = 1e-4
@@ -287,10 +286,9 @@ class Coupled(Pairing, GridOperators):
         mean : float
             The unpenalised mean μ; 0 where there is none.
         """
-        left, right = (side.vectors for side in self.grid_spectra)
         # Rotated labels of which the function is the fit.
         rotated = ratio(spectral * self.kernel_values**0.5, self.shrinkage)
-        return self.coefficients(sandwich(left, rotated, right) + mean)
+        return self.coefficients(self.on_grid(rotated) + mean)
 
     def dual(self, Y: Array) -> Array:
         """Return the dual coefficients of the pairwise kernel with its ridge, shape (m, q)."""

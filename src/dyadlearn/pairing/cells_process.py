@@ -145,12 +145,7 @@ class CellsProcess(GaussianProcess):
     @cached_property
     def _ridges(self) -> Array:
         """Noise variance (n,) of each label, in units of the kernel."""
-        values = self.labels.values
-        if self.labels.weights is None:
-            weights = namespace(values).ones_like(values)
-        else:
-            weights = self.labels.weights
-        return self.model.alpha / weights
+        return self.model.alpha / self.labels.loss_weights
 
     @cached_property
     def _inverse(self) -> CellsInverse:

@@ -20,6 +20,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._rounding import ratio
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing.base import Pairing, operators_of, side_ridges
+from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from dyadlearn.spectrum import Spectrum
 
 # Largest number of cells for which the pairwise kernel is a dense matrix; above, only its products
@@ -166,7 +167,7 @@ def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
     By default the fit uses the pairwise kernel.
     """
     operators = operators_of(model)
-    left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
+    left, right = map(to_numpy, operators.vectors)
     return fitted_without(
         (left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean
     )
@@ -309,8 +310,6 @@ class _FitByProducts(NamedTuple):
 
     def _solved(self, labels: np.ndarray, observed: np.ndarray) -> np.ndarray:
         """Return the dual coefficients of labels (n,) of the observed cells."""
-        from scipy.sparse.linalg import LinearOperator, cg
-
         inverse = ratio(1.0, self.values + self.ridge)
 
         def product(dual: np.ndarray) -> np.ndarray:
@@ -320,20 +319,24 @@ class _FitByProducts(NamedTuple):
         def precondition(dual: np.ndarray) -> np.ndarray:
             return np.asarray(self._spread(inverse, dual, observed)[observed])
 
-        shape = (labels.size, labels.size)
-        system = LinearOperator(shape, product, dtype=float)
-        preconditioner = LinearOperator(shape, precondition, dtype=float)
-        dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
-        if steps:
-            rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
+        solution = conjugate_gradients(
+            product,
+            labels,
+            precondition=precondition,
+            tol=1e-12,
+            max_iter=_MAX_STEPS,
+            rounding=_cut(1) * float(self.values.max() + self.ridge),
+        )
+        if not solution.converged:
             n_hidden = observed.size - labels.size
             warnings.warn(
-                f"Refitting without {n_hidden} cell(s) stopped after {steps} steps at a relative "
-                f"residual of {rest:.1e}: the comparison is not more accurate than that.",
+                f"Refitting without {n_hidden} cell(s) stopped after {solution.n_iter} steps at a "
+                f"relative residual of {solution.residual:.1e}: the comparison is not more "
+                f"accurate than that.",
                 RuntimeWarning,
                 stacklevel=4,
             )
-        return np.asarray(dual)
+        return np.asarray(solution.values)
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:

@@ -75,23 +75,21 @@ from dyadlearn._array import (
     Array,
     epsilon,
     itemsize,
-    largest,
     matmul,
     namespace,
-    placed,
     row_blocks,
     take_rows,
-    to_numpy,
     zeros,
 )
 from dyadlearn._memory import check_memory
+from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.solve.missing import complete, solve_missing
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.vectrick import dots_at, left_first, sandwich
+from dyadlearn.vectrick import dots_at, entries_at, left_first, sandwich
 
 # Maximum size of a block.
 _BLOCK_BYTES = 2**27
@@ -461,22 +459,16 @@ class Expansion:
             instances = _known(self.instances, self.values)
             tasks = _known(self.tasks, self.values)
             return replace(self, instances=None, tasks=None).at(instances, tasks, pairs)
-        return _entries(self.fitted(), *pairs)
+        return entries_at(self.fitted(), *pairs)
 
     def _at_training_tasks(self, rows: NewRows, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for pairs of new instances and tasks of training."""
-        middle = self.values
         first, second = pairs
-        rows = rows.before(self.instances)
-        finishing = 0 if self.tasks is None else 2 * self.n_tasks
-        blocks = rows.cut(middle.shape[1] + finishing, middle)
-        _check_predictions(1, first.size, 0, [(rows, blocks)], middle)
-        pieces = [zeros((0,), middle)]
+        pieces = [zeros((0,), self.values)]
         places = [first[:0]]
-        for here in blocks:
+        for here, _, grid in self.blocks(rows, None):
             chosen = np.flatnonzero((here.start <= first) & (first < here.stop))
-            grid = self._finished(matmul(rows.at(here), middle))
-            pieces.append(_entries(grid, first[chosen] - here.start, second[chosen]))
+            pieces.append(entries_at(grid, first[chosen] - here.start, second[chosen]))
             places.append(chosen)
         return in_order(pieces, places)
 
@@ -642,8 +634,8 @@ class PairExpansion(Expansion):
 def _known(part: Part | None, like: Array) -> NewRows:
     """Return the training rows as factors of the coefficients, shape (n, size)."""
     assert part is not None
-    identity = namespace(like).eye(part.size, dtype=like.dtype, device=like.device)
-    return NewRows(part.training(identity).T, lambda rows: rows, 0)
+    units = namespace(like).eye(part.size, dtype=like.dtype, device=like.device)
+    return NewRows(part.training(units).T, lambda rows: rows, 0)
 
 
 def _fill(
@@ -658,12 +650,6 @@ def _fill(
         product = matmul(rows.at(here), right)
         result[here, :] = finish(product) if finish else product
     return result
-
-
-def _entries(grid: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return the entries (n,) of a grid at some rows and columns."""
-    flat = namespace(grid).reshape(grid, (-1,))
-    return take_rows(flat, rows * grid.shape[1] + columns)
 
 
 def _check_predictions(
@@ -747,19 +733,13 @@ def weights_of_observed(
         Weights; zero for missing labels.
     """
     xp = namespace(Y)
-    observed = ~namespace(Y).isnan(Y)
+    labels = Labels.of_grid(Y, weights)
+    if suit_directions(operators, labels.size, labels.largest_weight):
+        fit = CellsFit.of(operators, labels, zeros((labels.size,), Y))
+        return labels.shaped(fit.label_weights(operators.rotated(completed_weights)), 0.0)
+    observed = ~xp.isnan(Y)
     none = xp.zeros_like(completed_weights)
     tight = 100 * epsilon(Y)
-    if weights is None:
-        weights_of_all = xp.ones_like(Y)
-    else:
-        weights_of_all = xp.where(observed, weights, 0.0)
-    if suit_directions(
-        operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(weights_of_all)
-    ):
-        return _weights_by_directions(
-            operators, completed_weights, to_numpy(observed), weights_of_all
-        )
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.hat_is_identity:
         right = xp.where(observed, none, completed_weights)
@@ -769,24 +749,10 @@ def weights_of_observed(
     known = xp.astype(observed, completed_weights.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
     weights = xp.where(observed, weights, 1.0)
-    labels = operators.kernel(completed_weights - begin) + operators.ridge * (
+    right = operators.kernel(completed_weights - begin) + operators.ridge * (
         completed_weights - begin / weights
     )
-    labels = xp.where(observed, labels, float("nan"))
-    solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
+    right = xp.where(observed, right, float("nan"))
+    solution = complete(operators, right, weights, tol=tight, max_iter=max_iter).solution
     warn_unless_converged(solution, tol, " on the weights of labels")
     return begin + xp.where(observed, solution.values * weights**0.5, none)
-
-
-def _weights_by_directions(
-    operators: GridOperators, completed_weights: Array, observed: np.ndarray, weights: Array
-) -> Array:
-    """Return the weights of `weights_of_observed` for a ridge that the kernel of the observed cells loses."""
-    xp = namespace(weights)
-    rows, columns = np.nonzero(observed)
-    flat = np.flatnonzero(observed)
-    root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
-    fit = CellsFit(operators, rows, columns, xp.zeros_like(root), root)
-    observed_weights = fit.label_weights(operators.rotated(completed_weights))
-    placed_weights = placed([observed_weights], [flat], observed.size)
-    return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)

@@ -148,12 +148,7 @@ def jackknife(model: Pairing, Y: Array, members: Members = None) -> Jackknife | 
 def cell_slack(model: Pairing) -> Array:
     """Return the diagonal of the residual operator, shape (m, q), or (m, 1) if it is the same for all tasks."""
     operators = operators_of(model)
-    rows, columns = operators.grid_spectra
-    if operators.is_truncated:
-        weights = operators.shrinkage
-    else:
-        weights = operators.remainder
-    diagonal = columns.diagonal(rows.diagonal(weights).T).T
+    diagonal = operators.part_diagonal(hat=operators.is_truncated)
     return 1.0 - diagonal if operators.is_truncated else diagonal
 
 
@@ -166,8 +161,7 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     """
     operators = operators_of(model)
     sides = (row, column)
-    spectra = operators.grid_spectra
-    weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
+    weights = zeros(operators.shape, operators.remainder)
     if isinstance(row, int) and isinstance(column, int):
         weights[row, column] = 1.0
         return operators.hat(weights)  # a row of the hat matrix, which is symmetric

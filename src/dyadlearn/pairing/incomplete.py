@@ -94,21 +94,15 @@ def leave_one_out(
         missing labels.
     """
     operators = operators_of(model)
-    listed = labels.listed()
-    rows, columns = labels.places
     check_mean_of_others(model, labels)
-    y = listed.values
-    xp = namespace(y)
+    y = labels.listed().values
     shift = operators.shift_of(y)
-    if listed.weights is None:
-        root = xp.ones_like(y)
-    else:
-        root = listed.weights**0.5
-    fit = CellsFit(operators, rows, columns, y - shift, root)
+    fit = CellsFit.of(operators, labels, y - shift)
     held_out = labels.shaped(fit.leave_one_out() + shift)
     if not labels.has_missing:
         return held_out
-    return xp.where(as_array_of(labels.observed, held_out), held_out, completed())
+    observed = as_array_of(labels.observed, held_out)
+    return namespace(held_out).where(observed, held_out, completed())
 
 
 def check_mean_of_others(model: Pairing, labels: Labels) -> None:

@@ -43,7 +43,13 @@ from dyadlearn.solve.factor_inverse import FactorInverse, FeatureInverse
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, Inverse
 from dyadlearn.solve.missing_inverse import MissingInverse
-from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
+from dyadlearn.solve.nearly_complete import (
+    blocks_work,
+    leaving_work,
+    lines_left_out,
+    lines_numbers,
+    lines_work,
+)
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 
@@ -101,13 +107,15 @@ def routes(
     if not isinstance(model, Coupled) or rows_leave_kernels(model, setting):
         return []
     operators = operators_of(model)
-    n = labels.size
     if _loses_digits(operators, labels):
         return []  # refits by directions keep them
-    solving = _leaving_work(n, setting, units)
+    sizes = [unit_sizes(codes) for codes in units]
+    solving = leaving_work(sizes)
     offered = [_by_features(operators, labels, solving)]
-    offered.append(_by_cells(operators, labels, setting, units, solving, n_alphas))
-    offered.append(_by_missing(operators, labels, setting, units, solving))
+    # One eigendecomposition serves many leave-one-outs.
+    is_many = setting is Setting.A and n_alphas >= _MANY_ALPHAS
+    offered.append(_by_cells(operators, labels, sizes, solving, n_alphas if is_many else 1))
+    offered.append(_by_missing(operators, labels, units, sizes))
     return [route for route in offered if route is not None]
 
 
@@ -130,29 +138,9 @@ def _loses_digits(operators: GridOperators, labels: Labels) -> bool:
     return labels.size * diagonal * labels.largest_weight > STIFF * operators.ridge
 
 
-def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> float:
-    """Return the multiplications to leave out units of n labels, given the inverse as a matrix."""
-    if setting is Setting.A and unit_sizes(units[0]).size == n:
-        return float(n) ** 2
-    sizes = [unit_sizes(codes).astype(float) for codes in units]
-    if len(units) == 1:
-        return float(n) ** 2 + float(np.sum(sizes[0] ** 3))
-    squares = [float(np.sum(counts**2)) for counts in sizes]
-    larger = int(squares[1] >= squares[0])
-    # One factor for each unit of one side, and a Schur complement for each pair of units.
-    return n * (squares[0] + squares[1]) + sizes[larger].size * float(
-        np.sum(sizes[1 - larger] ** 3)
-    )
-
-
-def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
-    """Return the number of labels of the largest unit that is factorised."""
-    return max(int(unit_sizes(codes).max()) for codes in units)
-
-
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
     """Return the route by products of features, if these are fewer than labels."""
-    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + operators.n_fixed
+    p = math.prod(operators.n_directions) + operators.n_fixed
     if operators.interpolates or not 0 < p < min(_MOST_FEATURES + 1, labels.size):
         return None
     n = labels.size
@@ -163,67 +151,57 @@ def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Ro
 def _by_cells(
     operators: GridOperators,
     labels: Labels,
-    setting: Setting,
-    units: Sequence[np.ndarray],
+    sizes: Sequence[np.ndarray],
     solving: float,
     n_alphas: int,
 ) -> Route | None:
-    """Return the route by the observed cells."""
-    n = labels.size
+    """Return the route by the observed cells, whose eigenvectors `n_alphas` regularisations share."""
+    n = float(labels.size)
     is_kernel = operators.shares is not None
     if operators.interpolates and not is_kernel:
         return None
-    work = float(n) ** 3
+    work = n**3
     if not is_kernel:
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
         work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
     sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
-    numbers = (
-        float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
-    )
-    words = f"inverse over {n:,} observed pairs"
+    numbers = n**2 + sides
+    if len(sizes) == 2:
+        numbers += 3.0 * _largest(sizes) * n
     is_even = labels.weights is None or operators.interpolates
-    is_many = n_alphas >= _MANY_ALPHAS and setting is Setting.A and is_even and is_kernel
-    if operators.interpolates or is_many:
-        work = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
-        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", work, 3.0 * numbers)
-    return Route("cells", words, work + solving, numbers)
+    if operators.interpolates or (n_alphas > 1 and is_even and is_kernel):
+        work = _EIGH * work / n_alphas + n**2 + solving
+        return Route("spectrum", f"eigenvectors over {n:,.0f} observed pairs", work, 3.0 * numbers)
+    return Route("cells", f"inverse over {n:,.0f} observed pairs", work + solving, numbers)
 
 
 def _by_missing(
     operators: GridOperators,
     labels: Labels,
-    setting: Setting,
     units: Sequence[np.ndarray],
-    solving: float,
+    sizes: Sequence[np.ndarray],
 ) -> Route | None:
     """Return the route by the missing cells of a grid without weights."""
-    if labels.weights is not None:
-        return None
-    if (
-        operators.shares is not None
-        and not operators.interpolates
-        and 2 * labels.size < math.prod(labels.shape)
-    ):
-        return None  # more work than the observed cells
-    if not _is_safe(operators):
-        return None
-    ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
-    m, q = labels.shape
-    k, r = ranks
     n = labels.size
-    u = float(m) * q - n
-    numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
-    if setting is Setting.A:
-        work = u * n * (min(k, r) + u) + min(m, q) * float(m) * k * r + solving
-    else:
-        work = blocks_work(labels.shape, ranks, u, [unit_sizes(codes) for codes in units])
-        lines = lines_left_out(operators, labels.places, units)
-        if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
-            work = lines_work(labels.shape, ranks, u, lines)
-            numbers = lines_numbers(labels.shape, u)
-    return Route("missing", f"inverse over {int(u):,} missing pairs of the grid", work, numbers)
+    u = float(math.prod(labels.shape)) - n
+    # A pair kernel takes less work by the observed cells if these are fewer.
+    is_fewer = operators.shares is None or operators.interpolates or n >= u
+    if labels.weights is not None or not is_fewer or not _is_safe(operators):
+        return None
+    ranks = operators.n_directions
+    numbers = (u + 3.0 * _largest(sizes) + 2.0 * max(ranks)) * n + 3.0 * u * u
+    work = blocks_work(labels.shape, ranks, u, sizes)
+    lines = lines_left_out(operators, labels.places, units)
+    if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
+        work = lines_work(labels.shape, ranks, u, lines)
+        numbers = lines_numbers(labels.shape, u)
+    return Route("missing", f"inverse over {u:,.0f} missing pairs of the grid", work, numbers)
+
+
+def _largest(sizes: Sequence[np.ndarray]) -> int:
+    """Return the number of labels of the largest unit, which is factorised."""
+    return max(int(of_side.max()) for of_side in sizes)
 
 
 def _is_safe(operators: GridOperators) -> bool:
@@ -302,9 +280,7 @@ def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array,
         Columns beside the kernel, such as ones for a free mean.
     """
     kernel, border, penalties = operators.split_kernel(*labels.places)
-    ridges = zeros((labels.size,), kernel) + operators.ridge
-    if labels.weights is not None:
-        ridges = ridges / labels.listed().weights
+    ridges = operators.ridge / labels.loss_weights
     if border is None:
         return kernel, ridges, operators.fixed_part(labels.size, kernel)
     return kernel, ridges, FixedPart(border, penalties)
@@ -313,7 +289,7 @@ def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array,
 def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse:
     """Return the inverse by products of features of both sides."""
     rows, columns = labels.places
-    left, right = (side.vectors for side in operators.grid_spectra)
+    left, right = operators.vectors
     xp = namespace(left)
     scale = xp.reshape(operators.kernel_values**0.5, (1, -1))
     listed = labels.listed()
@@ -356,9 +332,7 @@ def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals:
     takes_all = operators.ridge <= 0 or part.n_columns > 1
     n_used = labels.size if takes_all else min(_N_FOR_MEAN, labels.size)
     at = np.linspace(0, labels.size - 1, n_used).astype(np.intp)
-    ridges = zeros((at.size,), duals) + operators.ridge
-    if labels.weights is not None:
-        ridges = ridges / take_rows(labels.weights, at)
+    ridges = operators.ridge / take_rows(labels.loss_weights, at)
     fitted = operators.kernel_between((cells[0][at], cells[1][at]), cells) @ duals
     rest = take_rows(values, at) - fitted - ridges[:, None] * take_rows(duals, at)
     return (part.new(1).columns @ part.take(at).nearest(rest))[0, :]

@@ -51,6 +51,7 @@ from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.directions import STIFF
 from dyadlearn.spectrum import Spectrum
 
@@ -148,7 +149,7 @@ def predict_with_labels(
 def _updated(mean: Array, columns: Array, labels: Array, known: np.ndarray, ridge: float) -> Array:
     """Return the predictions (q,) of a row from its mean (q,), its covariance (q, n) with n labels, and the labels."""
     system = take_rows(columns, known)
-    system += ridge * namespace(system).eye(known.size, dtype=system.dtype, device=system.device)
+    system += ridge * identity(system)
     return mean + columns @ solve(system, take_rows(labels - mean, known)[:, None])[:, 0]
 
 

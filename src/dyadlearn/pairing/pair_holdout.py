@@ -9,7 +9,7 @@ added as `dyadlearn.pairing.constant` says.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from dyadlearn.leverage import check_cells
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, rounding_of_centred
-from dyadlearn.pairing.expansion import Asked, Expansion, NewRows
+from dyadlearn.pairing.expansion import Asked, NewRows
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -38,7 +38,6 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import without
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,37 +122,26 @@ def _check_mean(model: PairKernel) -> None:
 def _pairs(model: PairKernel, labels: _Labels) -> Array:
     """Return setting A, a division by the diagonal of the residual operator."""
     Y = labels.Y
-    weights, diagonal, slack = _diagonals(model)
+    is_hat = not model.prefers_residual
+    weights, _ = model.weights_of(hat=is_hat)
+    diagonal = model.weighted_diagonal(weights)
+    if not is_hat:
+        slack = diagonal
+    elif model.is_truncated or largest(diagonal) <= 0.9:  # the difference loses at most one digit
+        slack = 1.0 - diagonal
+    else:
+        slack = model.weighted_diagonal(model.remainder)
     check_cells(slack, model.floor)
-    product = sandwich(model.spectrum.vectors, labels.both * weights, model.task_spectrum.vectors)
+    product = model.on_grid(labels.both * weights)
     # Rounding error of differences, one value for the whole grid.
     level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-    sign = 1 if model.prefers_residual else -1
+    sign = -1 if is_hat else 1
     held_out = settled_difference(Y, diagonal, product, level, slack, sign=sign)
     if model.free_mean:
         left = model.mean.grid * (model.mean.factor / slack)
         left *= model.mean.of_other_cells(Y, held_out, left)
         held_out += left
     return held_out
-
-
-def _diagonals(model: PairKernel) -> tuple[Array, Array, Array]:
-    """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, and the slack (m, q)."""
-    if model.prefers_residual:
-        weights = model.remainder
-    else:
-        weights = model.shrinkage
-    diagonal = _diagonal(model, weights)
-    if model.prefers_residual:
-        return weights, diagonal, diagonal
-    if model.is_truncated or largest(diagonal) <= 0.9:  # the difference loses at most one digit
-        return weights, diagonal, 1.0 - diagonal
-    return weights, diagonal, _diagonal(model, model.remainder)
-
-
-def _diagonal(model: PairKernel, weights: Array) -> Array:
-    """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
-    return model.task_spectrum.diagonal(model.spectrum.diagonal(weights).T).T
 
 
 def _new_rows(model: PairKernel, labels: _Labels, members: Members) -> Array:
@@ -213,23 +201,12 @@ def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: 
     return new_both(model, stack, [model.alpha], *groups)[:, 0, ...]
 
 
-@full.cell_slack.register(PairKernel)
-def _cell_slack(model: PairKernel) -> Array:
-    """Return the diagonal of the residual operator, less the part of a free mean, shape (m, q)."""
-    operators = replace(model)
-    slack = _diagonals(operators)[2]
-    if model.free_mean:
-        mean = operators.mean
-        slack = slack - mean.grid * mean.grid * (mean.factor / mean.total)
-    return slack
-
-
 @full.closed_weights.register(PairKernel)
 def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
     """Return the weights of labels, shape (m, q); separate functions only contribute for training rows."""
     operators = replace(model)
     rotated = operators.rotated_kernel_of(row, column) * operators.phi
-    weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
+    weights = model.on_grid(rotated)
     if model.free_mean:
         mean = operators.mean
         weights += mean.grid * ((1.0 - float(namespace(weights).sum(weights))) / mean.total)
@@ -308,93 +285,79 @@ def _squared_error(model: PairKernel, labels: _Labels, members: Members) -> floa
 
 @full.jackknife.register(PairKernel)
 def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
-    """Return the jackknife models of complete labels, in which each rotated task is an independent problem."""
-    held_out = full.hold_out(model, Y, Setting.B, members, None)
-    changes = _RowsLeftOut.of(model, Y, Y - held_out, members)
-    k, n_rotated = changes.weights.shape
-    return Jackknife(held_out, members, int(Y.shape[0] * (k + 2 * n_rotated)), changes.predict)
+    """Return the jackknife models of complete labels, in which each rotated task is an independent problem.
 
-
-@dataclass(frozen=True, eq=False)
-class _RowsLeftOut:
-    """Predictions for new rows by the models without each unit of rows.
-
-    Attributes
-    ----------
-    spectrum, tasks : Spectrum
-    expansion : Expansion
-        The model of all labels.
-    members : lists of integer arrays, or None
-        Rows of each of u units.
-    weights : array of shape (k, l)
-        Weight of a rotated label for a new row, (a s + b)/(S + λ).
-    residuals : array of shape (m, l)
-        Held-out residuals of the rows, for the rotated tasks.
-    sums : array of shape (u,) or None
-        Contribution of the residuals of each unit to the unpenalised mean; None without one.
-    ones : array of shape (k, l) or None
-        Weights of rotated labels that are all ones; None without an unpenalised mean.
+    A rotated label has the weight (a s + b)/(S + λ) for a new row.
     """
+    held_out = full.hold_out(model, Y, Setting.B, members, None)
+    operators = replace(model)
+    product, per_task, _ = model.shares
+    spectrum, tasks = model.grid_spectra
+    weights = operators.phi * (product * tasks.values + per_task)[None, :]
+    residuals = tasks.rotate((Y - held_out).T).T
+    expansion = model.expansion(model.coefficients(Y))
+    add_mean = _mean_left_out(operators, Y - held_out, weights, members)
 
-    spectrum: Spectrum
-    tasks: Spectrum
-    expansion: Expansion
-    members: Members
-    weights: Array
-    residuals: Array
-    sums: Array | None
-    ones: Array | None
-
-    @classmethod
-    def of(cls, model: PairKernel, Y: Array, residuals: Array, members: Members) -> _RowsLeftOut:
-        """Return the models of labels (m, q) with held-out residuals (m, q)."""
-        operators = replace(model)
-        product, per_task, _ = model.shares
-        spectrum, tasks = model.grid_spectra
-        xp = namespace(Y)
-        weights = operators.phi * (product * tasks.values + per_task)[None, :]
-        sums = None
-        ones = None
-        if model.free_mean:
-            sums = xp.sum(operators.mean.grid * residuals, axis=1) / operators.mean.total
-            if members is not None:
-                sums = xp.stack([xp.sum(take_rows(sums, rows)) for rows in members])
-            ones = weights * model.ones[0][:, None] * model.ones[1][None, :]
-        expansion = model.expansion(model.coefficients(Y))
-        rotated = tasks.rotate(residuals.T).T
-        return cls(spectrum, tasks, expansion, members, weights, rotated, sums, ones)
-
-    def predict(self, rows: NewRows) -> Array:
+    def predict(rows: NewRows) -> Array:
         """Return the predictions f minus the contribution of each unit, for the original tasks, shape (a, q, u)."""
-        along = self.spectrum.project(rows.block(rows.values))
-        xp = namespace(along)
-        V = self.tasks.vectors
+        along = spectrum.project(rows.block(rows.values))
+        products = _contributions(along, spectrum.vectors, weights, residuals, members)
         # Units are the last axis: the bounds of each task are order statistics over units.
-        changes = -V @ xp.permute_dims(self._contributions(along), (0, 2, 1))
-        if self.sums is not None:
-            # The kernel predicts a part of a constant, the mean the rest.
-            rest = 1.0 - along @ self.ones @ V.T
-            changes -= self.sums[None, None, :] * rest[:, :, None]
-        changes += self.expansion.grid(rows, None)[:, :, None]
+        changes = -tasks.vectors @ namespace(along).permute_dims(products, (0, 2, 1))
+        if add_mean is not None:
+            changes -= add_mean(along)
+        changes += expansion.grid(rows, None)[:, :, None]
         return changes
 
-    def _contributions(self, along: Array) -> Array:
-        """Return the contribution of each unit to predictions of rotated tasks, shape (a, u, l)."""
-        xp = namespace(along)
-        a, k = along.shape
-        m, n_rotated = self.residuals.shape
-        pairs = along[:, None, :] * self.spectrum.vectors[None, :, :]
-        products = xp.reshape(pairs, (a * m, k)) @ self.weights
-        products = xp.reshape(products, (a, m, n_rotated)) * self.residuals[None, :, :]
-        if self.members is None:
-            return products
-        return xp.stack(
-            [
-                xp.sum(xp.take(products, as_array_of(rows, products), axis=1), axis=1)
-                for rows in self.members
-            ],
-            axis=1,
-        )
+    k, n_rotated = weights.shape
+    return Jackknife(held_out, members, int(Y.shape[0] * (k + 2 * n_rotated)), predict)
+
+
+def _mean_left_out(
+    model: PairKernel, residuals: Array, weights: Array, members: Members
+) -> Callable[[Array], Array] | None:
+    """Return what residuals (m, q) of units add to predictions by the mean, given projected rows; None without one."""
+    if not model.free_mean:
+        return None
+    xp = namespace(residuals)
+    sums = xp.sum(model.mean.grid * residuals, axis=1) / model.mean.total
+    if members is not None:
+        sums = xp.stack([xp.sum(take_rows(sums, rows)) for rows in members])
+    ones = weights * model.ones[0][:, None] * model.ones[1][None, :]
+    of_tasks = ones @ model.task_spectrum.vectors.T
+    # The kernel predicts a part of a constant, the mean the rest.
+    return lambda along: sums[None, None, :] * (1.0 - along @ of_tasks)[:, :, None]
+
+
+def _contributions(
+    along: Array, vectors: Array, weights: Array, residuals: Array, members: Members
+) -> Array:
+    """Return the contribution of each unit to predictions of rotated tasks, shape (a, u, l).
+
+    Parameters
+    ----------
+    along : array of shape (a, k)
+        Projected new rows.
+    vectors : array of shape (m, k)
+    weights : array of shape (k, l)
+        Weight of a rotated label for a new row.
+    residuals : array of shape (m, l)
+        Held-out residuals of the rows, for the rotated tasks.
+    members : list of integer arrays, or None
+        Rows of each unit.
+    """
+    xp = namespace(along)
+    a, k = along.shape
+    m, n_rotated = residuals.shape
+    pairs = along[:, None, :] * vectors[None, :, :]
+    products = xp.reshape(xp.reshape(pairs, (a * m, k)) @ weights, (a, m, n_rotated))
+    products = products * residuals[None, :, :]
+    if members is None:
+        return products
+    sums = []
+    for rows in members:
+        sums.append(xp.sum(xp.take(products, as_array_of(rows, products), axis=1), axis=1))
+    return xp.stack(sums, axis=1)
 
 
 # --- rows and columns without labels ------------------------------------------------------------------

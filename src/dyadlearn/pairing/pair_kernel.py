@@ -383,15 +383,6 @@ class PairKernel(Coupled):
             residual -= self.mean.grid * (self.mean.factor * self.mean.of(grid))
         return residual
 
-    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the residual operator between some cells, shape (n, n)."""
-        block = super().residual_block(rows, columns)
-        if self.mean_part is not None:
-            grid, factor = self.mean_part
-            cells = take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-            block -= cells[:, None] * (cells[None, :] * factor)
-        return block
-
     @property
     def phi(self) -> Array:
         """1/(S+λ) of shape (k, l); the pseudo-inverse for λ = 0."""
@@ -514,11 +505,10 @@ class PairKernel(Coupled):
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
         copy = replace(self)
-        U, V = (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = copy.centred(Y)
-        dual = sandwich(U, copy.phi * rotated, V)
+        dual = self.on_grid(copy.phi * rotated)
         if self.alpha > 0 and self.is_truncated:
-            outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
+            outside = (Y - mean if self.free_mean else Y) - self.on_grid(rotated)
             dual += outside / self.alpha
         return dual
 

@@ -225,13 +225,8 @@ def _by_crossed(
 
 def _by_directions(model: PairKernel, labels: Labels) -> Callable[[Asked, Asked], Array]:
     """Return the function of a `Weigher` for a ridge that the kernel of the observed cells loses."""
-    listed = labels.listed()
-    xp = namespace(listed.values)
-    if listed.weights is None:
-        root = xp.ones_like(listed.values)
-    else:
-        root = listed.weights**0.5
-    fit = CellsFit(model, *labels.places, xp.zeros_like(root), root)
+    values = labels.listed().values
+    fit = CellsFit.of(model, labels, namespace(values).zeros_like(values))
 
     def weights(row: Asked, column: Asked) -> Array:
         rotated = model.rotated_kernel_of(row, column)

@@ -72,7 +72,6 @@ from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
 
 
 class Misfit(NamedTuple):
@@ -386,12 +385,12 @@ class Process(GaussianProcess):
             min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns)
         )
         self._check_room("Deviations of the labels of training", squares)
-        variance = columns.diagonal(
-            rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T
-        ).T
+        variance = self.model.weighted_diagonal(
+            self.model.alpha * self.model.kernel_values * self._inverse
+        )
         if self.model.free_mean:
             mean = self.model.mean
-            of_ones = sandwich(rows.vectors, self.model.alpha * mean.rotated, columns.vectors)
+            of_ones = self.model.on_grid(self.model.alpha * mean.rotated)
             variance += of_ones**2 / mean.total
         return variance
 
@@ -542,12 +541,7 @@ class Process(GaussianProcess):
         rotated, mean = self.model.centred(Y)
         outside = 0.0
         if is_truncated:
-            beyond = (
-                Y
-                - mean
-                - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
-            )
-            outside = float(xp.sum(beyond**2))
+            outside = float(xp.sum((Y - mean - self.model.on_grid(rotated)) ** 2))
         total = float(xp.sum(rotated**2 * inverse)) + (
             outside / self.model.alpha if outside else 0.0
         )

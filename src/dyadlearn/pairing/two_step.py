@@ -71,6 +71,7 @@ from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
 from dyadlearn.settings import Setting
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block, loses_digits
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.directions import suit_directions
@@ -79,13 +80,13 @@ from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
     SideProduct,
-    between,
     common_floor,
     predict_others,
     reduced,
     without,
 )
 from dyadlearn.spectrum import Smoother
+from dyadlearn.vectrick import entries_at
 
 # Position of λ_t, setting and predictions of shape (n, m, q).
 _Stacks = Iterator[tuple[int, Setting, Array]]
@@ -413,9 +414,6 @@ def _norms(stack: Array) -> Array:
 # Main effects with more than this many times the kernel values of interactions are a border of the
 # system.
 _OUTWEIGHS = 100.0
-# Operators between some rows of a side are computed by themselves if the side has this many times as
-# many rows, and else taken from those between all rows, which are kept.
-_MANY_CALLS = 20
 # Bytes of the blocks in which a grid is divided on a processor.
 _CACHED_BYTES = 2**18
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
@@ -546,44 +544,28 @@ class TwoStep(Coupled):
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
-        side, task_side = self.scaled
-        residual = between(side.residual_block, rows)
-        same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
-        if self.hat_is_identity:
-            hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
-        else:
-            hat = between(partial(side.spectrum.block, side.shrinkage), rows)
-        return residual * same_task + hat * between(task_side.residual_block, columns)
+        return self.between((rows, columns), (rows, columns), hat=False)
 
     @cached_property
-    def _matrices(self) -> dict[int, tuple[Array, Array]]:
-        """Hat and residual operator between all rows of each side for which they are computed."""
+    def _latest(self) -> dict[int, tuple[np.ndarray, Array, Array]]:
+        """Rows of each side whose blocks were computed last, with the residual operator and the hat."""
         return {}
 
-    def _matrices_of(self, axis: int, rows: np.ndarray) -> tuple[Array, Array]:
-        """Return the hat and the residual operator of a side between some distinct rows.
+    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
+        """Return the hat and the residual operator of a side between some rows and others.
 
         For λ = 0 at full rank, the hat is the identity.
         """
         side = self.scaled[axis]
-        residual = side.residual_block(rows)
-        if not self.hat_is_identity:
-            return side.spectrum.block(side.shrinkage, rows), residual
-        xp = namespace(residual)
-        eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
-        return eye, residual
-
-    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
-        """Return the hat and the residual operator of a side between some rows and others."""
-        n_rows = self.scaled[axis].spectrum.n_rows
         distinct = np.union1d(first, second)
-        if axis not in self._matrices and _MANY_CALLS * distinct.size <= n_rows:
-            hat, residual = self._matrices_of(axis, distinct)
-            first, second = (np.searchsorted(distinct, at) for at in (first, second))
-        else:
-            if axis not in self._matrices:
-                self._matrices[axis] = self._matrices_of(axis, np.arange(n_rows))
-            hat, residual = self._matrices[axis]
+        known, residual, hat = self._latest.get(axis, (None, None, None))
+        if known is None or not np.array_equal(known, distinct):
+            residual = side.residual_block(distinct)
+            hat = side.spectrum.block(side.shrinkage, distinct)
+            if self.hat_is_identity:
+                hat = identity(residual)
+            self._latest[axis] = (distinct, residual, hat)
+        first, second = (np.searchsorted(distinct, rows) for rows in (first, second))
         return take_block(hat, first, second), take_block(residual, first, second)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
@@ -622,10 +604,10 @@ class TwoStep(Coupled):
         penalised = xp.where(as_array_of(free, values), 0.0, values)
         block = self.block(penalised, rows, columns)
         first, second = np.nonzero(free)
-        vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
-        left = take_rows(take_rows(vectors, first).T, rows)
-        right = take_rows(take_rows(task_vectors, second).T, columns)
-        free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        vectors, task_vectors = self.vectors
+        left = take_rows(take_rows(vectors.T, first).T, rows)
+        right = take_rows(take_rows(task_vectors.T, second).T, columns)
+        free_values = entries_at(values, first, second)
         return block, left * right, ratio(1.0, free_values)
 
     # --- complete labels ----------------------------------------------------------------------------

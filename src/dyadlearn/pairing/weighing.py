@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial, singledispatch
 
-from dyadlearn._array import Array, namespace, take_rows
+from dyadlearn._array import Array
 from dyadlearn._memory import solve_numbers
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Pairing, operators_of
@@ -22,6 +22,7 @@ from dyadlearn.pairing.expansion import Asked, weights_of_observed
 from dyadlearn.pairing.full import closed_weights
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.solve.missing_inverse import MissingInverse
+from dyadlearn.vectrick import entries_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +105,6 @@ def _of_missing(
 ) -> Array:
     """Return the weights of labels by an inverse over the missing cells."""
     grid = closed_weights(model, row, column)
-    flat = namespace(grid).reshape(grid, (-1,))
-    observed, missing = (
-        take_rows(flat, rows * labels.shape[1] + columns)
-        for rows, columns in (inverse.observed, inverse.missing)
-    )
+    observed = entries_at(grid, *inverse.observed)
+    missing = entries_at(grid, *inverse.missing)
     return labels.shaped(inverse.label_weights(observed, missing), 0.0)

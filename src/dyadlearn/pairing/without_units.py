@@ -7,7 +7,7 @@ its dual coefficients are
 
 .. math:: \mathbf{a}^{(S)} = \mathbf{N}\mathbf{y}' = \mathbf{a} - \mathbf{N}_{\cdot S}\,\mathbf{e}_S ,
 
-which are zero for S. For all units together that takes :math:`n^2` multiplications. The same holds,
+which are zero for S. That takes :math:`n^2` multiplications for each unit. The same holds,
 with other matrices, for the coefficients of the features of pairs and for the completed labels of a
 grid. So each route of `dyadlearn.pairing.inverses` has models of its own form:
 
@@ -111,24 +111,18 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     """
     operators = operators_of(model)
     m, q = labels.shape
-    k, r = operators.ranks
-    n = float(labels.size)
-    expanding = float(m) * q * min(k, r) + float(k) * r * max(m, q)
+    k, r = operators.n_directions
+    n = labels.size
+    # Unknowns of a model, and products of the inverse with the labels.
+    size = float({"features": k * r, "missing": m * q - n}.get(name, n))
+    has_duals = name not in ("features", "missing")
+    work = size * n * (n_units if has_duals else 1)
+    if has_duals and operators.shares is not None:
+        return work, 3.0 * n_units * n
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
-    if name == "features":
-        p = float(k) * r
-        return n * p + n_units * (p * p + expanding), n_units * (2.0 * n_coefficients + p)
-    if name == "missing":
-        n_missing = float(m) * q - n
-        return n_missing * n + n_units * (2.0 * expanding + n_missing**2), n_units * (
-            n_coefficients + n_missing
-        )
-    if name == "labelled":
-        return n_units * 2.0 * expanding, 2.0 * n_units * n
-    work = n * n if name == "cells" else n * n * n_units
-    if operators.shares is None:
-        return work + n_units * 2.0 * expanding, n_units * (3.0 * n + n_coefficients)
-    return work, 3.0 * n_units * n
+    solving = 0.0 if has_duals else size**2
+    expanding = 2.0 * (float(m) * q * min(k, r) + float(k) * r * max(m, q))
+    return work + n_units * (solving + expanding), n_units * (3.0 * size + n_coefficients)
 
 
 def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> Jackknife:
@@ -177,20 +171,20 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     xp = namespace(duals)
     means = fixed_values(operators, listed, left.changed, duals) + left.shift
     if operators.shares is not None:
-        of_kernel = _Duals(operators, listed, duals, means)
-        return Jackknife(left.grid, left.members, of_kernel.n_values, of_kernel.predict)
+        return _models_of_kernel(operators, listed, duals, means, left)
     flat = listed.places[0] * listed.shape[1] + listed.places[1]
     models = []
     for unit in range(left.n_units):
-        grid = placed([duals[:, unit]], [flat], operators.n_cells)
-        grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), listed.shape)
-        spectral = operators.rotated(grid) * operators.kernel_values**0.5
+        grid = placed([duals[:, unit]], [flat], operators.n_cells, 0.0)
+        spectral = operators.rotated(xp.reshape(grid, listed.shape)) * operators.kernel_values**0.5
         models.append(model.expansion(operators.coefficients_of(spectral, float(means[unit]))))
     return fold_jackknife(left.grid, left.members, models)
 
 
-class _Duals:
-    """Models of a pair kernel by their dual coefficients.
+def _models_of_kernel(
+    operators: Coupled, labels: Labels, duals: Array, means: Array, left: UnitsLeftOut
+) -> Jackknife:
+    """Return the models of a pair kernel by their dual coefficients.
 
     Parameters
     ----------
@@ -200,46 +194,32 @@ class _Duals:
         List of the n labels.
     duals : array of shape (n, u)
     means : array of shape (u,)
+    left : UnitsLeftOut
     """
+    assert operators.shares is not None
+    product, per_task, _ = operators.shares
+    rows, columns = labels.places
+    spectrum, tasks = operators.grid_spectra
+    distinct, place = np.unique(rows, return_inverse=True)
+    labelled = np.unique(columns)
+    every = np.arange(tasks.n_rows)
+    of_tasks = product * tasks.block(tasks.values, every, labelled)
+    of_tasks += per_task * as_array_of(every[:, None] == labelled[None, :], duals, duals.dtype)
+    # The labels of each task, as rows and as dual coefficients.
+    parts = [(place[at], take_rows(duals, at)) for at in members_of(columns)]
 
-    def __init__(self, operators: Coupled, labels: Labels, duals: Array, means: Array) -> None:
-        assert operators.shares is not None
-        rows, columns = labels.places
-        self.spectrum, tasks = operators.grid_spectra
-        self.means = means
-        self.distinct, place = np.unique(rows, return_inverse=True)
-        labelled, task_place = np.unique(columns, return_inverse=True)
-        # The labels of a task are together.
-        order = np.argsort(task_place, kind="stable")
-        self.duals = take_rows(duals, order)
-        self.place = place[order]
-        self.ends = np.searchsorted(task_place[order], np.arange(labelled.size + 1))
-        product, per_task, _ = operators.shares
-        every = np.arange(tasks.n_rows)
-        self.tasks = product * tasks.block(tasks.values, every, labelled)
-        self.tasks += per_task * as_array_of(
-            every[:, None] == labelled[None, :], duals, duals.dtype
-        )
-
-    @property
-    def n_values(self) -> int:
-        """Number of intermediate values for each new row."""
-        return int(self.tasks.shape[1] * self.duals.shape[1] + 2 * self.spectrum.n_rows)
-
-    def predict(self, rows: NewRows) -> Array:
+    def predict(rows: NewRows) -> Array:
         """Return the predictions (a, q, u) of all models for a new rows."""
-        along = self.spectrum.project(rows.block(rows.values))
+        along = spectrum.project(rows.block(rows.values))
         xp = namespace(along)
         # Along null directions, kernel rows are only rounding.
-        along = along * xp.astype(self.spectrum.values > 0, along.dtype)
-        kernel = (along @ take_rows(self.spectrum.vectors, self.distinct).T).T
-        sums = []
-        for start, end in zip(self.ends[:-1], self.ends[1:], strict=True):
-            sums.append(
-                take_rows(kernel, self.place[start:end]).T @ self.duals[int(start) : int(end), :]
-            )
-        of_tasks = xp.stack(sums)
-        n_labelled, a, u = of_tasks.shape
-        predictions = self.tasks @ xp.reshape(of_tasks, (n_labelled, a * u))
-        predictions = xp.reshape(predictions, (-1, a, u)) + self.means
+        along = along * xp.astype(spectrum.values > 0, along.dtype)
+        kernel = (along @ take_rows(spectrum.vectors, distinct).T).T
+        sums = xp.stack([take_rows(kernel, at).T @ coefficients for at, coefficients in parts])
+        n_labelled, a, u = sums.shape
+        predictions = of_tasks @ xp.reshape(sums, (n_labelled, a * u))
+        predictions = xp.reshape(predictions, (-1, a, u)) + means
         return xp.permute_dims(predictions, (1, 0, 2))
+
+    numbers = len(parts) * int(duals.shape[1]) + 2 * spectrum.n_rows
+    return Jackknife(left.grid, left.members, numbers, predict)

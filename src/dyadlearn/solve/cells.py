@@ -42,6 +42,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.vectrick import dots_at, gather_cost
 
@@ -97,11 +98,6 @@ class CellSet:
     def is_dense(self) -> bool:
         """Whether products with the whole grid cost less."""
         return not are_few(len(self.rows), self.shape, self.like)
-
-    @cached_property
-    def n_multiplied(self) -> int:
-        """Cost of a product with both kernels, in multiplications per row and column."""
-        return min(self.shape[0] * self.shape[1], gather_cost(self.like) * len(self.rows))
 
     @cached_property
     def _scatter(self) -> Scatter:
@@ -200,9 +196,7 @@ def _transposed(array: Array) -> Array:
 
 def plus_identity(kernel: Array, factor: Any) -> Array:
     """Return a matrix, or each matrix of a stack, plus a multiple of the identity."""
-    return kernel + factor * namespace(kernel).eye(
-        kernel.shape[-1], dtype=kernel.dtype, device=kernel.device
-    )
+    return kernel + factor * identity(kernel)
 
 
 def row_major_transpose(array: Array) -> Array:

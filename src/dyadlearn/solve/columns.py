@@ -81,6 +81,7 @@ from dyadlearn._rounding import (
     warn_of_rounding,
 )
 from dyadlearn.leverage import check_cells, interpolation_error, leverage_error
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.inverse import CellsInverse
@@ -325,8 +326,8 @@ def leave_one_out_beside_block(
     weights = 1.0 / (p[:, None] + leverages[:, None] * e[None, :])
     # Identity and residual operators between all rows and those of the block, in the eigenvectors
     # of the block.
-    A = _columns(_identity(residual), missing_rows) @ W
-    B = _columns(_identity(task_residual), missing_columns) @ Z
+    A = _columns(identity(residual), missing_rows) @ W
+    B = _columns(identity(task_residual), missing_columns) @ Z
     A_residual = _columns(residual, missing_rows) @ W
     B_residual = _columns(task_residual, missing_columns) @ Z
     if operators.hat_is_identity:
@@ -359,10 +360,6 @@ def leave_one_out_beside_block(
 def _residual(side: Smoother) -> Array:
     """Return the residual operator (n, n), with off-diagonal entries from the smaller of hat and residual."""
     return with_diagonal(-side.off_diagonal(), side.slack)
-
-
-def _identity(like: Array) -> Array:
-    return namespace(like).eye(like.shape[0], dtype=like.dtype, device=like.device)
 
 
 def _columns(matrix: Array, index: np.ndarray) -> Array:
@@ -721,7 +718,7 @@ class _Matrices:
 def _system(matrices: _Matrices, column: _Column) -> Array:
     """Return the kernel of the observed rows with its ridge, shape (n, n)."""
     block = matrices.kernel(column.rows)
-    return block + matrices.ridge * _identity(block) / column.scale
+    return block + matrices.ridge * identity(block) / column.scale
 
 
 def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -48,8 +49,8 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import warn_of_rounding
+from dyadlearn.labels import Labels
 from dyadlearn.solve.operators import GridOperators, without
-from dyadlearn.vectrick import sandwich
 
 #: Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the
 #: cells loses digits.
@@ -292,6 +293,11 @@ class CellsFit:
     labels: Array
     root: Array
 
+    @classmethod
+    def of(cls, operators: GridOperators, known: Labels, labels: Array) -> Self:
+        """Return the fit of labels (n,) at the pairs, and with the weights, of known ones."""
+        return cls(operators, *known.places, labels, known.loss_weights**0.5)
+
     @cached_property
     def _kept(self) -> np.ndarray:
         """Positions of the directions with a positive eigenvalue."""
@@ -306,7 +312,7 @@ class CellsFit:
     @cached_property
     def _vectors(self) -> Array:
         """Eigenvectors of the pairs at the cells, shape (n, p)."""
-        left, right = (side.vectors for side in self.operators.grid_spectra)
+        left, right = self.operators.vectors
         products = (
             take_rows(left, self.rows)[:, :, None] * take_rows(right, self.columns)[:, None, :]
         )
@@ -330,15 +336,13 @@ class CellsFit:
         """Return the coefficients (k, l) of all directions, zero where the eigenvalue is not positive, and the mean."""
         coefficients, mean = self._solution
         shape = self.operators.kernel_values.shape
-        spectral = placed([coefficients], [self._kept], math.prod(shape))
-        xp = namespace(spectral)
-        return xp.reshape(xp.where(xp.isnan(spectral), 0.0, spectral), shape), float(mean)
+        spectral = placed([coefficients], [self._kept], math.prod(shape), 0.0)
+        return namespace(spectral).reshape(spectral, shape), float(mean)
 
     def grid(self) -> Array:
         """Return the fitted grid (m, q)."""
-        left, right = (side.vectors for side in self.operators.grid_spectra)
         spectral, mean = self.spectral()
-        return sandwich(left, self.operators.kernel_values**0.5 * spectral, right) + mean
+        return self.operators.on_grid(self.operators.kernel_values**0.5 * spectral) + mean
 
     def excess(self) -> Array:
         """Return the ridge times dual coefficients (n,), up to a part that the kernel maps to zero."""

@@ -313,20 +313,14 @@ class FeatureInverse(FactorInverse):
         (\mathbf{LL}^\top)^{-1}\mathbf{Z}_S^\top\mathrm{diag}(w_S)\,\mathbf{e}_S`. Arguments are
         those of `duals_without`.
         """
-        xp = namespace(labels)
-        residuals = labels - held_out
-        if self.root is not None:
-            labels = labels * self.root
-            residuals = residuals * self.root
-        total = xp.zeros_like(self.lower[:, 0])
-        for here in row_blocks(self.n_labels, 8 * int(self.lower.shape[0])):
-            at = np.arange(self.n_labels)[here]
-            total = total + self.features(at).T @ labels[here]
-        columns = [total] * n_units
+        residuals = self._scaled((labels - held_out)[:, None])
+        along = self.gathered(self._scaled(labels[:, None]))
+        columns = [along] * n_units
         for members in members_of(units):
             unit = int(units[members[0]])
-            columns[unit] = total - self.features(members).T @ take_rows(residuals, members)
-        return self.lower.T @ (self.lower @ xp.stack(columns, axis=1))
+            gone = self.features(members).T @ take_rows(residuals, members)
+            columns[unit] = along - self.lower @ gone
+        return self.lower.T @ namespace(labels).concat(columns, axis=1)
 
 
 def _scaled_condition(system: Array, lower: Array) -> float:

@@ -33,9 +33,9 @@ from dyadlearn._array import (
     row_blocks,
     solve,
     take_rows,
-    to_numpy,
     zeros,
 )
+from dyadlearn.solve.blocks import identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,27 +112,6 @@ class FixedPart:
         """Return the coefficients (r, p) of least squares for values (n, p) of the pairs."""
         return self.solved(lambda columns: columns).coefficients(values)
 
-    def lost_without(self, units: np.ndarray, n_units: int) -> np.ndarray:
-        """Return for each unit whether the labels outside of it do not determine the coefficients, shape (u,).
-
-        Parameters
-        ----------
-        units : integer array of shape (n,)
-            Unit of each label, from 0 to u - 1.
-        n_units : int
-        """
-        columns = to_numpy(self.columns)
-        if self.penalties is None:
-            unpenalised = columns
-        else:
-            unpenalised = columns[:, to_numpy(self.penalties) == 0]
-        full = np.linalg.matrix_rank(unpenalised) if unpenalised.size else 0
-        lost = np.zeros(n_units, dtype=bool)
-        for unit in range(n_units):
-            outside = unpenalised[units != unit]
-            lost[unit] = (np.linalg.matrix_rank(outside) if outside.size else 0) < full
-        return lost
-
 
 @dataclass(frozen=True, eq=False)
 class FixedFit:
@@ -155,8 +134,7 @@ class FixedFit:
         penalties = self.part.penalties
         if penalties is None:
             return system
-        eye = namespace(system).eye(self.part.n_columns, dtype=system.dtype, device=system.device)
-        return system + penalties * eye
+        return system + penalties * identity(system)
 
     @cached_property
     def of_labels(self) -> Array:

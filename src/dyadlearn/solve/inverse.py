@@ -62,7 +62,7 @@ from dyadlearn.solve.blocks import (
 )
 from dyadlearn.solve.crossing import leave_crossed_out
 from dyadlearn.solve.fixed import FixedFit, FixedPart
-from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
+from dyadlearn.solve.leaving import in_order, members_of_one_size
 
 
 class Singles(NamedTuple):
@@ -149,12 +149,7 @@ class Inverse(Blocks):
         """Leave out each label (n,) by itself, and return what pairs of labels need besides."""
         members = np.arange(self.n_labels)[:, None]
         scaled = self._scaled(labels[:, None])
-        image = self.times(scaled)
-        parts = self.parts(members)
-        sums = self.sums(members, members[:, 0], scaled, image, parts)
-        blocks = self.blocks(parts)
-        refusal = partial(singular_set, blocks, members, self.n_labels)
-        solved = solve_block(blocks, sums, self.floor, self.is_graded, refusal, error=self.error)
+        sums, blocks, solved = self._solved_sets(members, members[:, 0], scaled, self.times(scaled))
         return Singles(
             labels=scaled[:, 0],
             sums=sums[:, 0, 0],
@@ -227,12 +222,19 @@ class Inverse(Blocks):
         self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
     ) -> Array:
         """Return predictions (number · size, p) of sets, given as their members (number, size)."""
+        solved = self._solved_sets(members, units, labels, image)[2]
+        return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
+
+    def _solved_sets(
+        self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the `sums` of sets, their blocks of N, and the solutions of these for those."""
         parts = self.parts(members)
-        right = self.sums(members, units, labels, image, parts)
+        sums = self.sums(members, units, labels, image, parts)
         blocks = self.blocks(parts)
         refusal = partial(singular_set, blocks, members, self.n_labels)
-        solved = solve_block(blocks, right, self.floor, self.is_graded, refusal, error=self.error)
-        return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
+        solved = solve_block(blocks, sums, self.floor, self.is_graded, refusal, error=self.error)
+        return sums, blocks, solved
 
     def leave_crossed_out(self, labels: Array, *units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without its instances and without its tasks (setting D).
@@ -375,17 +377,6 @@ class CellsInverse(Inverse):
     def solved(self, labels: Array, ridge: float) -> Array:
         """Return the dual coefficients (n, p) of labels; the ridge is part of the matrix."""
         return self.matrix @ labels
-
-    def duals_without(
-        self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float
-    ) -> Array:
-        """Return the dual coefficients (n, u) of the models without each unit, by one product of each row."""
-        columns = [self.matrix @ labels] * n_units
-        for members in members_of(units):
-            residuals = take_rows(labels - held_out, members)
-            unit = int(units[members[0]])
-            columns[unit] = columns[unit] - take_rows(self.matrix, members).T @ residuals
-        return namespace(labels).stack(columns, axis=1)
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""

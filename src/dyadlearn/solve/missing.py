@@ -50,6 +50,7 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
+from dyadlearn.labels import Labels
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
@@ -151,7 +152,8 @@ def complete(
     observed = ~xp.isnan(Y)
     if operators.hat_is_identity:  # for λ = 0 at full rank, weights have no effect
         weights = None
-    n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
+    known = Labels.of_grid(Y, weights)
+    n_observed = known.size
     if weights is None and n_observed == math.prod(Y.shape):
         return Completion(Y, "missing", Solution(xp.zeros_like(Y), 0, 0.0, True))
     if operators.free_mean and n_observed == 0:
@@ -163,7 +165,8 @@ def complete(
             "regularise), or leave sample_weight out."
         )
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
-    holes = _Holes(operators, labels, observed, weights, n_observed)
+    top = known.largest_weight
+    holes = _Holes(operators, labels, observed, weights, n_observed, top)
     method = _method_for(holes, route, rank, max_direct)
     wanted = "missing" if method == "missing" else "observed"
     begin = None
@@ -171,7 +174,7 @@ def complete(
         begin = start.solution.values
     stopping: dict[str, Any] = {"tol": max(tol, 50 * epsilon(Y)), "max_iter": max_iter}
     completion = _solved_by(method, holes, begin, rank=rank, max_direct=max_direct, **stopping)
-    settled = _settled(operators, completion.labels, labels, observed, holes.largest_weight)
+    settled = _settled(operators, completion.labels, labels, observed, top)
     moved = settled + shift
     if weights is None:  # observed labels stay as they are
         moved = xp.where(observed, Y, moved)
@@ -186,13 +189,7 @@ class _Holes(NamedTuple):
     observed: Array
     weights: Array | None
     n_observed: int
-
-    @property
-    def largest_weight(self) -> float:
-        """Largest weight of an observed cell."""
-        if self.weights is None:
-            return 1.0
-        return largest(_where(self.observed, self.weights))
+    largest_weight: float
 
 
 def _solved_by(
@@ -234,10 +231,11 @@ def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: 
     is_free = route is None and rank is None
     if is_free and suit_directions(operators, n_observed, holes.largest_weight):
         return "directions"
-    may_be_direct = route != "missing" and rank is None and max_direct > 0
-    is_direct = may_be_direct and _is_direct(
-        operators, n_observed, max_direct, holes.labels, is_given=route is not None
-    )
+    is_direct = False
+    if route != "missing" and rank is None and max_direct > 0:
+        is_direct = 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
+        if route is None and not is_direct:
+            is_direct = suits_direct(operators, n_observed, operators.kernel_cost, holes.labels)
     if route is None and holes.weights is None:
         n_missing = math.prod(holes.labels.shape) - n_observed
         route = _cheaper_route(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
@@ -296,15 +294,6 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     rest = Y - shift
     level = 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
     return xp.where(xp.abs(rest) <= level, 0.0, rest), shift
-
-
-def _is_direct(
-    operators: GridOperators, n_observed: int, max_direct: int, Y: Array, *, is_given: bool
-) -> bool:
-    """Return whether the system of the observed cells is solved directly, if it is the one to solve."""
-    if 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED):
-        return True
-    return not is_given and suits_direct(operators, n_observed, operators.kernel_cost, Y)
 
 
 def _cheaper_route(
@@ -398,9 +387,9 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     """
     is_free = to_numpy(operators.remainder) == 0
     rows, columns = np.nonzero(observed)
-    vectors, task_vectors = (side.vectors.T for side in operators.grid_spectra)
-    left = take_rows(take_rows(vectors, np.flatnonzero(is_free.any(axis=1))).T, rows)
-    right = take_rows(take_rows(task_vectors, np.flatnonzero(is_free.any(axis=0))).T, columns)
+    vectors, task_vectors = operators.vectors
+    left = take_rows(take_rows(vectors.T, np.flatnonzero(is_free.any(axis=1))).T, rows)
+    right = take_rows(take_rows(task_vectors.T, np.flatnonzero(is_free.any(axis=0))).T, columns)
     n_whole = int(left.shape[1] * right.shape[1])
     xp = namespace(left)
     undetermined = rows.size < n_whole
@@ -476,8 +465,8 @@ def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
     unit = epsilon(dual) * float(xp.linalg.vector_norm(dual)) / size
     # No entry of the kernel exceeds its largest eigenvalue.
     if is_noticeable(unit * largest(kernel_values)):
-        left, right = (side.vectors**2 for side in operators.grid_spectra)
-        warn_of_rounding(unit * largest(sandwich(left, kernel_values, right)))
+        left, right = operators.vectors
+        warn_of_rounding(unit * largest(sandwich(left**2, kernel_values, right**2)))
 
 
 def suits_direct(operators: GridOperators, n_observed: int, iteration: float, like: Array) -> bool:

@@ -46,6 +46,7 @@ from dyadlearn.solve.nearly_complete import (
     lines_work,
 )
 from dyadlearn.solve.operators import GridOperators
+from dyadlearn.vectrick import entries_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +110,11 @@ class MissingInverse(Inverse):
         axes = lines_left_out(operators, self.observed, units)
         if axes is None or (len(axes) == 2 and self._leaves_nothing):
             return None
-        ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
+        ranks = operators.n_directions
         n_missing = self.missing[0].size
         sizes = [unit_sizes(codes) for codes in units]
-        by_blocks = blocks_work(self._shape, ranks, n_missing, sizes)
-        if lines_work(self._shape, ranks, n_missing, axes) > by_blocks:
+        by_blocks = blocks_work(self.operators.shape, ranks, n_missing, sizes)
+        if lines_work(self.operators.shape, ranks, n_missing, axes) > by_blocks:
             return None
         grid = self._grid(labels)
         if len(axes) == 2:
@@ -131,7 +132,7 @@ class MissingInverse(Inverse):
     @property
     def _leaves_nothing(self) -> bool:
         """Whether all labels are in the row or the column of one cell."""
-        m, q = self._shape
+        m, q = self.operators.shape
         row_counts = np.bincount(self.observed[0], minlength=m)
         column_counts = np.bincount(self.observed[1], minlength=q)
         crossed = row_counts[:, None] + column_counts
@@ -152,14 +153,9 @@ class MissingInverse(Inverse):
             return super().leave_crossed_out(labels, *units)
         return self.at_labels(grid)
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        """Shape (m, q) of the grid."""
-        return tuple(side.n_rows for side in self.operators.grid_spectra)
-
     def _grid(self, labels: Array) -> Array:
         """Return labels (n, p) as a grid (m, q, p) with zeros for the missing ones."""
-        shape = self._shape
+        shape = self.operators.shape
         flat = self.observed[0] * shape[1] + self.observed[1]
         missing = self.missing[0] * shape[1] + self.missing[1]
         empty = zeros((missing.size, int(labels.shape[1])), labels)
@@ -167,8 +163,7 @@ class MissingInverse(Inverse):
 
     def at_labels(self, grid: Array) -> Array:
         """Return the values (n, p) of a grid (m, q, p) at the labels."""
-        flat = namespace(grid).reshape(grid, (-1, grid.shape[2]))
-        return take_rows(flat, self.observed[0] * grid.shape[1] + self.observed[1])
+        return entries_at(grid, *self.observed)
 
     @cached_property
     def factor(self) -> Array:
@@ -232,7 +227,7 @@ class MissingInverse(Inverse):
         """
         xp = namespace(labels)
         residuals = labels - held_out
-        shape = tuple(side.n_rows for side in self.operators.grid_spectra)
+        shape = self.operators.shape
         members = {int(units[at[0]]): at for at in members_of(units)}
         observed, missing = (
             rows * shape[1] + columns for rows, columns in (self.observed, self.missing)
@@ -273,9 +268,8 @@ class MissingInverse(Inverse):
         """Diagonal (n,) of the residual operator, or of the hat."""
         rows, columns = self.observed
         grid = self.operators.part_diagonal(hat=self.is_hat)
-        xp = namespace(grid)
-        whole = take_rows(xp.reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-        return whole + self._sign * xp.sum(self.half**2, axis=0)
+        whole = entries_at(grid, rows, columns)
+        return whole + self._sign * namespace(grid).sum(self.half**2, axis=0)
 
     def diagonal(self, at: np.ndarray) -> Array:
         """Return the diagonal at some labels (s,)."""
@@ -299,17 +293,14 @@ class MissingInverse(Inverse):
     def times(self, labels: Array) -> Array:
         """Return the residual operator, or the hat, times labels (n, p)."""
         xp = namespace(labels)
-        shape = tuple(side.n_rows for side in self.operators.grid_spectra)
+        shape = self.operators.shape
         flat = self.observed[0] * shape[1] + self.observed[1]
+        product = self.operators.hat if self.is_hat else self.operators.residual
         columns = []
         for column in range(labels.shape[1]):
-            grid = placed([labels[:, column]], [flat], shape[0] * shape[1])
-            grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), shape)
-            if self.is_hat:
-                image = self.operators.hat(grid)
-            else:
-                image = self.operators.residual(grid)
-            columns.append(take_rows(xp.reshape(image, (-1,)), flat))
+            grid = placed([labels[:, column]], [flat], self.operators.n_cells, 0.0)
+            image = product(xp.reshape(grid, shape))
+            columns.append(entries_at(image, *self.observed))
         return xp.stack(columns, axis=1) + self._sign * (self.half.T @ (self.half @ labels))
 
     def level(self, labels: Array) -> Array:

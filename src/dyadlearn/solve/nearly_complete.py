@@ -38,7 +38,7 @@ those of the hat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,9 @@ from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.operators import GridOperators
+from dyadlearn.vectrick import entries_at
 
 # Most bytes of a block of rows, which should stay in the cache.
 _BLOCK = 2**24
@@ -116,17 +118,21 @@ def blocks_work(
     k, r = ranks
     u = float(n_missing)
     n = float(sizes[0].sum())
-    squares = [float(np.sum(counts.astype(float) ** 2)) for counts in sizes]
-    cubes = [float(np.sum(counts.astype(float) ** 3)) for counts in sizes]
-    work = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
-    if len(sizes) == 1:
-        return work + squares[0] * (max(k, r) + u) + cubes[0]
-    # Rows of the operator, a factor for each unit of one side, and a Schur complement for each pair
-    # of units.
+    n_pairs = n * n if len(sizes) == 2 else float(np.sum(sizes[0].astype(float) ** 2))
+    inverting = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
+    return inverting + n_pairs * (max(k, r) + u) + leaving_work(sizes)
+
+
+def leaving_work(sizes: Sequence[np.ndarray]) -> float:
+    """Return the multiplications to leave units of labels out, given the inverse; `sizes` as in `blocks_work`."""
+    counts = [of_side.astype(float) for of_side in sizes]
+    n = float(counts[0].sum())
+    if len(counts) == 1:
+        return n * n + float(np.sum(counts[0] ** 3))
+    squares = [float(np.sum(of_side**2)) for of_side in counts]
     larger = int(squares[1] >= squares[0])
-    return (
-        work + n * n * (u + max(k, r)) + n * sum(squares) + sizes[larger].size * cubes[1 - larger]
-    )
+    # One factor for each unit of one side, and a Schur complement for each pair of units.
+    return n * sum(squares) + counts[larger].size * float(np.sum(counts[1 - larger] ** 3))
 
 
 def lines_left_out(
@@ -208,17 +214,15 @@ class NearlyComplete:
         else:
             block = zeros((0, 0), weights)
         if is_hat:
-            block = xp.eye(block.shape[0], dtype=block.dtype, device=block.device) - block
+            block = identity(block) - block
         constant = None
         if operators.mean_part is not None:
             constant, factor = operators.mean_part
-            edge = take_rows(
-                xp.reshape(constant, (-1,)), missing[0] * constant.shape[1] + missing[1]
-            )
+            edge = entries_at(constant, *missing)
             corner = zeros((1, 1), block) + 1.0 / factor
             upper = xp.concat([block, edge[:, None]], axis=1)
             block = xp.concat([upper, xp.concat([edge[None, :], corner], axis=1)], axis=0)
-        left, right = (side.vectors for side in operators.grid_spectra)
+        left, right = operators.vectors
         remainder = operators.remainder
         if axis:
             left, right, missing = right, left, missing[::-1]
@@ -255,7 +259,8 @@ class NearlyComplete:
             the row itself.
         """
         xp = namespace(labels)
-        products = _Given.of(self, labels)
+        right_sides = _right_sides(self, labels)
+        level = self.level(labels)
         m = self.shape[0]
         u = self.block.shape[0]
         r = self.right.shape[1]
@@ -266,7 +271,7 @@ class NearlyComplete:
         for here in row_blocks(m, row_bytes, _BLOCK):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
-            of_labels, of_missing = products.of_rows(here, border)
+            of_labels, of_missing = right_sides(here, border)
             slack = self.slack[here, :, None]
             right = of_missing - border @ (of_labels / slack)
             solved = right
@@ -278,7 +283,7 @@ class NearlyComplete:
                         rows, m, "rows are left out with missing cells and"
                     ) from None
             rest = of_labels - xp.matrix_transpose(border) @ solved
-            rest = settle(rest, products.level) / -slack
+            rest = settle(rest, level) / -slack
             pieces.append(_times(self.right, rest))
             is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
             missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
@@ -359,9 +364,7 @@ class NearlyComplete:
         if self.constant is not None:
             of_row = self.constant[row, :] @ right
             constant = take_rows(self.constant, others)
-            at_cells = take_rows(
-                xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1]
-            )
+            at_cells = entries_at(self.constant, *cells)
             total = xp.sum(constant[:, :, None] * labels, axis=(0, 1))
             total = total + xp.sum(constant.T[:, :, None] * change, axis=1) + (at_cells @ filled)
             precision = self.block[-1, -1] - of_row @ (of_row / slack)
@@ -377,71 +380,43 @@ class NearlyComplete:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """Products of the labels of a grid with the operator.
+def _right_sides(
+    grid: NearlyComplete, labels: Array
+) -> Callable[[slice, Array], tuple[Array, Array]]:
+    """Return the right-hand sides for labels (m, q, p), which are zero where they are missing, as a function.
 
-    Attributes
-    ----------
-    labels : array of shape (m, r, p)
-        Labels in the directions of the columns.
-    image : array of shape (m, r, p)
-        The operator times the labels, in the directions of the columns.
-    at_missing : array of shape (u, p)
-        The same at the missing cells, and the border of a free mean times the labels.
-    diagonal : array of shape (m, r)
-        The operator between the cells of one row, for each direction of the columns.
-    sign : float
-    level : array of shape (p,)
-        Rounding error of a product that is zero.
-    border_level : array of shape (u, p)
-        The same for `at_missing`.
+    For some rows, and the operator (b, u, r) between these and the missing cells, the function
+    returns the right-hand sides of the rows (b, r, p), in the directions of the columns, and of the
+    missing cells (b, u, p), without the rows' labels.
     """
-
-    labels: Array
-    image: Array
-    at_missing: Array
-    diagonal: Array
-    sign: float
-    level: Array
-    border_level: Array
-
-    @classmethod
-    def of(cls, grid: NearlyComplete, labels: Array) -> _Given:
-        """Return the products for labels (m, q, p), which are zero where they are missing."""
-        xp = namespace(labels)
-        p = labels.shape[2]
-        rotated = _times(grid.right.T, labels)
-        along = [
-            grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column]))
-            for column in range(p)
-        ]
-        image = grid.sign * xp.stack(along, axis=2)
-        rows, columns = grid.missing
-        at_missing = xp.sum(
-            take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1
-        )
+    xp = namespace(labels)
+    p = labels.shape[2]
+    rotated = _times(grid.right.T, labels)
+    along = [
+        grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column])) for column in range(p)
+    ]
+    image = grid.sign * xp.stack(along, axis=2)
+    rows, columns = grid.missing
+    at_missing = xp.sum(take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1)
+    level = grid.level(labels)
+    levels = level[None, :] + zeros(at_missing.shape, labels)
+    if grid.constant is not None:
         flat = xp.reshape(labels, (-1, p))
-        level = grid.level(labels)
-        levels = level[None, :] + zeros(at_missing.shape, labels)
-        if grid.constant is not None:
-            constant = xp.reshape(grid.constant, (1, -1))
-            at_missing = xp.concat([at_missing, constant @ flat], axis=0)
-            border_level = rounding_level(flat, largest(xp.abs(constant)))
-            levels = xp.concat([levels, border_level[None, :]], axis=0)
-        if grid.sign > 0:
-            diagonal = grid.slack
-        else:
-            diagonal = -((grid.left * grid.left) @ grid.weights)
-        return cls(rotated, image, at_missing, diagonal, grid.sign, level, levels)
+        constant = xp.reshape(grid.constant, (1, -1))
+        at_missing = xp.concat([at_missing, constant @ flat], axis=0)
+        border_level = rounding_level(flat, largest(xp.abs(constant)))
+        levels = xp.concat([levels, border_level[None, :]], axis=0)
+    # The operator between the cells of one row, for each direction of the columns.
+    diagonal = grid.slack
+    if grid.sign < 0:
+        diagonal = -((grid.left * grid.left) @ grid.weights)
 
-    def of_rows(self, here: slice, border: Array) -> tuple[Array, Array]:
-        """Return right-hand sides of some rows (b, r, p) and of missing cells (b, u, p), without the rows' labels."""
-        labels = self.labels[here, ...]
-        of_labels = settle(
-            self.image[here, ...] - self.diagonal[here, :, None] * labels, self.level
-        )
-        return of_labels, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
+    def of_rows(here: slice, border: Array) -> tuple[Array, Array]:
+        own = rotated[here, ...]
+        of_labels = settle(image[here, ...] - diagonal[here, :, None] * own, level)
+        return of_labels, settle(at_missing[None, ...] - border @ own, levels)
+
+    return of_rows
 
 
 def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) -> Array:

@@ -502,13 +502,8 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
     """Return the solution of a list of pairs in the directions of their kernel; None unless it would lose digits."""
     if not suit_directions(operators, labels.size, labels.largest_weight):
         return None
-    y = labels.values
-    if labels.weights is None:
-        root = namespace(y).ones_like(y)
-    else:
-        root = labels.weights**0.5
-    shift = operators.shift_of(y, labels.weights)
-    spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
+    shift = operators.shift_of(labels.values, labels.weights)
+    spectral, mean = CellsFit.of(operators, labels, labels.values - shift).spectral()
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
 
 
@@ -526,9 +521,8 @@ def solve_pairs(
         here.
     """
     y = labels.values
-    ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
-    iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(y))[0]
-    if not suits_direct(operators, labels.size, iteration, y):
+    cost = product_cost(labels.shape, labels.size, operators.n_directions, gather_cost(y))
+    if not suits_direct(operators, labels.size, cost[0], y):
         return None
     shift = operators.shift_of(y, labels.weights)
     try:
@@ -540,8 +534,7 @@ def solve_pairs(
         return None
     dual = solved.dual(y - shift)
     check_dual(operators, dual, y - shift)
-    left, right = (side.vectors for side in operators.grid_spectra)
-    products = PairProducts(left, right, labels)
+    products = PairProducts(*operators.vectors, labels)
     spectral = operators.kernel_values**0.5 * products.gathered(dual)
     mean = shift
     if operators.free_mean:
@@ -552,12 +545,7 @@ def solve_pairs(
 
 def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
     """Return the factor of the system of the observed pairs of a list of labels."""
-    y = labels.values
-    if labels.weights is None:
-        root = namespace(y).ones_like(y)
-    else:
-        root = labels.weights**0.5
-    return CellsFactor.of(operators, labels.places, root)
+    return CellsFactor.of(operators, labels.places, labels.loss_weights**0.5)
 
 
 def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:
@@ -566,7 +554,7 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.interpolates:
         return False
     xp = namespace(Y)
-    k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
+    k, r = operators.n_directions
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
@@ -607,14 +595,12 @@ def complete_by_pairs(
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
     xp = namespace(Y)
-    k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
-    system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, (k, r)))
+    system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, operators.n_directions))
     known = None
     if start is not None and start.route == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
     solution = system.solve(known, **options)
-    left, right = (side.vectors for side in operators.grid_spectra)
-    fitted = sandwich(left, operators.kernel_values**0.5 * solution.spectral, right) + solution.mean
+    fitted = operators.on_grid(operators.kernel_values**0.5 * solution.spectral) + solution.mean
     # The closed form without weights returns the fit F for the labels F + w(Y − F).
     observed = Y if weights is None else fitted + weights * (Y - fitted)
     completed = xp.where(xp.isnan(Y), fitted, observed)

@@ -45,7 +45,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -61,7 +60,6 @@ from dyadlearn._array import (
     row_blocks,
     sorted_least_squares,
     svd,
-    take_block,
     take_rows,
     to_numpy,
     zeros,
@@ -70,17 +68,11 @@ from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
+from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
-from dyadlearn.vectrick import sandwich
-
-
-def _at(grid: Array, cells: Places) -> Array:
-    """Return the values (n,) of a grid at some cells."""
-    rows, columns = cells
-    return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-
+from dyadlearn.vectrick import entries_at, sandwich
 
 # Smallest ratio of two remainders of a side for which a system of the residual operator is solved
 # as it is.
@@ -120,12 +112,6 @@ class SideProduct:
         """Return the multiplications in one product with each of two sides of a grid."""
         (m, k), (q, r) = (spectrum.vectors.shape for spectrum in spectra)
         return int((min(m, 2 * k) + min(q, 2 * r)) * m * q)
-
-
-def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
-    """Return an operator of one side between rows that may repeat, computed between distinct rows."""
-    distinct, place = np.unique(index, return_inverse=True)
-    return take_block(block(distinct), place, place)
 
 
 class GridOperators(ABC):
@@ -205,8 +191,9 @@ class GridOperators(ABC):
     @property
     def residual_cost(self) -> int:
         """Multiplications in one product with the residual operator, by default one rotation and the reverse."""
-        (m, k), (q, r) = (side.vectors.shape for side in self.grid_spectra)
-        return int(2 * (k * m * q + k * q * r))
+        m, q = self.shape
+        k, r = self.n_directions
+        return 2 * (k * m * q + k * q * r)
 
     #: Multiplications in one product with the pairwise kernel, by default as many.
     kernel_cost = residual_cost
@@ -217,9 +204,27 @@ class GridOperators(ABC):
         """Spectra of the rows and of the columns."""
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers m and q of rows and columns."""
+        rows, columns = self.grid_spectra
+        return rows.n_rows, columns.n_rows
+
+    @property
+    def vectors(self) -> tuple[Array, Array]:
+        """Eigenvectors (m, k) of the rows and (q, l) of the columns."""
+        rows, columns = self.grid_spectra
+        return rows.vectors, columns.vectors
+
+    @property
+    def n_directions(self) -> tuple[int, int]:
+        """Numbers k and l of eigenvectors."""
+        rows, columns = self.grid_spectra
+        return int(rows.values.shape[0]), int(columns.values.shape[0])
+
+    @property
     def n_cells(self) -> int:
         """Number of cells of the grid."""
-        return math.prod(side.n_rows for side in self.grid_spectra)
+        return math.prod(self.shape)
 
     @cached_property
     def shrinkage(self) -> Array:
@@ -246,7 +251,7 @@ class GridOperators(ABC):
         """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
         return is_graded(
             self._penalised_remainder,
-            sum(side.n_rows for side in self.grid_spectra),
+            sum(self.shape),
             self.is_truncated,
         )
 
@@ -268,10 +273,14 @@ class GridOperators(ABC):
         rows, columns = self.grid_spectra
         return columns.rotate(rows.rotate(grid).T).T
 
+    def on_grid(self, rotated: Array) -> Array:
+        """Return UXVᵀ of shape (m, q) for rotated values X of shape (k, l)."""
+        left, right = self.vectors
+        return sandwich(left, rotated, right)
+
     def _product(self, weights: Array, grid: Array) -> Array:
         """Return U (w ∘ Uᵀ grid V) Vᵀ for weights (k, l) of the rotated labels."""
-        left, right = (side.vectors for side in self.grid_spectra)
-        return sandwich(left, weights * self.rotated(grid), right)
+        return self.on_grid(weights * self.rotated(grid))
 
     def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the operator with these weights (k, l) in the rotated labels between some cells, shape (n, n)."""
@@ -279,9 +288,7 @@ class GridOperators(ABC):
 
     def _between(self, weights: Array, first: Places, second: Places) -> Array:
         """Return the operator with weights (k, l) between some cells and others, shape (s, n)."""
-        rows, columns = self.grid_spectra
-        left = rows.vectors
-        right = columns.vectors
+        left, right = self.vectors
         if 2 * second[0].size > self.n_cells:
             return self._between_grid(weights, first, second)
         # The loop runs over the cells, and the side, with the fewest distinct rows.
@@ -310,7 +317,7 @@ class GridOperators(ABC):
 
     def _between_grid(self, weights: Array, first: Places, second: Places) -> Array:
         """Return the same where the other cells are most of the grid, by an image of the grid for each cell."""
-        left, right = (side.vectors for side in self.grid_spectra)
+        left, right = self.vectors
         xp = namespace(left)
         m, k = left.shape
         q, r = right.shape
@@ -343,7 +350,7 @@ class GridOperators(ABC):
         block = self._between(weights, first, second)
         if self.mean_part is not None:
             grid, factor = self.mean_part
-            at, others = (_at(grid, cells) for cells in (first, second))
+            at, others = (entries_at(grid, *cells) for cells in (first, second))
             block += at[:, None] * (others[None, :] * (sign * factor))
         return block
 
@@ -351,11 +358,15 @@ class GridOperators(ABC):
         """Return the weights (k, l) of the hat or of the residual operator, and the sign in it of `mean_part`."""
         return (self.shrinkage, 1.0) if hat else (self.remainder, -1.0)
 
+    def weighted_diagonal(self, weights: Array) -> Array:
+        """Return (U∘U) w (V∘V)ᵀ of shape (m, q), the diagonal of the operator with weights (k, l)."""
+        rows, columns = self.grid_spectra
+        return columns.diagonal(rows.diagonal(weights).T).T
+
     def part_diagonal(self, *, hat: bool) -> Array:
         """Return the diagonal of the hat, or of the residual operator, shape (m, q)."""
-        rows, columns = self.grid_spectra
         weights, sign = self.weights_of(hat=hat)
-        diagonal = columns.diagonal(rows.diagonal(weights).T).T
+        diagonal = self.weighted_diagonal(weights)
         if self.mean_part is not None:
             grid, factor = self.mean_part
             diagonal = diagonal + sign * factor * grid * grid
@@ -377,10 +388,11 @@ class GridOperators(ABC):
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
+        cells = (rows, columns)
         if not self.is_truncated:
-            return self.block(self.remainder, rows, columns)
-        block = self.block(-self.shrinkage, rows, columns)
-        return block + namespace(block).eye(block.shape[0], dtype=block.dtype, device=block.device)
+            return self.between(cells, cells, hat=False)
+        block = self.between(cells, cells, hat=True)
+        return identity(block) - block
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
