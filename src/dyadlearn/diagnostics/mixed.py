@@ -18,7 +18,7 @@ from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.labels import is_binary
 from dyadlearn.models.fitted import Asked, Fitted
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.settings import Setting
 
@@ -273,8 +273,7 @@ def _figures(
             n_new = len(np.unique(pairs[len(asked)]))
             places = np.full(n_new, -1)
         asked.append(Asked(read, None, places))
-    request = IntervalRequest(coverage, pairs=(pairs[0], pairs[1]))
-    bounds = interval_grids(fitted, asked, request)
+    bounds = interval_grids(fitted, asked, coverage, pairs=(pairs[0], pairs[1]))
     lower, upper = (to_numpy(end)[pairs[0], pairs[1]] for end in bounds)
     return np.stack([predicted, lower, upper])
 

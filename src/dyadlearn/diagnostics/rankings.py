@@ -29,7 +29,7 @@ from dyadlearn.diagnostics.unobserved import (
 )
 from dyadlearn.exceptions import IdError, UnboundedIntervalWarning
 from dyadlearn.models.fitted import Asked, Fitted, FittedRidge, Predicting, predicting
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
@@ -359,7 +359,7 @@ def bounds_of(
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnboundedIntervalWarning)
         try:
-            lower, upper = interval_grids(fitted, sides, IntervalRequest(coverage))
+            lower, upper = interval_grids(fitted, sides, coverage)
         except UnboundedIntervalWarning as warning:
             raise ValueError(f"{warning} Infinite intervals have no order.") from None
     return to_numpy(lower), to_numpy(upper)

@@ -15,7 +15,7 @@ from dyadlearn._checks import check_alpha, check_choice
 from dyadlearn._state import StoredEstimator
 from dyadlearn.models.decomposing import fit_ridge
 from dyadlearn.models.fitted import FittedRidge, as_fitted, predicting
-from dyadlearn.models.intervals import IntervalRequest, predicted_intervals
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.reading import read_training
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import ModelSpec
@@ -134,12 +134,12 @@ class GridModel(Predictor, stored=False):
     @property
     def n_features_in_(self) -> int:  # type: ignore[override]
         """Number of features, or of training instances for a precomputed kernel."""
-        return int(as_fitted(self).n_features)
+        return as_fitted(self).n_features
 
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """Column names; only if `X` was a frame and all its column names are strings."""
-        names: np.ndarray | None = as_fitted(self).feature_names
+        names = as_fitted(self).feature_names
         if names is None:
             raise AttributeError("feature_names_in_ exists only if X was a frame with names.")
         return names
@@ -293,8 +293,9 @@ class GridModel(Predictor, stored=False):
         >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
         True
         """
-        asked_for = IntervalRequest(coverage, setting, (diagonal, task_diagonal))
-        return predicted_intervals(as_fitted(self), X, tasks, asked_for)
+        fitted = as_fitted(self)
+        read = fitted.read(X, tasks, (diagonal, task_diagonal))
+        return predicted_intervals(fitted, read, coverage, setting)
 
     @property
     def dual_coef_(self) -> Array:
@@ -353,12 +354,12 @@ class GridModel(Predictor, stored=False):
     @property
     def n_iter_(self) -> int:
         """Iterations of the solver; 1 for a closed form or a dense system."""
-        return max(1, int(as_fitted(self).solution.n_iter))
+        return max(1, as_fitted(self).solution.n_iter)
 
     @property
     def residual_(self) -> float:
         """Relative residual norm of the solved linear system, computed from the solution; 0 for a closed form."""
-        return float(as_fitted(self).solution.residual)
+        return as_fitted(self).solution.residual
 
     def _fits(self) -> bool:
         spec = self.fitted_.spec
@@ -532,8 +533,8 @@ class ProcessModel(GridModel, stored=False):
             )
         fitted = as_fitted(self)
         process, values = fitted.process()
-        form, rows = fitted.read(X, tasks)
-        variance = process.variance(*rows, *fitted.priors(form, rows, (diagonal, task_diagonal)))
+        form, rows = fitted.read(X, tasks, (diagonal, task_diagonal))
+        variance = process.variance(*rows, *fitted.priors(rows))
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(values)
         predictions = fitted.predict(*rows)
@@ -552,7 +553,7 @@ class ProcessModel(GridModel, stored=False):
         fitted = as_fitted(self)
         try:
             process, values = fitted.process()
-            return float(process.scale(values))
+            return process.scale(values)
         except ValueError as error:  # hasattr expects AttributeError
             raise AttributeError(f"scale_ does not exist. {error}") from error
 

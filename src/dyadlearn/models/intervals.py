@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import caller_level, check_share
-from dyadlearn._tables import shown
+from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals, largest_coverage
 from dyadlearn.kernels.descriptions import own_ids
@@ -20,26 +20,13 @@ from dyadlearn.models.fitted import Asked, Fitted, size_of
 from dyadlearn.settings import Setting, as_setting
 
 
-class IntervalRequest(NamedTuple):
-    """What prediction intervals are asked for.
-
-    Attributes
-    ----------
-    coverage : float
-    setting : str, Setting or None
-    diagonals : (diagonal, task_diagonal)
-        As in `GridModel.predict_interval`.
-    pairs : (integer array, integer array) or None
-        Positions of the pairs that are asked for; None means all pairs.
-    """
-
-    coverage: float
-    setting: str | Setting | None = None
-    diagonals: tuple[Any, Any] = (None, None)
-    pairs: tuple[np.ndarray, np.ndarray] | None = None
-
-
-def interval_grids(fitted: Fitted, asked: Sequence[Asked], asked_for: IntervalRequest) -> Bounds:
+def interval_grids(
+    fitted: Fitted,
+    asked: Sequence[Asked],
+    coverage: float,
+    setting: str | Setting | None = None,
+    pairs: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Bounds:
     """Return lower and upper bounds as arrays (a, b), with a warning if some are infinite.
 
     Parameters
@@ -47,14 +34,17 @@ def interval_grids(fitted: Fitted, asked: Sequence[Asked], asked_for: IntervalRe
     fitted : Fitted
     asked : (Asked, Asked)
         Instances and tasks to predict for.
-    asked_for : IntervalRequest
+    coverage : float
+    setting : str, Setting or None
+        As in `GridModel.predict_interval`.
+    pairs : (integer array, integer array) or None
+        Positions of the pairs that are asked for; None means all pairs.
     """
     intervals = fitted.intervals
-    pairs = asked_for.pairs
-    coverage = check_share(asked_for.coverage, "coverage")
+    coverage = check_share(coverage, "coverage")
     is_new_side: tuple[bool | None, bool | None] = (None, None)
-    if asked_for.setting is not None:
-        chosen = as_setting(asked_for.setting)
+    if setting is not None:
+        chosen = as_setting(setting)
         fitted.check(chosen)
         is_new_side = (0 in chosen.new, 1 in chosen.new)
     sides = zip(
@@ -255,20 +245,14 @@ def _block(
 
 
 def predicted_intervals(
-    fitted: Fitted, X: Any, tasks: Any, asked_for: IntervalRequest
+    fitted: Fitted,
+    read: tuple[Table, Sequence[Any]],
+    coverage: float,
+    setting: str | Setting | None,
 ) -> tuple[Any, Any]:
-    """Return lower and upper bounds for the user's instances and tasks.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    X, tasks : as in `GridModel.predict_interval`
-    asked_for : IntervalRequest
-    """
-    form, rows = fitted.read(X, tasks)
-    if any(diagonal is not None for diagonal in asked_for.diagonals):
-        rows = fitted.with_diagonals(form, rows, asked_for.diagonals)
-    bounds = interval_grids(fitted, fitted.asked(form, rows), asked_for)
+    """Return lower and upper bounds for the instances and tasks that `Predicting.read` returns."""
+    form, rows = read
+    bounds = interval_grids(fitted, fitted.asked(form, rows), coverage, setting)
     lower, upper = (form.restore(fitted.home(bound)) for bound in bounds)
     return lower, upper
 

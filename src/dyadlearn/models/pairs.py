@@ -38,7 +38,7 @@ from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
 from dyadlearn.models.base import GridModel
 from dyadlearn.models.fitted import Asked, FittedRidge, as_fitted
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.structures import (
     StructuralEntities,
@@ -668,7 +668,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """What the wrapped model was fitted to, with the ids of the pairs and the tables of both sides."""
         check_is_fitted(self)
         known = self._known
-        fitted: FittedRidge = as_fitted(self.model_)
+        fitted = as_fitted(self.model_)
         tables = PairTables(self.model_, fitted, known, (self.instances, self.tasks))
         ids = (Ids(known.ids[0]), Ids(known.ids[1]))
         form = replace(fitted.form, row_ids=ids[0], column_ids=ids[1])
@@ -726,8 +726,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 at[axis] = known[at[axis]]
         _, rows = fitted.read(*new)
         sides = [Asked(*side) for side in zip(rows, map(Ids, asked.ids), places, strict=True)]
-        request = IntervalRequest(coverage, setting, pairs=(at[0], at[1]))
-        bounds = interval_grids(fitted, sides, request)
+        bounds = interval_grids(fitted, sides, coverage, setting, (at[0], at[1]))
         flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper

@@ -28,7 +28,7 @@ from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, as_fitted
-from dyadlearn.models.intervals import IntervalRequest, predicted_intervals
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
 from dyadlearn.solve.leaving import members_of
@@ -169,7 +169,7 @@ class TwoStepRegressor(Predictor, stored=False):
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """Column names; only if `X` was a frame and all its column names are strings."""
-        names: np.ndarray | None = as_fitted(self).data.feature_names
+        names = as_fitted(self).data.feature_names
         if names is None:
             raise AttributeError("feature_names_in_ exists only if X was a frame with names.")
         return names
@@ -211,7 +211,7 @@ class TwoStepRegressor(Predictor, stored=False):
             Without a task step, a task with no remaining label has NaN predictions and raises a
             `NoLabelWarning`.
         """
-        fitted: FittedSteps = as_fitted(self)
+        fitted = as_fitted(self)
         setting = as_setting(setting)
         check_groups(setting, (groups, task_groups), cells)
         together = tuple(fitted.in_groups(groups, task_groups))
@@ -244,8 +244,8 @@ class TwoStepRegressor(Predictor, stored=False):
         -------
         lower, upper : arrays or frames of shape (a, b)
         """
-        asked_for = IntervalRequest(coverage, setting)
-        return predicted_intervals(as_fitted(self), X, tasks, asked_for)
+        fitted = as_fitted(self)
+        return predicted_intervals(fitted, fitted.read(X, tasks), coverage, setting)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))

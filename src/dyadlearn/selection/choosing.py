@@ -32,7 +32,7 @@ from dyadlearn.models.reading import Training, groups_in_order, read_training
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import Constants
 from dyadlearn.selection.edges import warn_of_choice
-from dyadlearn.selection.search import KroneckerRidgeCV, Search, reached
+from dyadlearn.selection.search import KroneckerRidgeCV, Search
 from dyadlearn.selection.searching import PosedSearch
 from dyadlearn.settings import as_setting
 
@@ -218,7 +218,7 @@ class _Candidate:
             return
         self.score = self.fitted.choice.best_score
         if interrupts.heard is not None:
-            self.stopped = reached(self.fitted)
+            self.stopped = self.fitted.reached
 
     def _recording(self) -> Any:
         """Return a context in which warnings are recorded."""

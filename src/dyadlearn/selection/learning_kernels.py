@@ -692,13 +692,18 @@ class FittedLearned(FittedChoice):
         return a / (unit * task_unit), b / unit, c / task_unit
 
     @property
-    def method_of_error(self) -> str:
+    def holdout_method(self) -> str:
         """Method of hold-out, with the folds whose error was minimised if these are not all."""
         n_folds = self.learned.error_folds
         if self.learned.is_whole:
             return self.validation.method
         first = "first fold" if n_folds == 1 else f"first {n_folds} folds"
         return f"{self.validation.method}; error of the {first}"
+
+    @property
+    def reached(self) -> str:
+        """What an interrupted model has reached."""
+        return "Learning was interrupted: the best kernels so far are used."
 
     @property
     def n_features(self) -> int:

@@ -38,24 +38,28 @@ from dyadlearn.models.fitted import FittedRidge, Groups
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words
-from dyadlearn.selection.searching import code_groups
+from dyadlearn.selection.searching import FittedChoice, code_groups
 from dyadlearn.settings import Setting, as_setting
 
 #: Function of training data and of groups that returns a fitted model.
-Fit = Callable[[Training, Groups], FittedRidge]
+Fit = Callable[[Training, Groups], FittedChoice]
 
 
 class Prepared(NamedTuple):
-    """Checked training data of a model that is fitted again, and the function that fits it.
+    """Checked training data of a model, and the functions that fit it.
 
     Attributes
     ----------
     data : Training
     fit : callable
+        Function that fits the model to the data.
+    again : callable
+        Function that fits the model to a part of the data, without a progress bar.
     """
 
     data: Training
     fit: Fit
+    again: Fit
 
 
 class _Refit(NamedTuple):
@@ -278,7 +282,7 @@ def nested_score(
     grouped = setting if search.learns_kernels else Setting.D
     used = Units.of_groups(labels, grouped, together)
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
-    refits = Refits(prepared.fit, data, together, setting, search.progress)
+    refits = Refits(prepared.again, data, together, setting, search.progress)
     how = plan_fits(labels, setting, used, splitter, predict=refits.predict, line=refits.line)
     F = refits.held_out(how)
     scoring = search.scoring

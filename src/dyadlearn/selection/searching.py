@@ -228,9 +228,19 @@ class FittedChoice(FittedRidge, stored=False):
         """Return what baselines leave out beside the model, and the score by which it was chosen."""
 
     @property
+    @abstractmethod
+    def reached(self) -> str:
+        """What the model has reached if its fit was interrupted."""
+
+    @property
     def held_out(self) -> Any:
         """One held-out prediction per label, at the chosen parameters."""
         return self.validation.predictions
+
+    @property
+    def holdout_method(self) -> str:
+        """Method of hold-out."""
+        return self.validation.method
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -270,6 +280,13 @@ class FittedSearch(FittedChoice):
     def scoring(self) -> Any:
         """Score by which the parameters were chosen."""
         return self.search.scoring
+
+    @property
+    def reached(self) -> str:
+        """What an interrupted search has reached."""
+        choice = self.choice
+        tried = f"{choice.n_evaluated} of {choice.landscape.size} points were tried"
+        return f"The search was interrupted: {tried}; the best is chosen."
 
     def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
         """Return what baselines leave out beside the model, and the score by which it was chosen."""
