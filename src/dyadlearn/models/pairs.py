@@ -718,13 +718,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         asked = PairsAsked.of(tables, self._as_ids(pairs))
         new = list(asked.given)
         at = list(asked.at)
-        places = tables.places(asked.ids)
-        for axis, known in enumerate(places):
-            if fitted.describes_by_labels and new[axis] is not None and (known >= 0).all():
+        for axis, training in enumerate(asked.training):
+            if fitted.describes_by_labels and (training >= 0).all():
                 # Such a model can use only its training rows, with the features that they had.
                 new[axis] = None
-                at[axis] = known[at[axis]]
+                at[axis] = training
         _, rows = fitted.read(*new)
+        places = tables.places(asked.ids)
         sides = [Asked(*side) for side in zip(rows, map(Ids, asked.ids), places, strict=True)]
         bounds = interval_grids(fitted, sides, coverage, setting, (at[0], at[1]))
         flat = at[0] * bounds[0].shape[1] + at[1]
@@ -805,27 +805,32 @@ class PairsAsked(NamedTuple):
         Positions of the instance and of the task of each pair in `given`.
     ids : list of two tuples
         Distinct ids of the instances and of the tasks.
+    training : list of two integer arrays
+        Positions of the instance and of the task of each pair in training, -1 for new ones.
     """
 
     given: list[Any]
     at: list[np.ndarray]
     ids: list[tuple[Hashable, ...]]
+    training: list[np.ndarray]
 
     @classmethod
     def of(cls, tables: PairTables, pairs: Any) -> PairsAsked:
         """Return the distinct instances and tasks of pairs."""
-        at: list[np.ndarray] = []
-        ids: list[Any] = []
-        for column in id_columns(pairs, "pairs"):
-            positions, labels = distinct(column, "pairs")
-            at.append(positions)
-            ids.append(labels)
-        sides = [tables.looked_up(ids[0], 0), None]
-        if tables.has_table(1):
-            sides[1] = tables.looked_up(ids[1], 1)
-        else:
-            at[1] = tables.training_tasks(ids[1])[at[1]]
-        return cls(sides, at, [tuple(labels) for labels in ids])
+        asked = cls([], [], [], [])
+        for axis, column in enumerate(id_columns(pairs, "pairs")):
+            at, ids = distinct(column, "pairs")
+            if tables.has_table(axis):
+                asked.given.append(tables.looked_up(ids, axis))
+                training = reading.among(ids, tables.known.ids[axis])[at]
+            else:
+                asked.given.append(None)
+                training = tables.training_tasks(ids)[at]
+                at = training
+            asked.at.append(at)
+            asked.ids.append(tuple(ids))
+            asked.training.append(training)
+        return asked
 
 
 def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
@@ -834,9 +839,7 @@ def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
     if labels is not None:
         return _predict_with(tables, labels, asked)
     if knows_rows(tables.fitted.pairing):
-        places = tables.places(asked.ids)
-        training = [known[at] for known, at in zip(places, asked.at, strict=True)]
-        return _predict_known(tables.fitted, asked, training)
+        return _predict_known(tables.fitted, asked)
     return tables.fitted.predicted_pairs(asked.given[0], asked.given[1], np.stack(asked.at, axis=1))
 
 
@@ -854,25 +857,18 @@ def _predict_or_mean(tables: PairTables, pairs: Any) -> Array:
     return fitted.home(as_array_of(values, like, like.dtype))
 
 
-def _predict_known(fitted: FittedRidge, asked: PairsAsked, places: Sequence[np.ndarray]) -> Array:
-    """Return predictions of pairs by a model that treats training instances or tasks differently from new ones.
-
-    Parameters
-    ----------
-    fitted : FittedRidge
-    asked : PairsAsked
-    places : two integer arrays of shape (n,)
-        Positions of the pairs' instances and tasks in the training data, -1 for new ones.
-    """
-    members = members_of(2 * (places[0] >= 0) + (places[1] >= 0))
+def _predict_known(fitted: FittedRidge, asked: PairsAsked) -> Array:
+    """Return predictions of pairs by a model that treats training instances or tasks differently from new ones."""
+    first, second = asked.training
+    members = members_of(2 * (first >= 0) + (second >= 0))
     pieces = []
     for here in members:
         rows = list(asked.given)
         at = [side[here] for side in asked.at]
-        for axis, place in enumerate(places):
-            if place[here[0]] >= 0:
+        for axis, places in enumerate(asked.training):
+            if places[here[0]] >= 0:
                 rows[axis] = None
-                at[axis] = place[here]
+                at[axis] = places[here]
         pieces.append(fitted.predicted_pairs(rows[0], rows[1], np.stack(at, axis=1)))
     return in_order(pieces, members)
 
@@ -883,11 +879,11 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
         raise TypeError(
             f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
         )
-    places = tables.places(asked.ids)
+    training = asked.training
     new_sides = list(asked.given)
     at = list(asked.at)
-    new = 0 if (places[0] < 0).all() else 1
-    if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
+    new = 0 if (training[0] < 0).all() else 1
+    if not (training[new] < 0).all() or not (training[1 - new] >= 0).all():
         raise ValueError(
             f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it."
         )
@@ -895,7 +891,7 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
     sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
     few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
     new_sides[1 - new] = None
-    at[1 - new] = places[1 - new][at[1 - new]]
+    at[1 - new] = training[1 - new]
     instances, tasks = new_sides
     predictions = tables.fitted.predicted_with(instances, tasks, few.grid, (None, None)).values
     flat = namespace(predictions).reshape(predictions, (-1,))
