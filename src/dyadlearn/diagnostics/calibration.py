@@ -17,6 +17,7 @@ from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice, check_share
 from dyadlearn._codes import id_columns
 from dyadlearn._messages import Message
+from dyadlearn._tables import Columns
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.diagnostics.monotone import MAPS, BaseRate, Map, Shifted
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -130,10 +131,10 @@ class Calibration(Tabled):
         )
         return f"Calibration({self.method}, Brier score and that of the base rate: {scores})"
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the quality measures as named columns, one row per setting, for a data frame or a file."""
         settings = self.settings.values()
-        columns: dict[str, list[Any]] = {}
+        columns: Columns = {}
         for name in ("setting", "brier", "baseline_brier", "log_loss", "calibration_error"):
             columns[name] = [getattr(of_setting, name) for of_setting in settings]
         for name in ("instance_means", "task_means"):
@@ -449,10 +450,7 @@ def _calibrated(
         mapping=mapping,
         scores=scores,
         probabilities=labels.spread(probabilities),
-        brier=quality.brier,
-        log_loss=quality.log_loss,
-        baselines=quality.baselines,
-        reliability=quality.reliability,
+        **quality,
         n_cells=int(np.count_nonzero(sample.used)),
         n_positive=sample.n_positive,
         prevalence=base_rate.after,
@@ -535,23 +533,14 @@ def _cross_validated(
     return probabilities
 
 
-class _Quality(NamedTuple):
-    """Quality of cross-validated probabilities; `SettingCalibration` explains the attributes."""
-
-    brier: float
-    log_loss: float
-    baselines: dict[str, float]
-    reliability: Reliability
-
-
 def _quality(
     fitted: Fitted,
     setting: Setting,
     asked: tuple[_Sample, BaseRate],
     probabilities: np.ndarray,
     units: Units,
-) -> _Quality:
-    """Return the quality of cross-validated probabilities for a base rate, and that of the baselines."""
+) -> dict[str, Any]:
+    """Return the quality of cross-validated probabilities for a base rate, as attributes of `SettingCalibration`."""
     from sklearn.metrics import log_loss
 
     sample, base_rate = asked
@@ -576,12 +565,12 @@ def _quality(
     # All labels have the same weight here, whatever their weight in the loss of the model.
     unweighted = replace(labels, weights=None)
     baselines = baseline_scores(unweighted, setting, units, minus_brier, symmetry=fitted.symmetry)
-    return _Quality(
-        brier=brier(p),
-        log_loss=float(log_loss(y, p, labels=[False, True], sample_weight=weights)),
-        baselines={name: -score for name, score in baselines.items()},
-        reliability=reliability(p, y, rows, columns, base_rate=base_rate),
-    )
+    return {
+        "brier": brier(p),
+        "log_loss": float(log_loss(y, p, labels=[False, True], sample_weight=weights)),
+        "baselines": {name: -score for name, score in baselines.items()},
+        "reliability": reliability(p, y, rows, columns, base_rate=base_rate),
+    }
 
 
 def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._messages import Message, message_of
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Columns, Ids, Table
 from dyadlearn._text import joined
 from dyadlearn.diagnostics.fitted import (
     Tabled,
@@ -166,9 +166,9 @@ class Comparison(Tabled):
             difference.sentence(self.scoring, self.coverage) for difference in self.to_best
         )
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return named columns with one row per model; differences are relative to the best model."""
-        columns: dict[str, list[Any]] = {
+        columns: Columns = {
             "model": list(self.scores),
             self.scoring: list(self.scores.values()),
         }

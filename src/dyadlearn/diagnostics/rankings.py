@@ -163,6 +163,12 @@ class Query(NamedTuple):
             return f"these {self.names.both[self.axis]}"
         return repr(self.subjects[0])
 
+    def known_pairs(self, fitted: Fitted) -> sparse.csr_array | None:
+        """Return which pairs of a model are known to the user; the side of the subjects is first."""
+        ids = (fitted.instance_ids, fitted.task_ids)
+        known, zeros = self.options.known, self.options.zeros
+        return read_known(known, ids, fitted.labels.shape, self.names, self.axis, zeros)
+
     def with_known(
         self,
         observed: sparse.csr_array,
@@ -429,23 +435,28 @@ def ranks_list(fitted: Any, options: Options) -> bool:
 
 
 def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) -> Ranking:
-    """Return the ranking for rows (axis 0) or columns of a list of labels, by the predictions of the model itself."""
+    query, places = query_of_ids(fitted, ids, axis, options)
+    known = observed_pairs(fitted, places, axis, fitted.labels.shape[axis])
+    others = query.known_pairs(fitted)
+    if others is not None:
+        known = sparse.csr_array(known + others[places])
+    expansion, rows = fitted.expansion.along(axis).by_training_rows()
+    return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
+
+
+def query_of_ids(fitted: Fitted, ids: Any, axis: int, options: Options) -> tuple[Query, np.ndarray]:
+    """Return the query for rows (axis 0) or columns of the labels, with their positions."""
     names = side_names(options.sides, network=fitted.is_network)
     side = names.both[axis]
     subjects, several = subjects_of(ids, side)
     side_ids = (fitted.instance_ids, fitted.task_ids)
-    shape = fitted.labels.shape
     argument = ("instance", "task")[axis]
-    places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
-    known = observed_pairs(fitted, places, axis, shape[axis])
-    others = read_known(options.known, side_ids, shape, names, axis, options.zeros)
-    if others is not None:
-        known = sparse.csr_array(known + others[places])
-    candidates = side_ids[1 - axis]
+    n = fitted.labels.shape[axis]
+    places = positions(subjects, side_ids[axis], n, f"the {side}", argument)
     of_subjects = ids_at(side_ids[axis], places)
-    query = Query(of_subjects, several, axis, candidates, Setting.A, names, options)
-    expansion, rows = fitted.expansion.along(axis).by_training_rows()
-    return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
+    setting = as_setting(options.setting)
+    query = Query(of_subjects, several, axis, side_ids[1 - axis], setting, names, options)
+    return query, places
 
 
 def observed_pairs(
@@ -555,13 +566,6 @@ def _observed_of_stored(
         labels = to_numpy(knowledge.labels_at(places[block]))[:, columns]
         parts.append(sparse.csr_array(~np.isnan(labels)))
     return sparse.csr_array(sparse.vstack(parts))
-
-
-def setting_of_new(X: Any, tasks: Any) -> Setting:
-    """Return the setting of pairs of new instances, new tasks, or both."""
-    if X is None:
-        return Setting.C
-    return Setting.B if tasks is None else Setting.D
 
 
 def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Options) -> Ranking:

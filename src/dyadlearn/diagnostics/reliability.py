@@ -3,10 +3,10 @@ r"""Reliability of probabilities: how often labels are positive, by their probab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dyadlearn._tables import Columns
 from dyadlearn.diagnostics.fitted import Tabled
 from dyadlearn.diagnostics.monotone import BaseRate
 
@@ -64,7 +64,7 @@ class Reliability(Tabled):
         """Expected calibration error: mean absolute difference of probability and positive fraction over all pairs."""
         return float(self.share @ np.abs(self.probability - self.fraction))
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the bins as named columns, for a data frame or a file."""
         return {
             name: getattr(self, name).tolist()

@@ -72,6 +72,9 @@ class HasFitted(Protocol[FittedOf]):
         """What the estimator was fitted to."""
 
 
+#: Kernel and column names of each description of each side, by name.
+SideTables = list[dict[str, tuple[Any, Ids | None]]]
+
 # Names of the rows of each side, and of the argument with the kernel of each row with itself.
 _DIAGONALS = (("X", "diagonal"), ("tasks", "task_diagonal"))
 
@@ -227,7 +230,7 @@ class Predicting(ABC):
 
     @property
     @abstractmethod
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
 
     @property
@@ -760,7 +763,7 @@ class FittedRidge(Fitted, Stored):
         return self.sides[0].n_columns
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
         return [{"": (side.spec, side.names)} for side in self.sides]
 

@@ -274,7 +274,7 @@ def fit_numbers(
     sides: Sequence[SideSize],
     *,
     complete: bool,
-    weighted: bool = False,
+    weighted: bool,
 ) -> dict[str, float]:
     """Return how many numbers each step of a fit stores, by step: decompose instances, decompose tasks, solve.
 
@@ -288,7 +288,7 @@ def fit_numbers(
         Sizes of the sides to decompose: instances, and tasks if there are any.
     complete : bool
         Whether all labels are observed and unweighted.
-    weighted : bool, default=False
+    weighted : bool
     """
     # Labels and weights are copied.
     steps = {}
@@ -992,15 +992,9 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
         return replace(data, labels=data.labels.hide(fold.left)), [None, None]
     asked: list[Any] = [None, None]
     for axis in setting.new:
-        asked[axis] = _left_rows(data, axis, fold)
+        if axis < len(data.sides):  # else the side is not described
+            asked[axis] = data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
     return data.part(*fold.staying), asked
-
-
-def _left_rows(data: Training, axis: int, fold: Fold) -> Any:
-    """Return the rows of a side that a fold leaves out; None if the side is not described."""
-    if axis >= len(data.sides):
-        return None
-    return data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
 
 
 def fold_predictions(predicted: Array, fold: Fold) -> Array:

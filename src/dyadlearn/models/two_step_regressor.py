@@ -16,7 +16,7 @@ from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import caller_level, check_choice
 from dyadlearn._codes import pattern_codes
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Table
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
@@ -27,7 +27,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
-from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, as_fitted
+from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, SideTables, as_fitted
 from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
@@ -391,7 +391,7 @@ class FittedSteps(Fitted):
         return tuple(setting for setting in Setting if self.knows_tasks or 1 not in setting.new)
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of the table of each side, by the empty name."""
         sides = zip(self.steps.specs, self.data.sides, strict=False)
         return [{"": (spec, table.column_ids)} for spec, table in sides]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._codes import Column, distinct, identical_rows
-from dyadlearn._tables import Ids, Table, shown
+from dyadlearn._tables import Columns, Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.holdout.units import Units
 from dyadlearn.kernels.gram import Kernel
@@ -78,9 +78,9 @@ class Nearness:
         """Return the number of new entities that are at least as similar to one of training as a threshold."""
         return int(np.count_nonzero(self.is_new & (self.similarity >= threshold - 1e-9)))
 
-    def histogram(self) -> dict[str, list[Any]]:
+    def histogram(self) -> Columns:
         """Return the numbers of entities and of test pairs of each band, as columns; empty bands are left out."""
-        columns: dict[str, list[Any]] = {"similarity": [], "entities": [], "pairs": []}
+        columns: Columns = {"similarity": [], "entities": [], "pairs": []}
         of_pairs = self.bands[self.entity]
         for name in (*BANDS, KNOWN):
             count = int(np.count_nonzero(self.bands == name))
@@ -194,9 +194,7 @@ def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tup
     return sides
 
 
-def holdout_bands(
-    fitted: Fitted, setting: Setting, scoring: Any = None
-) -> tuple[str, dict[str, list[Any]]]:
+def holdout_bands(fitted: Fitted, setting: Setting, scoring: Any = None) -> tuple[str, Columns]:
     """Return the hold-out method of a setting, and the score by the similarity of what was held out.
 
     Parameters
@@ -254,7 +252,7 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
 
 def stacked_bands(
     sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list[float]]
-) -> dict[str, list[Any]]:
+) -> Columns:
     """Return the histograms of several sides as one table, with columns of scores if there are any.
 
     Parameters
@@ -262,10 +260,10 @@ def stacked_bands(
     sides : sequence of (name, Nearness)
     **scores : for each column, a list for each side
     """
-    columns: dict[str, list[Any]] = {"side": [], "similarity": [], "entities": [], "pairs": []}
+    columns: Columns = {"side": [], "similarity": [], "entities": [], "pairs": []}
     columns |= {heading: [] for heading in scores}
     for place, (name, similarities) in enumerate(sides):
-        part: dict[str, list[Any]] = similarities.histogram()
+        part: Columns = similarities.histogram()
         for heading, lists in scores.items():
             part[heading] = lists[place]
         columns["side"] += [name] * len(part["entities"])

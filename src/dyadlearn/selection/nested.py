@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +79,7 @@ class _Refit(NamedTuple):
     warned: list[warnings.WarningMessage]
 
 
+@dataclass(eq=False)
 class Refits:
     """Fits of a model without each fold, for a plan of `dyadlearn.holdout.plan_fits`.
 
@@ -103,15 +104,12 @@ class Refits:
         `held_out`.
     """
 
-    def __init__(
-        self, fit: Fit, data: Training, groups: Groups, setting: Setting, progress: bool | None
-    ) -> None:
-        self.fit = fit
-        self.data = data
-        self.groups = groups
-        self.setting = setting
-        self.progress = progress
-        self.alphas: list[dict[str, Any]] = []
+    fit: Fit
+    data: Training
+    groups: Groups
+    setting: Setting
+    progress: bool | None
+    alphas: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def line(self, n_folds: int) -> Progress:
         """Return the line of progress."""

@@ -33,7 +33,6 @@ from dyadlearn.models.reading import Training, groups_in_order, read_training
 from dyadlearn.models.spec import (
     NO_CONSTANTS,
     Constants,
-    KernelNeeds,
     ModelSpec,
     Shares,
     check_constants,
@@ -531,8 +530,9 @@ class KroneckerRidgeCV(Search, ProcessModel):
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds([identity_shares(self.identity)], _constants_to_try(self.constants))
-        return pair_kernel_spec(self, needs, is_kronecker=True)
+        shares = identity_shares(self.identity)
+        constants = _constants_to_try(self.constants)
+        return pair_kernel_spec(self, [shares], constants, is_kronecker=True)
 
     @property
     def constants_(self) -> Constants | None:
@@ -597,8 +597,8 @@ class PairKernelRidgeCV(Search, ProcessModel):
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds(self._searched_shares(), _constants_to_try(self.constants))
-        return pair_kernel_spec(self, needs)
+        constants = _constants_to_try(self.constants)
+        return pair_kernel_spec(self, self._searched_shares(), constants)
 
     def _searched_shares(self) -> tuple[Shares, ...]:
         if self.shares is None:
