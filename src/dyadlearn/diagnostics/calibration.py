@@ -328,16 +328,12 @@ def calibrate(
     _check_two(values)
     if prevalence is not None:
         _check_prevalence(fitted, prevalence)
-    maps = _Maps(method, prevalence)
-    if setting is None:
-        wanted = known_settings(fitted)
-    else:
-        wanted = as_settings(setting)
+    wanted = known_settings(fitted) if setting is None else as_settings(setting)
     calibrated = {}
     refused = []
     for one in wanted:
         try:
-            calibrated[one.value] = _calibrated(fitted, one, values, maps, cv)
+            calibrated[one.value] = _calibrated(fitted, one, values, MAPS[method], prevalence, cv)
         except ValueError as error:
             if setting is not None:
                 raise
@@ -410,20 +406,13 @@ def _labels(fitted: Fitted) -> np.ndarray:
     return np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
 
-class _Maps(NamedTuple):
-    """The parameters `method` and `prevalence` of `calibrate`."""
-
-    method: str
-    prevalence: float | None
-
-    def base_rate(self, sample: _Sample) -> BaseRate:
-        """Return the base rate of a sample, and the one that is asked for."""
-        before = sample.n_positive / np.count_nonzero(sample.used)
-        return BaseRate(before, before if self.prevalence is None else self.prevalence)
-
-
 def _calibrated(
-    fitted: Fitted, setting: Setting, values: np.ndarray, maps: _Maps, cv: int | None
+    fitted: Fitted,
+    setting: Setting,
+    values: np.ndarray,
+    fit: Callable[[np.ndarray, np.ndarray], Map],
+    prevalence: float | None,
+    cv: int | None,
 ) -> SettingCalibration:
     """Fit the map of a setting, and score it on cells that were not used to fit it."""
     fitted.check(setting)
@@ -431,11 +420,11 @@ def _calibrated(
     # Warn about labels without a prediction.
     scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     sample = _sample(fitted, setting, values, held_out.predictions)
-    fit = MAPS[maps.method]
     mapping = fit(sample.scores[sample.used], sample.positive[sample.used])
     probabilities = _cross_validated(fitted, setting, sample, held_out.units, fit)
-    base_rate = maps.base_rate(sample)
-    if maps.prevalence is not None:
+    before = sample.n_positive / np.count_nonzero(sample.used)
+    base_rate = BaseRate(before, before if prevalence is None else prevalence)
+    if prevalence is not None:
         mapping = Shifted(mapping, base_rate)
         probabilities = base_rate(probabilities)
     quality = _quality(fitted, setting, (sample, base_rate), probabilities, held_out.units)

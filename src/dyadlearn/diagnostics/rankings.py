@@ -36,8 +36,6 @@ from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
-__all__: list[str] = []
-
 # Number of stored labels of an online model that are read at once.
 _CELLS = 2**22
 
@@ -435,6 +433,7 @@ def ranks_list(fitted: Any, options: Options) -> bool:
 
 
 def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) -> Ranking:
+    """Return the ranking for rows (axis 0) or columns of a list of labels, by the predictions of the model itself."""
     query, places = query_of_ids(fitted, ids, axis, options)
     known = observed_pairs(fitted, places, axis, fitted.labels.shape[axis])
     others = query.known_pairs(fitted)

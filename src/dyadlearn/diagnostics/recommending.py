@@ -35,7 +35,6 @@ from dyadlearn.diagnostics.unobserved import (
     FROM_ALL,
     NO_CONSTANT,
     advice_on_zeros,
-    has_selves,
     labels_of_pairs,
     unobserved,
     unused_predictions,
@@ -339,8 +338,10 @@ def _wanted(fitted: Fitted, Y: np.ndarray, options: Options) -> tuple[np.ndarray
         wanted = np.ones(Y.shape, dtype=bool)
     else:
         wanted = unobserved(Y, zeros)
-    if fitted.is_network and not has_selves(Y, zeros and not options.observed):
-        np.fill_diagonal(wanted, False)
+    if fitted.is_network:
+        selves = np.diagonal(Y)
+        if unobserved(selves, zeros and not options.observed).all():
+            np.fill_diagonal(wanted, False)
     return wanted, zeros
 
 

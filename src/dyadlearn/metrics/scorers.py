@@ -93,16 +93,13 @@ class Borrowed(Metric):
         if np.isnan(stack[:, self._cells.observed]).any():
             refuse_nan()
         with config_context(skip_parameter_validation=True):  # they were validated before
-            scores = [self._scores_of_grid(rows) for rows in stack]
+            scores = [
+                self._scorer(self._estimator, row[mask], truth[mask])
+                for rows in stack
+                for row, (truth, mask) in zip(rows, self._rows, strict=True)
+            ]
         shape = (len(stack), len(self._rows))
         return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(shape))
-
-    def _scores_of_grid(self, rows: np.ndarray) -> list[float]:
-        """Return the score of each row of predictions."""
-        scores = []
-        for row, (truth, mask) in zip(rows, self._rows, strict=True):
-            scores.append(self._scorer(self._estimator, row[mask], truth[mask]))
-        return scores
 
 
 class PreparedScorer(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -102,6 +103,30 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
+
+
+class TableModel(StoredEstimator, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+    """Base class of models of long tables, whose columns hold ids."""
+
+    #: Parameters with tables, which clones share: they may be large, and cross-validation clones
+    #: the model for every fold.
+    _shared: ClassVar[tuple[str, ...]]
+
+    def __sklearn_clone__(self) -> Self:
+        bare = copy.copy(self)
+        for name in self._shared:
+            setattr(bare, name, None)
+        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
+        for name in self._shared:
+            setattr(cloned, name, getattr(self, name))
+        return cloned
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # Columns of ids, not a matrix of features.
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
 
 class GridModel(Predictor, stored=False):

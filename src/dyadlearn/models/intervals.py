@@ -161,11 +161,7 @@ def _local_bounds(
         for there, is_new_task in _kinds(others):
             new = (new_rows, rows[1].take(there) if is_new_task else None)
             known = (where[here], others[there])
-            try:
-                bounds = _block(fitted, intervals, new, known, coverage)
-            except NothingLeftError:
-                bounds = _unbounded(fitted, new, known)
-            blocks[-1].append(bounds)
+            blocks[-1].append(_block(fitted, intervals, new, known, coverage))
     xp = namespace(blocks[0][0][0])
     back = [
         np.argsort(np.concatenate([kind for kind, _ in _kinds(places)]))
@@ -222,26 +218,41 @@ def _block(
     coverage: float,
 ) -> Bounds:
     """Return bounds of pairs of one setting: of new rows, or of the known training positions if they are None."""
+    try:
+        bounds = _beside_training(fitted, intervals, new, coverage)
+    except NothingLeftError:
+        # Bounds are infinite where no residual is known, and NaN where the prediction is NaN.
+        predicted = fitted.predict(*new)
+        bounds = (predicted - math.inf, predicted + math.inf)
+    ends = []
+    for end in bounds:
+        if new[0] is None:
+            end = take_rows(end, known[0])
+        if new[1] is None:
+            end = take_rows(end.T, known[1]).T
+        ends.append(end)
+    return ends[0], ends[1]
+
+
+def _beside_training(
+    fitted: Fitted, intervals: Intervals, new: tuple[Any, Any], coverage: float
+) -> Bounds:
+    """Return bounds of pairs of new rows, or of all training rows if they are None."""
     rows, columns = new
-    places, task_places = known
     if rows is not None and columns is not None:
         return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
     if rows is not None:
-        lower, upper = intervals.new_rows(rows, fitted.predict(rows, None), coverage)
-        return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
-    if columns is not None:
-        whole = fitted.predict(None, columns).T
-        sign = fitted.symmetry
-        if sign:
-            # A new node has the same edges as instance and as task, with opposite signs if
-            # antisymmetric.
-            lower, upper = intervals.new_rows(columns, sign * whole, coverage)
-            lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
-        else:
-            lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
-        return take_rows(lower.T, places), take_rows(upper.T, places)
-    lower, upper = intervals.known(fitted.completed, coverage)
-    return take_block(lower, places, task_places), take_block(upper, places, task_places)
+        return intervals.new_rows(rows, fitted.predict(rows, None), coverage)
+    if columns is None:
+        return intervals.known(fitted.completed, coverage)
+    whole = fitted.predict(None, columns).T
+    sign = fitted.symmetry
+    if not sign:
+        lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
+        return lower.T, upper.T
+    # A new node has the same edges as instance and as task, with opposite signs if antisymmetric.
+    lower, upper = intervals.new_rows(columns, sign * whole, coverage)
+    return (lower.T, upper.T) if sign > 0 else (-upper.T, -lower.T)
 
 
 def predicted_intervals(
@@ -255,15 +266,3 @@ def predicted_intervals(
     bounds = interval_grids(fitted, fitted.asked(form, rows), coverage, setting)
     lower, upper = (form.restore(fitted.home(bound)) for bound in bounds)
     return lower, upper
-
-
-def _unbounded(
-    fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]
-) -> Bounds:
-    """Return infinite bounds, which stand where no residual is known; NaN where the prediction is NaN."""
-    predicted = fitted.predict(*new)
-    if new[0] is None:
-        predicted = take_rows(predicted, known[0])
-    if new[1] is None:
-        predicted = take_rows(predicted.T, known[1]).T
-    return predicted - math.inf, predicted + math.inf

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
 from dyadlearn._columns import chosen, ids_of, read_columns
-from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
+from dyadlearn.models.base import TableModel
 from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.fitted_multiway import FittedMultiway, LikelihoodRatio
@@ -27,7 +24,7 @@ from dyadlearn.pairing.multiway import RESIDUAL, canonical, parse_terms
 _ESTIMATED = ("likelihood", "holdout")
 
 
-class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class MultiwayRidge(TableModel):
     r"""Ridge regression on cells of any number of sides, with terms, fixed effects and variance components.
 
     A label belongs to a cell, one level of each side: a mother, a father and an environment. The
@@ -132,6 +129,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     __metadata_request__predict = {"table": UNUSED}  # noqa: RUF012
 
     fitted_: FittedMultiway
+    _shared = ("entities",)
 
     def __init__(
         self,
@@ -381,23 +379,8 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         return as_fitted(self).likelihood_ratio(as_fitted(smaller))
 
-    def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and cross-validation clones the model for every fold.
-        bare = copy.copy(self)
-        bare.entities = None
-        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
-        cloned.entities = self.entities
-        return cloned
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # Columns of ids, not a matrix of features.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
 
 # Reading of the training table ----------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +26,7 @@ from dyadlearn._checks import check_choice
 from dyadlearn._codes import Column, distinct, id_columns
 from dyadlearn._messages import Message
 from dyadlearn._registry import listed
-from dyadlearn._state import Stored, StoredEstimator
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.holdout.baselines import means_for_unknown
@@ -36,7 +34,7 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descripti
 from dyadlearn.kernels.structures import Structures
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
-from dyadlearn.models.base import GridModel
+from dyadlearn.models.base import GridModel, TableModel
 from dyadlearn.models.fitted import Asked, FittedRidge, as_fitted
 from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.side import KernelSpec
@@ -344,7 +342,7 @@ class PairTables:
         return replace(table, values=np.asarray(table.values), column_ids=None)
 
 
-class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairRegressor(TableModel):
     r"""Fit a grid model on a long table with an instance id, a task id and a value in each row.
 
     The rows become a grid of the instances and tasks that occur in them, and the wrapped model is
@@ -427,7 +425,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     _known: KnownPairs
     _columns: tuple[str, str]
 
-    _not_always = (*StoredEstimator._not_always, "_columns")
+    _not_always = (*TableModel._not_always, "_columns")
+    _shared = ("instances", "tasks")
 
     def __init__(
         self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error"
@@ -756,23 +755,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return float(
             r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed])
         )
-
-    def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and cross-validation clones the model for every fold: clones
-        # share the tables.
-        bare = copy.copy(self)
-        bare.instances = bare.tasks = None
-        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
-        cloned.instances = self.instances
-        cloned.tasks = self.tasks
-        return cloned
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # Columns of ids, not a matrix of features.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
     def _checked_model(self) -> GridModel:
         model = self.model

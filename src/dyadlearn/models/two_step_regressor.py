@@ -338,7 +338,7 @@ class StepPlan:
         return _Step(self.estimators[axis], _NAMES[axis], self.specs[axis], rows, targets)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FittedSteps(Fitted):
     """A fitted two-step model of any two regressors, which has no closed form.
 
@@ -349,36 +349,29 @@ class FittedSteps(Fitted):
     data : Training
     learned : _TwoSteps
         The fitted steps.
+    name, labels, form, precision : as in `Fitted`
     """
 
     steps: StepPlan
     data: reading.Training
     learned: _TwoSteps
+    name: str
+    labels: Labels
+    form: Table
+    precision: str
 
     @classmethod
     def fit(cls, steps: StepPlan, data: reading.Training) -> Self:
         """Return both steps, fitted on checked data."""
-        return cls(steps, data, steps.learn(data))
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Class of the estimator."""
-        return self.steps.name
-
-    @property
-    def labels(self) -> Labels:  # type: ignore[override]
-        """Training labels."""
-        return self.data.labels
-
-    @property
-    def form(self) -> Table:  # type: ignore[override]
-        """Table without values: the user's ids of instances and tasks, and the type of the labels."""
-        return self.data.form
-
-    @property
-    def precision(self) -> str:  # type: ignore[override]
-        """Precision of returned arrays."""
-        return self.data.precision
+        return cls(
+            steps=steps,
+            data=data,
+            learned=steps.learn(data),
+            name=steps.name,
+            labels=data.labels,
+            form=data.form,
+            precision=data.precision,
+        )
 
     @property
     def knows_tasks(self) -> bool:

@@ -685,36 +685,25 @@ class Scores(Columns):
 
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
-        has_null = not all(
-            math.isnan(result.null) for result in self.results
-        )  # not requested, or too expensive
-        scoring = ["scoring"] if "scoring" in self else []
-        headings = [
-            "new",
-            *(["really"] if self.has_actual else []),
-            "method",
-            *scoring,
-            "average",
-            self.scoring,
-            *(["null"] if has_null else []),
-            "best baseline",
-        ]
+        headings = ["new", "really", "method", "scoring", "average", self.scoring, "null"]
+        if not self.has_actual:
+            headings.remove("really")
+        if "scoring" not in self:
+            headings.remove("scoring")
+        if all(math.isnan(null) for null in self["null"]):  # not requested, or too expensive
+            headings.remove("null")
+        headings.append("best baseline")
+        averages = {"instance": self.sides.instance, "task": self.sides.task}
         lines = []
-        for result in self.results:
-            new = self.sides.new_in(result.setting)
-            best = best_in_words(result.baselines, self.sides, short=True)
-            words = {
-                "new": f"{result.setting.value} {new}".strip(),
-                "really": (result.actual or result.setting).value,
-                "method": result.method,
-                "scoring": result.judge.name,
-                "average": _averaged_over(result.average, self.sides),
-            }
+        for row, result in zip(self.rows(), self.results, strict=True):
             cells = {
-                **words,
-                self.scoring: number(result.score),
-                "null": number(result.null),
-                "best baseline": best,
+                **row,
+                "new": f"{row['setting']} {row['new']}".strip(),
+                "really": row.get("actual"),
+                "average": averages.get(row["average"], row["average"]),
+                self.scoring: number(row[self.scoring]),
+                "null": number(row["null"]),
+                "best baseline": best_in_words(result.baselines, self.sides, short=True),
             }
             lines.append([cells[heading] for heading in headings])
         return headings, lines, headings.index("average") + 1
@@ -724,11 +713,6 @@ class Scores(Columns):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-
-def _averaged_over(average: str, sides: SideNames) -> str:
-    """Return the average of a score for a table, with the names of the sides."""
-    return {"instance": sides.instance, "task": sides.task}.get(average, average)
 
 
 def baseline_scores(

@@ -376,18 +376,16 @@ class FoldsToLearn(NamedTuple):
 
     Attributes
     ----------
-    is_exact : bool
-        Whether the error is that of exact leave-one-out.
     units : Units
     masks : list
-        Masks of training and test labels of each fold that is used.
+        Masks of training and test labels of each fold that is used; none for the error of exact
+        leave-one-out.
     is_whole : bool
         Whether all folds are used.
     method : str
         Description for reports.
     """
 
-    is_exact: bool
     units: Units
     masks: list[Any]
     is_whole: bool
@@ -470,7 +468,7 @@ def _folds_to_learn(
     is_free = is_free and not spec.averages_folds
     splitter = spec.splitter(knows_tasks=data.has_tasks)
     if n_stages == 1 and is_free and has_exact_error(labels.labels, setting):
-        return FoldsToLearn(True, Units(), [], True, "exact leave-one-out")
+        return FoldsToLearn(Units(), [], True, "exact leave-one-out")
     units = splitter.units(whole, groups=groups[0], task_groups=groups[1])
     if setting is Setting.A and units.sides[0] is not None:
         # A fold of instances is one of their cells.
@@ -485,7 +483,7 @@ def _folds_to_learn(
         masks = masks[:n_used]
     together = Units.of_groups(whole, setting, tuple(groups))
     method = f"{folds_in_words(splitter, setting, together)}, not nested"
-    return FoldsToLearn(False, units, masks, is_whole, method)
+    return FoldsToLearn(units, masks, is_whole, method)
 
 
 def _error_of(
@@ -497,7 +495,7 @@ def _error_of(
 ) -> ExactError | FoldError:
     """Return the hold-out error that is minimised."""
     targets, sides = economical(labels.labels, mixtures(spec, described, data))
-    if folds.is_exact:
+    if not folds.masks:
         return ExactError(targets, sides, spec.setting)
     m, q = data.labels.shape
     precision = FINE if m * q * (m + q) <= _TINY else ROUGH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._codes import Column, distinct, identical_rows
-from dyadlearn._tables import Columns, Ids, Table, shown
+from dyadlearn._tables import Columns, Table, shown
 from dyadlearn._text import number
 from dyadlearn.holdout.units import Units
 from dyadlearn.kernels.gram import Kernel
@@ -28,6 +28,9 @@ _ENDS = (-np.inf, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0 - 1e-9)
 BANDS = ("< 0.3", "0.3–0.4", "0.4–0.5", "0.5–0.6", "0.6–0.7", "0.7–0.8", "0.8–0.9", "0.9–1", "1")
 #: Name of the band of entities that are in training.
 KNOWN = "in training"
+
+#: Similarity to training above which new entities are counted.
+_SIMILAR = 0.6
 
 
 def bands_of(similarity: np.ndarray) -> np.ndarray:
@@ -73,10 +76,6 @@ class Nearness:
         """Name of the band of each entity, (k,); entities of training have a band of their own."""
         names = np.array([*BANDS, KNOWN])
         return names[np.where(self.is_new, bands_of(self.similarity), len(BANDS))]
-
-    def similar(self, threshold: float) -> int:
-        """Return the number of new entities that are at least as similar to one of training as a threshold."""
-        return int(np.count_nonzero(self.is_new & (self.similarity >= threshold - 1e-9)))
 
     def histogram(self) -> Columns:
         """Return the numbers of entities and of test pairs of each band, as columns; empty bands are left out."""
@@ -125,9 +124,7 @@ def nearness(
     table: Table,
     train: Column,
     test: Column,
-    kernel: Kernel = "linear",
-    kernel_params: Mapping[str, Any] | None = None,
-    name: str = "instances or tasks",
+    kernel: Kernel,
 ) -> Nearness:
     """Return how similar the entities of test pairs are to those of training pairs.
 
@@ -136,14 +133,13 @@ def nearness(
     table : Table
         Features, or a precomputed kernel, of all entities; its ids are those of the pairs.
     train, test : columns of ids, or of positions if the table has no ids
-    kernel, kernel_params : as in `dyadlearn.kernels.gram`, or "precomputed"
-    name : str
-        Name of the table in messages.
+    kernel : as in `dyadlearn.kernels.gram`, or "precomputed"
     """
-    similarity = Similarity.of_table(table.values, kernel, kernel_params)
+    similarity = Similarity.of_table(table.values, kernel, None)
+    name = "instances or tasks"
     codes, ids = distinct(test, name)
-    known = np.unique(_positions(train, table.row_ids, similarity.n, name))
-    asked = _positions(ids, table.row_ids, similarity.n, name)
+    known = np.unique(positions(train, table.row_ids, similarity.n, name))
+    asked = positions(ids, table.row_ids, similarity.n, name)
     is_new = ~np.isin(asked, known)
     largest = np.ones(len(ids))
     nearest_at = asked.copy()
@@ -156,12 +152,6 @@ def nearness(
     labels = range(similarity.n) if table.row_ids is None else table.row_ids.labels
     nearest = tuple(labels[place] for place in nearest_at)
     return Nearness(tuple(ids), is_new, largest, nearest, is_copy, codes)
-
-
-def _positions(wanted: Any, ids: Ids | None, n: int, name: str) -> np.ndarray:
-    if ids is None and isinstance(wanted, list):
-        wanted = np.asarray(wanted)
-    return positions(wanted, ids, n, name)
 
 
 def holdout_nearness(fitted: Fitted, setting: Setting, units: Units) -> list[tuple[str, Nearness]]:
@@ -220,7 +210,7 @@ def holdout_bands(fitted: Fitted, setting: Setting, scoring: Any = None) -> tupl
     return held_out.method, stacked_bands(sides, **{scorer(chosen).name: scores})
 
 
-def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
+def in_words(similarities: Nearness, words: tuple[str, str]) -> list[str]:
     """Return sentences about one side: its copies, and how many new entities are similar to one of training.
 
     Parameters
@@ -228,14 +218,12 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
     similarities : Nearness
     words : (str, str)
         Name of an entity in the singular and in the plural.
-    threshold : float, default=0.6
     """
     sentences = []
     copies = similarities.copies
     pairs = [f"{new!s} is {old!s}" for new, old in copies.items()]
     if copies:
-        is_one = len(copies) == 1
-        if is_one:
+        if len(copies) == 1:
             what = f"1 new {words[0]} is a copy"
         else:
             what = f"{len(copies)} new {words[1]} are copies"
@@ -243,9 +231,10 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
     n_new = int(np.count_nonzero(similarities.is_new))
     if n_new:
         middle = number(float(np.median(similarities.similarity[similarities.is_new])), 2)
+        is_similar = similarities.is_new & (similarities.similarity >= _SIMILAR - 1e-9)
         sentences.append(
-            f"{similarities.similar(threshold)} of {n_new} new {words[1]} have a similarity of "
-            f"{threshold:g} or more to one in training; the median is {middle}."
+            f"{np.count_nonzero(is_similar)} of {n_new} new {words[1]} have a similarity of "
+            f"{_SIMILAR:g} or more to one in training; the median is {middle}."
         )
     return sentences
 

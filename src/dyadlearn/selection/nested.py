@@ -118,18 +118,15 @@ class Refits:
     def predict(self, fold: Fold) -> _Refit:
         """Fit the model without a fold, and predict the labels of the fold."""
         left, asked = without_fold(self.data, self.setting, fold)
+        groups = [
+            None if codes is None else codes[staying]
+            for codes, staying in zip(self.groups, fold.staying, strict=True)
+        ]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            fitted = self.fit(left, self._staying(fold))
+            fitted = self.fit(left, (groups[0], groups[1]))
             predictions = self._predicted(fitted, asked, fold)
         return _Refit(predictions, fitted.alphas, caught)
-
-    def _staying(self, fold: Fold) -> Groups:
-        """Return the groups of the instances and of the tasks that a fold does not leave out."""
-        groups = []
-        for codes, staying in zip(self.groups, fold.staying, strict=True):
-            groups.append(None if codes is None else codes[staying])
-        return groups[0], groups[1]
 
     def _predicted(self, fitted: FittedRidge, asked: Sequence[Any], fold: Fold) -> Array:
         """Return the predictions for the labels of a fold by a model that was fitted without it."""

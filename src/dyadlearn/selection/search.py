@@ -46,7 +46,6 @@ from dyadlearn.selection.searching import (
     FittedSearch,
     PosedSearch,
     SearchSpec,
-    default_shares,
 )
 from dyadlearn.settings import as_setting
 
@@ -602,7 +601,8 @@ class PairKernelRidgeCV(Search, ProcessModel):
 
     def _searched_shares(self) -> tuple[Shares, ...]:
         if self.shares is None:
-            return default_shares()
+            quarters = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
+            return tuple((a / 4.0, b / 4.0, c / 4.0) for a, b, c in quarters)
         if not len(self.shares):
             raise ValueError(
                 "shares is empty: give at least one (product, per_task, per_instance)."

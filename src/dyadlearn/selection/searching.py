@@ -59,8 +59,6 @@ from dyadlearn.settings import Setting
 Grids = tuple[list[float], list[float] | None]
 
 # Shares of the three kernels in quarters; the product kernel has at least one quarter.
-_QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
-
 # Measured time of the final fit and of its hold-out predictions, in points of the search. The
 # points of a coarse search are solved roughly.
 _FIT = 1.0
@@ -120,7 +118,6 @@ class SearchSpec(Stored):
         as_splitter(self.cv, self.setting)
         check_method(self.method)
         scorer(self.scoring)
-        self.model.check()
         grids = {"task_alphas": self.task_alphas, "task_kernel_grid": self.kernel_grids[1]}
         for name, value in grids.items():
             if self.model.sign and value is not None:
@@ -170,11 +167,6 @@ def tried_kernels(spec: KernelSpec, grid: Any, name: str) -> list[KernelSpec]:
     if not grid:
         raise ValueError(f"The grid of {name} kernel parameters is empty: give at least one dict.")
     return [replace(spec, params=params) for params in grid]
-
-
-def default_shares() -> tuple[Shares, ...]:
-    """Return the shares to try for kernels of the same mean diagonal."""
-    return tuple((a / 4.0, b / 4.0, c / 4.0) for a, b, c in _QUARTERS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -632,6 +624,7 @@ def _best_place(
 
 
 def _solved(posed: PosedSearch, place: tuple[int, ...]) -> FittedRidge:
+    """Return the model with the parameters of a place in the scores."""
     sides = posed.sides[place[0] // posed.n_forms]
     model = posed.spec.model
     shares = _chosen_shares(posed, place)
