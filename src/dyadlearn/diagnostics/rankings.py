@@ -17,7 +17,7 @@ from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_columns
 from dyadlearn.diagnostics.calibration import Calibration, calibrate
-from dyadlearn.diagnostics.fitted import fitted_of, ids_at
+from dyadlearn.diagnostics.fitted import closed_form_of, fitted_of, ids_at
 from dyadlearn.diagnostics.known_pairs import read_known
 from dyadlearn.diagnostics.limits import Best, BestOf, Limits, best_of_grids, best_within
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations
@@ -530,14 +530,13 @@ def _ranking_of_stored(model: Any, ids: Any, axis: int, options: Options) -> Ran
     rows = fitted.kept_rows(places)
     _, tasks = fitted.columns(None)
     expansion = fitted.expansion
-    if axis == 0:
-        return Ranking(query, expansion, rows, tasks, known, fitted)
-    if tasks is None:
+    if axis and tasks is None:
         units = as_array_of(np.eye(sizes[1])[columns], expansion.values)
         tasks = NewRows(units, lambda part: part, 0)
-    else:
+    elif axis:
         tasks = tasks.take(columns)
-    return Ranking(query, expansion.transposed, tasks, rows, known, fitted)
+    sides = (rows, tasks)
+    return Ranking(query, expansion.along(axis), sides[axis], sides[1 - axis], known, fitted)
 
 
 def _stored_places(stored: Any, subjects: list[Any], names: SideNames) -> Any:
@@ -571,10 +570,7 @@ def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Op
     """Return the ranking for new instances, or for new tasks if `X` is None."""
     is_online = bool(getattr(model, "grows", False))
     # An online model needs no labels here.
-    if is_online:
-        fitted = predicting(model)
-    else:
-        fitted = fitted_of(model)
+    fitted: Predicting = predicting(model) if is_online else closed_form_of(model)
     is_network = isinstance(fitted, Fitted) and fitted.is_network
     names = side_names(options.sides, network=is_network)
     if X is None and is_online:
@@ -585,31 +581,13 @@ def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Op
                 model=type(model).__name__,
             )
         )
-    X = fitted.given(X, 0)
-    tasks = fitted.given(tasks, 1)
+    form, rows = fitted.read(fitted.given(X, 0), fitted.given(tasks, 1))
     expansion = fitted.expansion
-    task_table, candidates = fitted.columns(tasks)
-    if candidates is None:
-        n_tasks = expansion.n_tasks
-    else:
-        n_tasks = candidates.size
-    if X is None:
-        axis = 1
-        instance_table = None
-        rows = candidates
-        n_instances = expansion.n_instances
-    else:
-        axis = 0
-        instance_table, rows = fitted.rows(X)
-        n_instances = rows.size
-    ids = [
-        fitted.instance_ids if instance_table is None else instance_table.row_ids,
-        fitted.task_ids if task_table is None else task_table.row_ids,
-    ]
-    sizes = (n_instances, n_tasks)
+    trained = (expansion.n_instances, expansion.n_tasks)
+    sizes = [n if side is None else side.size for n, side in zip(trained, rows, strict=True)]
+    ids = (form.row_ids, fitted.task_ids if tasks is None else form.column_ids)
+    axis = int(X is None)
     known = read_known(options.known, ids, sizes, names, axis, options.zeros)
-    subjects = ids_at(ids[axis], np.arange(rows.size))
+    subjects = ids_at(ids[axis], np.arange(sizes[axis]))
     query = Query(subjects, True, axis, ids[1 - axis], setting, names, options)
-    if axis:
-        return Ranking(query, expansion.transposed, rows, None, known, fitted)
-    return Ranking(query, expansion, rows, candidates, known, fitted)
+    return Ranking(query, expansion.along(axis), rows[axis], rows[1 - axis], known, fitted)

@@ -568,7 +568,7 @@ class _ScoreOfParts:
             rows = prepared.rows[: self._n_rows(at, prepared)]
             if rows.size:
                 self._blocks.append((at, prepared))
-                scored.append(parts.row_of(at[rows, 0]))
+                scored.append(parts.rows[at[rows, 0]])
         if not self._blocks:
             raise refusal
         self._rows = np.concatenate(scored)
@@ -648,10 +648,6 @@ class _Parts:
         by_place = np.zeros(math.prod(labels.values.shape), dtype=np.intp)
         by_place[places] = rows
         return cls(places, codes, by_place, n_parts, axis is not None and n_folds > 1)
-
-    def row_of(self, places: np.ndarray) -> np.ndarray:
-        """Return the instance, task or fold of labels at some positions."""
-        return np.asarray(self.rows[places])
 
     def weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Return the weight of each scored part in the mean, given its row: folds first, then rows; None if equal."""

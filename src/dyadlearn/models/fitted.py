@@ -568,7 +568,7 @@ class FittedRidge(Fitted, Stored):
     >>> rng = np.random.default_rng(0)
     >>> X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(4, 3)), rng.normal(size=(6, 4))
     >>> fitted = TwoStepRidge().fit(X, Y, tasks=T).fitted_
-    >>> fitted.labels, fitted.leave_out("B").shape, fitted.predict().shape
+    >>> fitted.labels, fitted.holdout("B").shape, fitted.predict().shape
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
@@ -1004,17 +1004,6 @@ class FittedRidge(Fitted, Stored):
         return last_inverse.of(problem, "process", compute, inverse_bytes(labels), labels.values)  # type: ignore[no-any-return]
 
     # --- hold-out -------------------------------------------------------------------------------------
-
-    def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
-        """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.
-
-        The kernels are not learned again. For a model with learned kernels see `holdout`.
-        """
-        setting = as_setting(setting)
-        if units is None:
-            units = Units()
-        check_request(self.pairing, setting, units.sides, units.cells)
-        return leave_out(self.problem, setting, units)
 
     def holdout(
         self,
