@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T", bound=type)
-F = TypeVar("F", bound=Callable[..., object])
-
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 # One or several names, their type, and the indented lines of their description.
 _ENTRY = re.compile(r"^(\S.*?)( : .*)?\n((?:(?: .*)?\n)*)", re.MULTILINE)
@@ -45,19 +43,6 @@ def documented(*sources: type) -> Callable[[T], T]:
         attributes = _entries(documents, "Attributes").values()
         cls.__doc__ = _composed(cls, {"Parameters": wanted, "Attributes": attributes})
         return cls
-
-    return complete
-
-
-def with_sections_of(source: Callable[..., object]) -> Callable[[F], F]:
-    """Return a decorator that adds the sections of the docstring of a function with the same parameters."""
-
-    def complete(function: F) -> F:
-        doc = inspect.cleandoc(source.__doc__ or "")
-        first = _SECTION.search(doc)
-        if function.__doc__ is not None and first is not None:
-            function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n{doc[first.start() :]}\n"
-        return function
 
     return complete
 

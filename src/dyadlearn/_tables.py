@@ -35,6 +35,9 @@ _MANY = 20_000
 # Number of characters of an id above which similar ids are not searched.
 _LONG = 200
 
+#: Named columns of a table, each with one entry per row.
+Columns = dict[str, list[Any]]
+
 
 @dataclass(frozen=True)
 class Ids(Stored):

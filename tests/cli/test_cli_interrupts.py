@@ -88,8 +88,8 @@ PHASES = lines(
     (searching, "_best_place", 0, True, ("was interrupted: 9 of 9", "Interrupt again to stop")),
     (FittedRidge, "solve", 0, True, ("was interrupted: 9 of 9",)),
     (searching, "_validated", 0, True, ("was interrupted: 9 of 9",)),
-    (searching, "baseline_scores", 0, True, ("not compared with baselines",)),
-    (searching, "baseline_scores", 1, True, ("not compared with baselines",)),
+    (searching, "baselines_beside", 0, True, ("not compared with baselines",)),
+    (searching, "baselines_beside", 1, True, ("not compared with baselines",)),
     (tune, "save_model", 0, True, ("Interrupt again to stop",)),
     (models, "write_model", 0, True, ("Interrupt again to stop",)),
     (os, "replace", 0, True, ("Interrupt again to stop",)),
@@ -114,7 +114,7 @@ LEARNING = lines(
     (learning_kernels, "_fitted_stage", 0, True),
     (decomposing, "fit_side", 0, True),
     (FittedRidge, "solve", 0, True),
-    (searching, "baseline_scores", 0, True),
+    (learning_kernels, "baselines_beside", 0, True),
     (models, "write_model", 0, True),
 )
 

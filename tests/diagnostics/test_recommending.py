@@ -13,6 +13,7 @@ from dyadlearn import (
     PairKernelRidge,
     PairRegressor,
     SettingKFold,
+    TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     recommend,
@@ -298,6 +299,10 @@ def test_what_cannot_be_recommended_to_new_ones():
     assert recommend(model, X=X, setting="B").setting == "B"
     with pytest.raises(ValueError, match="found instance= and X="):
         recommend(model, X=X, instance=0)
+    steps = TwoStepRegressor().fit(X, Y, tasks=T)
+    for new in ({"X": X[:2]}, {"tasks": T[:2]}):
+        with pytest.raises(TypeError, match="has no closed form"):
+            recommend(steps, **new)
 
 
 def test_memory_stays_bounded(monkeypatch):

@@ -86,6 +86,7 @@ class _Counted:
     def __init__(self, shape, size):
         self.shape = shape
         self.size = size
+        self.weights = None
 
 
 @over(
@@ -132,9 +133,7 @@ def test_pairs_are_preferred_where_the_grid_costs_more(
 ):
     monkeypatch.setattr(training, "fits_in_memory", lambda *_: fits)
     sides = [SideSize(n, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
-    found = training.prefers_pairs(
-        pairing, _Counted(shape, nnz), sides, np.empty(0), weighted=False
-    )
+    found = training.prefers_pairs(pairing, _Counted(shape, nnz), sides, np.empty(0))
     assert found is expected
 
 

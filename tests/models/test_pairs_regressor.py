@@ -377,3 +377,16 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
     with pytest.raises(IdError, match="who"):
         strict.predict(asked)
     assert_array_equal(strict.set_params(unknown="baseline").predict(asked), found)
+
+
+@pytest.mark.parametrize("identity", [0.0, 0.5])
+def test_single_pairs_of_a_model_without_a_table_of_tasks(identity):
+    pairs = [(INSTANCES[i], TASKS[j]) for i in range(SEEN) for j in range(KNOWN)]
+    table = pd.DataFrame(X, index=INSTANCES)
+    model = PairRegressor(TwoStepRidge(identity=identity), instances=table)
+    model.fit(pairs, Y[:SEEN, :KNOWN].ravel())
+    grid = TwoStepRidge(identity=identity).fit(X[:SEEN], Y[:SEEN, :KNOWN])
+    asked = [(INSTANCES[9], TASKS[7]), (INSTANCES[12], TASKS[5]), (INSTANCES[9], TASKS[2])]
+    expected = [grid.predict()[9, 7], grid.predict(X[[12]])[0, 5], grid.predict()[9, 2]]
+    for some in (slice(0, 1), slice(1, 3), slice(0, 3)):
+        assert_allclose(model.predict(asked[some]), expected[some])

@@ -44,12 +44,12 @@ def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
         is_real_too = place == len(average) % 3
         for two_values in (True, False)[: 1 + is_real_too]:
             Y, stack = sparse_grid(two_values=two_values)
-            options = {"average": average, "over": drawn, "n_resamples": 2, "random_state": 0}
+            options = {"average": average, "folds": None, "over": drawn, "n_resamples": 2}
             found = []
             for most in (1.0, 0.0):
                 monkeypatch.setattr(module, "_SPARSE", most)
                 try:
-                    found.append(resampled_scores(Y, stack, judge, **options))
+                    found.append(resampled_scores(Y, stack, judge, random_state=0, **options))
                 except ValueError:  # the metric is undefined for these labels
                     found.append(np.full((2, 2), np.nan))
             assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=drawn)

@@ -80,7 +80,7 @@ PHASES = lines(
     (kronecker(), HOLES, searching, "_best_place", 0, 3),
     (kronecker(), HOLES, FittedRidge, "solve", 0, 3),
     (kronecker(), HOLES, searching, "_validated", 0, 3),
-    (kronecker(), HOLES, searching, "baseline_scores", 0, 3),
+    (kronecker(), HOLES, searching, "baselines_beside", 0, 3),
     # The second kernel is planned, or its first point is solved.
     (kronecker(**TWO_KERNELS), HOLES, searching, "planned_for", 1, 3),
     (kronecker(**TWO_KERNELS), HOLES, _PointScore, "__call__", 3, 3),
@@ -156,7 +156,7 @@ def test_a_search_within_a_nested_score_ends_all(fold):
 def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     scored = []
     monkeypatch.setattr(
-        searching, "baseline_scores", lambda *given, **more: scored.append(given) or {}
+        searching, "baselines_beside", lambda *given, **more: scored.append(given) or {}
     )
     interrupt(monkeypatch, FittedRidge, "solve")
     with pytest.warns(SearchStoppedWarning):

@@ -15,8 +15,6 @@ import numpy as np
 from dyadlearn._array import Array, namespace, order_statistic, to_numpy, with_value
 from dyadlearn.pairing.expansion import Expansion, NewRows
 
-__all__: list[str] = []
-
 # Number of groups of columns for each wanted number.
 _GROUPS = 8
 

@@ -17,6 +17,7 @@ from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice, check_share
 from dyadlearn._codes import id_columns
 from dyadlearn._messages import Message
+from dyadlearn._tables import Columns
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.diagnostics.monotone import MAPS, BaseRate, Map, Shifted
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -130,10 +131,10 @@ class Calibration(Tabled):
         )
         return f"Calibration({self.method}, Brier score and that of the base rate: {scores})"
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the quality measures as named columns, one row per setting, for a data frame or a file."""
         settings = self.settings.values()
-        columns: dict[str, list[Any]] = {}
+        columns: Columns = {}
         for name in ("setting", "brier", "baseline_brier", "log_loss", "calibration_error"):
             columns[name] = [getattr(of_setting, name) for of_setting in settings]
         for name in ("instance_means", "task_means"):
@@ -327,16 +328,12 @@ def calibrate(
     _check_two(values)
     if prevalence is not None:
         _check_prevalence(fitted, prevalence)
-    maps = _Maps(method, prevalence)
-    if setting is None:
-        wanted = known_settings(fitted)
-    else:
-        wanted = as_settings(setting)
+    wanted = known_settings(fitted) if setting is None else as_settings(setting)
     calibrated = {}
     refused = []
     for one in wanted:
         try:
-            calibrated[one.value] = _calibrated(fitted, one, values, maps, cv)
+            calibrated[one.value] = _calibrated(fitted, one, values, MAPS[method], prevalence, cv)
         except ValueError as error:
             if setting is not None:
                 raise
@@ -409,20 +406,13 @@ def _labels(fitted: Fitted) -> np.ndarray:
     return np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
 
-class _Maps(NamedTuple):
-    """The parameters `method` and `prevalence` of `calibrate`."""
-
-    method: str
-    prevalence: float | None
-
-    def base_rate(self, sample: _Sample) -> BaseRate:
-        """Return the base rate of a sample, and the one that is asked for."""
-        before = sample.n_positive / np.count_nonzero(sample.used)
-        return BaseRate(before, before if self.prevalence is None else self.prevalence)
-
-
 def _calibrated(
-    fitted: Fitted, setting: Setting, values: np.ndarray, maps: _Maps, cv: int | None
+    fitted: Fitted,
+    setting: Setting,
+    values: np.ndarray,
+    fit: Callable[[np.ndarray, np.ndarray], Map],
+    prevalence: float | None,
+    cv: int | None,
 ) -> SettingCalibration:
     """Fit the map of a setting, and score it on cells that were not used to fit it."""
     fitted.check(setting)
@@ -430,11 +420,11 @@ def _calibrated(
     # Warn about labels without a prediction.
     scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     sample = _sample(fitted, setting, values, held_out.predictions)
-    fit = MAPS[maps.method]
     mapping = fit(sample.scores[sample.used], sample.positive[sample.used])
     probabilities = _cross_validated(fitted, setting, sample, held_out.units, fit)
-    base_rate = maps.base_rate(sample)
-    if maps.prevalence is not None:
+    before = sample.n_positive / np.count_nonzero(sample.used)
+    base_rate = BaseRate(before, before if prevalence is None else prevalence)
+    if prevalence is not None:
         mapping = Shifted(mapping, base_rate)
         probabilities = base_rate(probabilities)
     quality = _quality(fitted, setting, (sample, base_rate), probabilities, held_out.units)
@@ -449,10 +439,7 @@ def _calibrated(
         mapping=mapping,
         scores=scores,
         probabilities=labels.spread(probabilities),
-        brier=quality.brier,
-        log_loss=quality.log_loss,
-        baselines=quality.baselines,
-        reliability=quality.reliability,
+        **quality,
         n_cells=int(np.count_nonzero(sample.used)),
         n_positive=sample.n_positive,
         prevalence=base_rate.after,
@@ -535,23 +522,14 @@ def _cross_validated(
     return probabilities
 
 
-class _Quality(NamedTuple):
-    """Quality of cross-validated probabilities; `SettingCalibration` explains the attributes."""
-
-    brier: float
-    log_loss: float
-    baselines: dict[str, float]
-    reliability: Reliability
-
-
 def _quality(
     fitted: Fitted,
     setting: Setting,
     asked: tuple[_Sample, BaseRate],
     probabilities: np.ndarray,
     units: Units,
-) -> _Quality:
-    """Return the quality of cross-validated probabilities for a base rate, and that of the baselines."""
+) -> dict[str, Any]:
+    """Return the quality of cross-validated probabilities for a base rate, as attributes of `SettingCalibration`."""
     from sklearn.metrics import log_loss
 
     sample, base_rate = asked
@@ -576,12 +554,12 @@ def _quality(
     # All labels have the same weight here, whatever their weight in the loss of the model.
     unweighted = replace(labels, weights=None)
     baselines = baseline_scores(unweighted, setting, units, minus_brier, symmetry=fitted.symmetry)
-    return _Quality(
-        brier=brier(p),
-        log_loss=float(log_loss(y, p, labels=[False, True], sample_weight=weights)),
-        baselines={name: -score for name, score in baselines.items()},
-        reliability=reliability(p, y, rows, columns, base_rate=base_rate),
-    )
+    return {
+        "brier": brier(p),
+        "log_loss": float(log_loss(y, p, labels=[False, True], sample_weight=weights)),
+        "baselines": {name: -score for name, score in baselines.items()},
+        "reliability": reliability(p, y, rows, columns, base_rate=base_rate),
+    }
 
 
 def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:

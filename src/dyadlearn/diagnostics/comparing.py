@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._messages import Message, message_of
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Columns, Ids, Table
 from dyadlearn._text import joined
 from dyadlearn.diagnostics.fitted import (
     Tabled,
@@ -166,9 +166,9 @@ class Comparison(Tabled):
             difference.sentence(self.scoring, self.coverage) for difference in self.to_best
         )
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return named columns with one row per model; differences are relative to the best model."""
-        columns: dict[str, list[Any]] = {
+        columns: Columns = {
             "model": list(self.scores),
             self.scoring: list(self.scores.values()),
         }
@@ -287,12 +287,15 @@ def _ranked(compared: _Compared, coverage: float) -> Comparison:
     scores = compared.scores[ranks]
     draws = draws[:, ranks]
     ranked = [list(compared.methods)[place] for place in ranks]
+    # Tied models share a draw.
+    is_best = draws == draws.max(axis=1, keepdims=True)
+    fractions = (is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0)
     return Comparison(
         setting=compared.setting,
         scoring=compared.scoring,
         scores=dict(zip(ranked, scores.tolist(), strict=True)),
         differences=_differences(ranked, scores, draws, coverage),
-        best_fractions=dict(zip(ranked, _best_fractions(draws).tolist(), strict=True)),
+        best_fractions=dict(zip(ranked, fractions.tolist(), strict=True)),
         methods={name: compared.methods[name] for name in ranked},
         coverage=coverage,
         n_cells=compared.n_cells,
@@ -355,8 +358,10 @@ def _compared_cells(
     if not sides:
         raise ValueError("The models share no side whose levels can be drawn.")
     judge = scorer(usual_scoring(first.values) if scoring is None else scoring)
-    units = {name: model.units(_naming(name, model.setting, new)) for name, model in fitted.items()}
-    F = np.stack([model.held_out(units[name]) for name, model in fitted.items()])[:, :, None]
+    held_out = []
+    for name, model in fitted.items():
+        held_out.append(model.held_out(model.units(_naming(name, model.setting, new))))
+    F = np.stack(held_out)[:, :, None]
     Y = first.values[:, None]
     pooled: dict[str, Any] = {"average": "pooled", "tie_tolerance": None}
     random = check_random_state(random_state)
@@ -504,12 +509,6 @@ def _differences(
             )
         )
     return tuple(differences)
-
-
-def _best_fractions(draws: np.ndarray) -> np.ndarray:
-    """Return the fraction of draws (n, s) in which each model is best (s,); tied models share a draw."""
-    is_best = draws == draws.max(axis=1, keepdims=True)
-    return np.asarray((is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def _intervals(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._tables import Ids, write_rows
+from dyadlearn._tables import Columns, Ids, write_rows
 from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, ids_at
 from dyadlearn.sides import SideNames
@@ -101,7 +101,7 @@ class Weighed(Tabled):
         r"""Share of the deviations of labels from their mean: :math:`\sum_{ij} w_{ij} (Y_{ij} - \bar Y)`."""
         return self.prediction - self.share_of_mean
 
-    def columns(self, by: str = "") -> dict[str, list[Any]]:
+    def columns(self, by: str = "") -> Columns:
         """Return the listed contributions as named columns, for a data frame or a file."""
         raise NotImplementedError
 

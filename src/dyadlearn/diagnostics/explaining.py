@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, Table, free_name
+from dyadlearn._tables import Columns, Ids, Table, free_name
 from dyadlearn.diagnostics.contributions import (
     Contribution,
     Contributions,
@@ -26,6 +26,7 @@ from dyadlearn.diagnostics.contributions import (
 )
 from dyadlearn.diagnostics.explaining_cells import CellExplanation, explain_cells
 from dyadlearn.diagnostics.fitted import closed_form_of, ids_at
+from dyadlearn.labels import Labels
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.models.reading import Tasks
@@ -132,7 +133,7 @@ class Explanation(Weighed):
         lists = {"pair": self.pairs, "instance": self.instances, "task": self.tasks}
         return lists[check_choice(by, "by", tuple(lists))]
 
-    def columns(self, by: str = "pair") -> dict[str, list[Any]]:
+    def columns(self, by: str = "pair") -> Columns:
         """Return the listed contributions as named columns, for a data frame or a file.
 
         Parameters
@@ -144,7 +145,7 @@ class Explanation(Weighed):
         listed = self.by(by)
         label = "label" if by == "pair" else "mean_label"
         figures = figures_of(listed, label)
-        columns: dict[str, list[Any]] = {}
+        columns: Columns = {}
         if by == "pair":
             for side, name in enumerate(self.sides.headings(figures)):
                 columns[name] = [pair[side] for pair in listed.ids]
@@ -247,7 +248,8 @@ def explain(
     rows = [_read_row(fitted, value, 0) for value in instances] * (count // len(instances))
     columns = [_read_row(fitted, value, 1) for value in tasks] * (count // len(tasks))
     weigher = _weigher(fitted, count)
-    listed = _ListedLabels.of(fitted)
+    listed = fitted.labels.listed()
+    listed = replace(listed, values=to_numpy(listed.values))
     lists = Listing(n, sort, names)
     explanations = []
     for row, column in zip(rows, columns, strict=True):
@@ -273,36 +275,6 @@ def _weigher(fitted: FittedRidge, count: int) -> Weigher:
     purpose = f"Weighing {problem.labels.size} of {m} × {q} labels"
     check_memory(n_numbers * itemsize(values), values, purpose)
     return weigher
-
-
-class _ListedLabels(NamedTuple):
-    """Training labels as a list of n, as numpy arrays.
-
-    Attributes
-    ----------
-    rows, columns : integer arrays of shape (n,)
-    values : array of shape (n,)
-    shape : (int, int)
-        Numbers of instances and of tasks.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, fitted: FittedRidge) -> _ListedLabels:
-        """Return the labels of a fitted model."""
-        labels = fitted.labels
-        return cls(*labels.places, to_numpy(labels.values)[labels.observed], labels.shape)
-
-    def at(self, row: int, column: int) -> float:
-        """Return the label of a pair; NaN if it has none."""
-        place = np.flatnonzero((self.rows == row) & (self.columns == column))
-        if place.size:
-            return float(self.values[place[0]])
-        return float("nan")
 
 
 def _as_list(value: Any) -> Any:
@@ -334,15 +306,16 @@ class _Row(NamedTuple):
 
 def _explanation(
     fitted: FittedRidge,
-    labels: _ListedLabels,
+    labels: Labels,
     pair: tuple[_Row, _Row],
     weigher: Weigher,
     lists: Listing,
 ) -> Explanation:
     """Return the explanation of one pair, an instance and a task."""
     row, column = pair
+    rows, columns = labels.places
     names = lists.names
-    has_label = column.is_new or (labels.columns == column.value).any()
+    has_label = column.is_new or (columns == column.value).any()
     if has_task_constants(fitted.pairing) and not has_label:
         raise ValueError(
             Message(
@@ -363,8 +336,9 @@ def _explanation(
         )
     is_new = (row.is_new, column.is_new)
     label = float("nan")
-    if isinstance(row.value, int) and isinstance(column.value, int):
-        label = labels.at(row.value, column.value)
+    if not any(is_new):
+        for value in labels.values[(rows == row.value) & (columns == column.value)]:
+            label = float(value)
     figures = (listed, labels.values, parts)
     m, q = labels.shape
     return Explanation(
@@ -373,8 +347,8 @@ def _explanation(
         task=column.id,
         label=label,
         setting=Setting.of(axis for axis in (0, 1) if is_new[axis]).value,
-        instances=of_side(fitted.instance_ids, labels.rows, m, figures, lists),
-        tasks=of_side(fitted.task_ids, labels.columns, q, figures, lists),
+        instances=of_side(fitted.instance_ids, rows, m, figures, lists),
+        tasks=of_side(fitted.task_ids, columns, q, figures, lists),
         pairs=_of_pairs(fitted, labels, figures, lists),
         weights=fitted.labels.restored(weights),
         mean=float(labels.values.mean(dtype=np.float64)),
@@ -392,20 +366,21 @@ def _notes(fitted: FittedRidge) -> tuple[str, ...]:
 
 
 def _of_pairs(
-    fitted: FittedRidge, labels: _ListedLabels, figures: Sequence[np.ndarray], lists: Listing
+    fitted: FittedRidge, labels: Labels, figures: Sequence[np.ndarray], lists: Listing
 ) -> Contributions:
     """Return the contributions of single labels to list; each edge of a network is listed once."""
     weights, values, parts = figures
-    listed = np.ones(labels.rows.size, dtype=bool)
+    rows, columns = labels.places
+    listed = np.ones(rows.size, dtype=bool)
     if fitted.is_network:
-        both = np.where(labels.rows == labels.columns, 1.0, 2.0)
+        both = np.where(rows == columns, 1.0, 2.0)
         weights = weights * both
         parts = parts * both
-        listed = labels.rows <= labels.columns
+        listed = rows <= columns
     positions, chosen = largest((weights, values, parts), listed, lists)
-    rows = ids_at(fitted.instance_ids, labels.rows[positions])
-    columns = ids_at(fitted.task_ids, labels.columns[positions])
-    return Contributions(tuple(zip(rows, columns, strict=True)), *chosen)
+    instances = ids_at(fitted.instance_ids, rows[positions])
+    tasks = ids_at(fitted.task_ids, columns[positions])
+    return Contributions(tuple(zip(instances, tasks, strict=True)), *chosen)
 
 
 def _read_row(fitted: FittedRidge, value: Any, axis: int) -> _Row:

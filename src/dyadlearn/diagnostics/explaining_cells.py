@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn._codes import list_of
 from dyadlearn._columns import read_columns
-from dyadlearn._tables import free_name
+from dyadlearn._tables import Columns, free_name
 from dyadlearn.diagnostics.contributions import (
     Contributions,
     Listing,
@@ -100,7 +100,7 @@ class CellExplanation(Weighed):
             raise ValueError(f"by must be 'label' or one of {list(self.sides)}, found {by!r}.")
         return self.sides[by]
 
-    def columns(self, by: str = "label") -> dict[str, list[Any]]:
+    def columns(self, by: str = "label") -> Columns:
         """Return contributions as named columns, for a data frame or a file.
 
         Parameters
@@ -112,7 +112,7 @@ class CellExplanation(Weighed):
         if by == "term":
             return {"term": list(self.terms), "contribution": list(self.terms.values())}
         listed = self.by(by)
-        columns: dict[str, list[Any]] = {}
+        columns: Columns = {}
         if by == "label":
             figures = figures_of(listed, "label")
             for place, name in enumerate(self.cell):

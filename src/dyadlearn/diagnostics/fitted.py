@@ -12,13 +12,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._checks import check_whole
 from dyadlearn._registry import listed
-from dyadlearn._tables import Ids, Table, write_rows
+from dyadlearn._tables import Columns, Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.models.fitted_multiway import FittedMultiway
-from dyadlearn.settings import Setting, as_setting, as_settings
+from dyadlearn.settings import Setting, as_settings
 
 # Maximum number of rows that a notebook shows.
 _SHOWN = 20
@@ -27,7 +26,7 @@ _SHOWN = 20
 class Tabled:
     """Base class of results with rows and named columns."""
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the result as named columns, for a data frame or a file."""
         raise NotImplementedError
 
@@ -138,14 +137,6 @@ def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[n
     """Return the held-out predictions (m, q) that `dyadlearn.evaluate` scores, and the name of the method."""
     result = fitted.hold_out(setting, cv=cv, exact=True)
     return to_numpy(fitted.labels.spread(result.predictions)), result.method
-
-
-def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted, Table, Setting]:
-    """Return `fitted_` of a model, its labels with their ids, and the setting; n is checked first."""
-    if n is not None:
-        check_whole(n, "n")
-    fitted = fitted_of(model)
-    return fitted, labels_of(fitted), as_setting(setting)
 
 
 def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:

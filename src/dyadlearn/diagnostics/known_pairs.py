@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,8 +17,6 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.labels import read_labels, read_numbers
 from dyadlearn.models.reading import among, positions
 from dyadlearn.sides import SideNames
-
-__all__: list[str] = []
 
 
 def read_known(
@@ -53,7 +51,7 @@ def read_known(
     """
     if known is None:
         return None
-    rows, columns, labels = _pairs(known, ids, sizes, names)
+    rows, columns, labels = _Sides(ids, sizes, names).pairs(known)
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
         if zeros is None and len(labels) < math.prod(sizes):
@@ -65,26 +63,6 @@ def read_known(
     is_known = np.ones(len(cells[0]), dtype=bool)
     grid = sparse.csr_array((is_known, cells), shape)
     return sparse.csr_array(grid.T) if axis else grid
-
-
-def _pairs(
-    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the positions of the instances and of the tasks of pairs, -1 for other ids, and their labels or None."""
-    if is_sparse(known):
-        return _pairs_of_grid(known, ids, sizes, names)
-    if not hasattr(known, "__len__") or isinstance(known, str):
-        raise TypeError(
-            f"known must be a grid of labels or a long table of pairs, found "
-            f"{type(known).__name__}."
-        )
-    if len(known) == 0:
-        nothing = np.zeros(0, dtype=np.intp)
-        return nothing, nothing, None
-    n_columns = _columns_of_long(known, sizes)
-    if n_columns is None:
-        return _pairs_of_grid(known, ids, sizes, names)
-    return _pairs_of_long(known, n_columns, ids, sizes, names)
 
 
 def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
@@ -103,69 +81,83 @@ def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
     return n_columns
 
 
-def _pairs_of_long(
-    known: Any,
-    n_columns: int,
-    ids: Sequence[Ids | None],
-    sizes: Sequence[int],
-    names: SideNames,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the positions and labels of a long table."""
-    instances, tasks, *values = table_columns(known, "known", n_columns)
-    absent = lacks_id(instances) | lacks_id(tasks)
-    if absent.any():
-        raise IdError(
-            f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in."
-        )
-    rows = _places(instances, ids[0], sizes[0], names.instances)
-    columns = _places(tasks, ids[1], sizes[1], names.tasks)
-    labels = None
-    if values:
-        labels = read_numbers(values[0], "known", len(instances))
-    return rows, columns, labels
+#: Positions of the instances and of the tasks of pairs, -1 for other ids, and their labels or None.
+_Pairs = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
-def _pairs_of_grid(
-    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the positions and labels of the cells of a grid that have a label."""
-    grid_ids: tuple[Ids | None, Ids | None] = (None, None)
-    if is_sparse(known):
-        shape = known.shape
-        cells = known.tocoo()
-        places = [cells.row, cells.col]
-        labels = np.asarray(cells.data)
-    else:
-        table = read_labels(known, "known")
-        grid_ids = (table.row_ids, table.column_ids)
-        grid = to_numpy(table.values)
-        shape = grid.shape
-        places = list(np.nonzero(grid == grid))
-        labels = grid[*places]
-    for axis in (0, 1):
-        labelled = grid_ids[axis]
-        if labelled is not None and ids[axis] is not None:
-            of_ids = _places(list(labelled.labels), ids[axis], sizes[axis], names.both[axis])
-            places[axis] = of_ids[places[axis]]
-        elif shape[axis] != sizes[axis]:
-            expected = f"a grid of {names.instances} × {names.tasks}, or a long table of pairs"
-            raise ValueError(
-                f"known has shape {tuple(shape)}, expected {tuple(sizes)}, {expected}."
+class _Sides(NamedTuple):
+    """Instances and tasks of which pairs are known; attributes as the parameters of `read_known`."""
+
+    ids: Sequence[Ids | None]
+    sizes: Sequence[int]
+    names: SideNames
+
+    def pairs(self, known: Any) -> _Pairs:
+        """Return the pairs of a grid or of a long table."""
+        if is_sparse(known):
+            return self._of_grid(known)
+        if not hasattr(known, "__len__") or isinstance(known, str):
+            raise TypeError(
+                f"known must be a grid of labels or a long table of pairs, found "
+                f"{type(known).__name__}."
             )
-    return places[0], places[1], labels
+        if len(known) == 0:
+            nothing = np.zeros(0, dtype=np.intp)
+            return nothing, nothing, None
+        n_columns = _columns_of_long(known, self.sizes)
+        if n_columns is None:
+            return self._of_grid(known)
+        instances, tasks, *values = table_columns(known, "known", n_columns)
+        absent = lacks_id(instances) | lacks_id(tasks)
+        if absent.any():
+            raise IdError(
+                f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in."
+            )
+        labels = None
+        if values:
+            labels = read_numbers(values[0], "known", len(instances))
+        return self._places(instances, 0), self._places(tasks, 1), labels
 
+    def _of_grid(self, known: Any) -> _Pairs:
+        """Return the cells of a grid that have a label."""
+        grid_ids: tuple[Ids | None, Ids | None] = (None, None)
+        if is_sparse(known):
+            shape = known.shape
+            cells = known.tocoo()
+            places = [cells.row, cells.col]
+            labels = np.asarray(cells.data)
+        else:
+            table = read_labels(known, "known")
+            grid_ids = (table.row_ids, table.column_ids)
+            grid = to_numpy(table.values)
+            shape = grid.shape
+            places = list(np.nonzero(grid == grid))
+            labels = grid[*places]
+        for axis, labelled in enumerate(grid_ids):
+            if labelled is not None and self.ids[axis] is not None:
+                of_ids = self._places(list(labelled.labels), axis)
+                places[axis] = of_ids[places[axis]]
+            elif shape[axis] != self.sizes[axis]:
+                both = " × ".join(self.names.both)
+                expected = f"a grid of {both}, or a long table of pairs"
+                raise ValueError(
+                    f"known has shape {tuple(shape)}, expected {tuple(self.sizes)}, {expected}."
+                )
+        return places[0], places[1], labels
 
-def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray:
-    """Return the positions of the ids of a column, -1 for other ids; without ids, check positions."""
-    if ids is None:
-        return positions(wanted, None, size, f"the {name}", "known")
-    codes, labels = distinct(wanted, "known")
-    places = among(labels, ids.labels)
-    # Ids of which nothing is known are no mistake, but ids that look alike are.
-    alike = near_miss(labels, ids.labels) if (places < 0).all() else None
-    if alike is not None:
-        raise IdError(
-            f"known has none of the {name}, but {alike[0]!r} in known and {alike[1]!r} in the model "
-            f"differ only in type or blanks: read both tables alike."
-        )
-    return np.asarray(places[codes])
+    def _places(self, wanted: Column, axis: int) -> np.ndarray:
+        """Return the positions of the ids of a column, -1 for other ids; without ids, check positions."""
+        ids = self.ids[axis]
+        name = self.names.both[axis]
+        if ids is None:
+            return positions(wanted, None, self.sizes[axis], f"the {name}", "known")
+        codes, labels = distinct(wanted, "known")
+        places = among(labels, ids.labels)
+        # Ids of which nothing is known are no mistake, but ids that look alike are.
+        alike = near_miss(labels, ids.labels) if (places < 0).all() else None
+        if alike is not None:
+            raise IdError(
+                f"known has none of the {name}, but {alike[0]!r} in known and {alike[1]!r} in the model "
+                f"differ only in type or blanks: read both tables alike."
+            )
+        return np.asarray(places[codes])

@@ -14,8 +14,6 @@ import numpy as np
 
 from dyadlearn.diagnostics.best import best_in_rows
 
-__all__: list[str] = []
-
 # Factor by which lists that ran out of candidates become longer.
 _LONGER = 4
 

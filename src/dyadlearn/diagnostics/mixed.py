@@ -12,13 +12,13 @@ from dyadlearn._array import take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import pair_numbers
 from dyadlearn._messages import Message
-from dyadlearn._tables import Table, free_name, library_of, write_rows
+from dyadlearn._tables import Columns, Table, free_name, library_of, write_rows
 from dyadlearn.diagnostics.calibration import calibrate
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.labels import is_binary
 from dyadlearn.models.fitted import Asked, Fitted
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.settings import Setting
 
@@ -64,7 +64,7 @@ class MixedPredictions(Tabled):
         counts = [f"{letter.value}={(self.settings == letter.value).sum()}" for letter in Setting]
         return f"MixedPredictions of {len(self.settings)} pairs ({', '.join(counts)})"
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the setting, the prediction and its certainty as named columns."""
         columns = {
             "setting": self.settings,
@@ -209,7 +209,7 @@ def predict_table(
     return _beside(pairs, columns, result.columns())
 
 
-def _beside(pairs: Any, ids: Sequence[Any], figures: dict[str, list[Any]]) -> Any:
+def _beside(pairs: Any, ids: Sequence[Any], figures: Columns) -> Any:
     """Return the columns of a table of pairs with figures beside them, as a frame."""
     import narwhals as nw
 
@@ -273,8 +273,7 @@ def _figures(
             n_new = len(np.unique(pairs[len(asked)]))
             places = np.full(n_new, -1)
         asked.append(Asked(read, None, places))
-    request = IntervalRequest(coverage, pairs=(pairs[0], pairs[1]))
-    bounds = interval_grids(fitted, asked, request)
+    bounds = interval_grids(fitted, asked, coverage, pairs=(pairs[0], pairs[1]))
     lower, upper = (to_numpy(end)[pairs[0], pairs[1]] for end in bounds)
     return np.stack([predicted, lower, upper])
 

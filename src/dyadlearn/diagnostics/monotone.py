@@ -13,8 +13,6 @@ from functools import partial
 
 import numpy as np
 
-__all__: list[str] = []
-
 #: Non-decreasing function that returns the probability of each score.
 Map = Callable[[np.ndarray], np.ndarray]
 

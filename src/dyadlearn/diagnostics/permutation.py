@@ -19,6 +19,7 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._messages import Message
 from dyadlearn._parallel import spread
 from dyadlearn._progress import Progress
+from dyadlearn._tables import Columns
 from dyadlearn.diagnostics.fitted import Tabled, cells_of, fitted_of, setting_or_new
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.cell_units import CellUnits
@@ -102,18 +103,11 @@ class PermutationTest(Tabled):
         """Standard deviation of the null scores."""
         return float(self.null.std())
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the test as named columns of one row, for a data frame or a file."""
-        return {
-            "setting": [self.setting],
-            "permuted": [self.permuted],
-            "scoring": [self.scoring],
-            "score": [self.score],
-            "null_mean": [self.null_mean],
-            "null_deviation": [self.null_deviation],
-            "n_permutations": [len(self)],
-            "p_value": [self.p_value],
-        }
+        figures = ("setting", "permuted", "scoring", "score", "null_mean", "null_deviation")
+        columns: Columns = {name: [getattr(self, name)] for name in figures}
+        return {**columns, "n_permutations": [len(self)], "p_value": [self.p_value]}
 
 
 def permutation_test(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._tables import free_name
+from dyadlearn._tables import Columns, free_name
 from dyadlearn.diagnostics.fitted import Tabled
 from dyadlearn.sides import SideNames, plural
 
@@ -31,10 +31,10 @@ class RankedList(Tabled):
     def __len__(self) -> int:
         return len(self.scores)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return all lists as named columns, for a data frame or a file."""
         listed = ~np.isnan(self.scores)
-        figures: dict[str, list[Any]] = {"score": self.scores[listed].tolist()}
+        figures: Columns = {"score": self.scores[listed].tolist()}
         others = {"lower": self.lower, "upper": self.upper, "probability": self.probabilities}
         for name, values in others.items():
             if values is not None:
@@ -44,7 +44,7 @@ class RankedList(Tabled):
             figures["label"] = [None if np.isnan(label) else label for label in labels]
         return self._named(figures) | figures
 
-    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+    def _named(self, taken: Collection[str]) -> Columns:
         """Return the columns of ids, with names that are not in `taken`."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Recommendations(RankedList):
         words = self._counted(len(self), self.of)
         return f"Recommendations({words} for {self.subject!r}: {best})"
 
-    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+    def _named(self, taken: Collection[str]) -> Columns:
         name = self.sides.task if self.of == "tasks" else self.sides.instance
         return {free_name(name, taken): list(self.ids)}
 
@@ -138,7 +138,7 @@ class RecommendationLists(RankedList):
         words = self._counted(self.scores.shape[1], self.of)
         return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
 
-    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+    def _named(self, taken: Collection[str]) -> Columns:
         subjects: list[Any] = []
         others: list[Any] = []
         for subject, ids in zip(self.subjects, self.ids, strict=True):
@@ -180,6 +180,6 @@ class TopPairs(RankedList):
         best = f"({self.instances[0]!r}, {self.tasks[0]!r}), {self.scores[0]:.3g}"
         return f"TopPairs({len(self)} in setting {self.setting}, best {best})"
 
-    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+    def _named(self, taken: Collection[str]) -> Columns:
         first, second = self.sides.headings(taken)
         return {first: list(self.instances), second: list(self.tasks)}

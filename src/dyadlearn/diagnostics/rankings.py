@@ -17,7 +17,7 @@ from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_columns
 from dyadlearn.diagnostics.calibration import Calibration, calibrate
-from dyadlearn.diagnostics.fitted import fitted_of, ids_at
+from dyadlearn.diagnostics.fitted import closed_form_of, fitted_of, ids_at
 from dyadlearn.diagnostics.known_pairs import read_known
 from dyadlearn.diagnostics.limits import Best, BestOf, Limits, best_of_grids, best_within
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations
@@ -29,14 +29,12 @@ from dyadlearn.diagnostics.unobserved import (
 )
 from dyadlearn.exceptions import IdError, UnboundedIntervalWarning
 from dyadlearn.models.fitted import Asked, Fitted, FittedRidge, Predicting, predicting
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
-
-__all__: list[str] = []
 
 # Number of stored labels of an online model that are read at once.
 _CELLS = 2**22
@@ -162,6 +160,12 @@ class Query(NamedTuple):
         if self.several:
             return f"these {self.names.both[self.axis]}"
         return repr(self.subjects[0])
+
+    def known_pairs(self, fitted: Fitted) -> sparse.csr_array | None:
+        """Return which pairs of a model are known to the user; the side of the subjects is first."""
+        ids = (fitted.instance_ids, fitted.task_ids)
+        known, zeros = self.options.known, self.options.zeros
+        return read_known(known, ids, fitted.labels.shape, self.names, self.axis, zeros)
 
     def with_known(
         self,
@@ -359,7 +363,7 @@ def bounds_of(
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnboundedIntervalWarning)
         try:
-            lower, upper = interval_grids(fitted, sides, IntervalRequest(coverage))
+            lower, upper = interval_grids(fitted, sides, coverage)
         except UnboundedIntervalWarning as warning:
             raise ValueError(f"{warning} Infinite intervals have no order.") from None
     return to_numpy(lower), to_numpy(upper)
@@ -430,22 +434,28 @@ def ranks_list(fitted: Any, options: Options) -> bool:
 
 def ranking_of_list(fitted: FittedRidge, ids: Any, axis: int, options: Options) -> Ranking:
     """Return the ranking for rows (axis 0) or columns of a list of labels, by the predictions of the model itself."""
+    query, places = query_of_ids(fitted, ids, axis, options)
+    known = observed_pairs(fitted, places, axis, fitted.labels.shape[axis])
+    others = query.known_pairs(fitted)
+    if others is not None:
+        known = sparse.csr_array(known + others[places])
+    expansion, rows = fitted.expansion.along(axis).by_training_rows()
+    return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
+
+
+def query_of_ids(fitted: Fitted, ids: Any, axis: int, options: Options) -> tuple[Query, np.ndarray]:
+    """Return the query for rows (axis 0) or columns of the labels, with their positions."""
     names = side_names(options.sides, network=fitted.is_network)
     side = names.both[axis]
     subjects, several = subjects_of(ids, side)
     side_ids = (fitted.instance_ids, fitted.task_ids)
-    shape = fitted.labels.shape
     argument = ("instance", "task")[axis]
-    places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
-    known = observed_pairs(fitted, places, axis, shape[axis])
-    others = read_known(options.known, side_ids, shape, names, axis, options.zeros)
-    if others is not None:
-        known = sparse.csr_array(known + others[places])
-    candidates = side_ids[1 - axis]
+    n = fitted.labels.shape[axis]
+    places = positions(subjects, side_ids[axis], n, f"the {side}", argument)
     of_subjects = ids_at(side_ids[axis], places)
-    query = Query(of_subjects, several, axis, candidates, Setting.A, names, options)
-    expansion, rows = fitted.expansion.along(axis).by_training_rows()
-    return Ranking(query, expansion, rows.take(places), None, known, fitted, places)
+    setting = as_setting(options.setting)
+    query = Query(of_subjects, several, axis, side_ids[1 - axis], setting, names, options)
+    return query, places
 
 
 def observed_pairs(
@@ -520,14 +530,13 @@ def _ranking_of_stored(model: Any, ids: Any, axis: int, options: Options) -> Ran
     rows = fitted.kept_rows(places)
     _, tasks = fitted.columns(None)
     expansion = fitted.expansion
-    if axis == 0:
-        return Ranking(query, expansion, rows, tasks, known, fitted)
-    if tasks is None:
+    if axis and tasks is None:
         units = as_array_of(np.eye(sizes[1])[columns], expansion.values)
         tasks = NewRows(units, lambda part: part, 0)
-    else:
+    elif axis:
         tasks = tasks.take(columns)
-    return Ranking(query, expansion.transposed, tasks, rows, known, fitted)
+    sides = (rows, tasks)
+    return Ranking(query, expansion.along(axis), sides[axis], sides[1 - axis], known, fitted)
 
 
 def _stored_places(stored: Any, subjects: list[Any], names: SideNames) -> Any:
@@ -557,21 +566,11 @@ def _observed_of_stored(
     return sparse.csr_array(sparse.vstack(parts))
 
 
-def setting_of_new(X: Any, tasks: Any) -> Setting:
-    """Return the setting of pairs of new instances, new tasks, or both."""
-    if X is None:
-        return Setting.C
-    return Setting.B if tasks is None else Setting.D
-
-
 def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Options) -> Ranking:
     """Return the ranking for new instances, or for new tasks if `X` is None."""
     is_online = bool(getattr(model, "grows", False))
     # An online model needs no labels here.
-    if is_online:
-        fitted = predicting(model)
-    else:
-        fitted = fitted_of(model)
+    fitted: Predicting = predicting(model) if is_online else closed_form_of(model)
     is_network = isinstance(fitted, Fitted) and fitted.is_network
     names = side_names(options.sides, network=is_network)
     if X is None and is_online:
@@ -582,31 +581,13 @@ def ranking_of_new(model: Any, X: Any, tasks: Any, setting: Setting, options: Op
                 model=type(model).__name__,
             )
         )
-    X = fitted.given(X, 0)
-    tasks = fitted.given(tasks, 1)
+    form, rows = fitted.read(fitted.given(X, 0), fitted.given(tasks, 1))
     expansion = fitted.expansion
-    task_table, candidates = fitted.columns(tasks)
-    if candidates is None:
-        n_tasks = expansion.n_tasks
-    else:
-        n_tasks = candidates.size
-    if X is None:
-        axis = 1
-        instance_table = None
-        rows = candidates
-        n_instances = expansion.n_instances
-    else:
-        axis = 0
-        instance_table, rows = fitted.rows(X)
-        n_instances = rows.size
-    ids = [
-        fitted.instance_ids if instance_table is None else instance_table.row_ids,
-        fitted.task_ids if task_table is None else task_table.row_ids,
-    ]
-    sizes = (n_instances, n_tasks)
+    trained = (expansion.n_instances, expansion.n_tasks)
+    sizes = [n if side is None else side.size for n, side in zip(trained, rows, strict=True)]
+    ids = (form.row_ids, fitted.task_ids if tasks is None else form.column_ids)
+    axis = int(X is None)
     known = read_known(options.known, ids, sizes, names, axis, options.zeros)
-    subjects = ids_at(ids[axis], np.arange(rows.size))
+    subjects = ids_at(ids[axis], np.arange(sizes[axis]))
     query = Query(subjects, True, axis, ids[1 - axis], setting, names, options)
-    if axis:
-        return Ranking(query, expansion.transposed, rows, None, known, fitted)
-    return Ranking(query, expansion, rows, candidates, known, fitted)
+    return Ranking(query, expansion.along(axis), rows[axis], rows[1 - axis], known, fitted)

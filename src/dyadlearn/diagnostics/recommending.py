@@ -17,8 +17,7 @@ import numpy as np
 from dyadlearn._messages import Message
 from dyadlearn.diagnostics.best import best_columns, best_in_rows
 from dyadlearn.diagnostics.calibration import Calibration
-from dyadlearn.diagnostics.fitted import asked_of, fitted_of, ids_at, labels_of
-from dyadlearn.diagnostics.known_pairs import read_known
+from dyadlearn.diagnostics.fitted import fitted_of, ids_at, labels_of
 from dyadlearn.diagnostics.limits import Limits, best_of_grids, best_within
 from dyadlearn.diagnostics.ranked_lists import RecommendationLists, Recommendations, TopPairs
 from dyadlearn.diagnostics.rankings import (
@@ -26,31 +25,29 @@ from dyadlearn.diagnostics.rankings import (
     Query,
     bounds_of,
     observed_pairs,
+    query_of_ids,
     ranking_of_ids,
     ranking_of_list,
     ranking_of_new,
     ranks_list,
-    setting_of_new,
-    subjects_of,
 )
 from dyadlearn.diagnostics.unobserved import (
     FROM_ALL,
     NO_CONSTANT,
     advice_on_zeros,
-    has_selves,
     labels_of_pairs,
     unobserved,
     unused_predictions,
     zeros_are_unobserved,
 )
 from dyadlearn.models.fitted import Asked, Fitted, FittedRidge
-from dyadlearn.models.reading import positions
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import SideNames, side_names
+from dyadlearn.sides import side_names
 
 __all__ = ["recommend", "top_pairs"]
 
 _KNOWN = Asked(None, None, None)
+_NOTHING = Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
 
 
 def recommend(
@@ -260,90 +257,106 @@ def _top_pairs(model: Any, options: Options) -> TopPairs:
     options.check_known()
     fitted = fitted_of(model)
     setting = as_setting(options.setting)
-    is_network = fitted.symmetry != 0
-    names = side_names(options.sides, network=is_network)
     # Limits need the candidates of all rows in one order.
     if options.limits == (None, None) and ranks_list(fitted, options):
-        return _top_of_list(model, cast(FittedRidge, fitted), options, names)
-    labels = labels_of(fitted)
-    Y = labels.values
-    q = Y.shape[1]
-    zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
-    if options.observed:
-        wanted = np.ones(Y.shape, dtype=bool)
+        pairs = _best_of_list(cast(FittedRidge, fitted), options.n)
     else:
-        wanted = unobserved(Y, zeros)
-    if is_network:  # both directions are one pair
-        wanted = np.triu(wanted, 0 if has_selves(Y, zeros and not options.observed) else 1)
+        pairs = _best_of_grid(fitted, setting, options)
+    figures = pairs.figures
+    probabilities = options.probabilities(model, [setting], figures["scores"][None, :])
+    if probabilities is not None:
+        figures["probabilities"] = probabilities[0]
+    return TopPairs(
+        **figures,
+        setting=setting.value,
+        method=pairs.method,
+        sides=side_names(options.sides, network=fitted.is_network),
+        instances=ids_at(fitted.instance_ids, pairs.rows),
+        tasks=ids_at(fitted.task_ids, pairs.columns),
+    )
+
+
+class _Pairs(NamedTuple):
+    """The best pairs of a grid.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (k,)
+        Positions of instances and tasks.
+    figures : dict of str to array of shape (k,)
+        As those of `_grids`.
+    method : str
+        Hold-out method.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    figures: dict[str, np.ndarray]
+    method: str
+
+
+def _best_of_grid(fitted: Fitted, setting: Setting, options: Options) -> _Pairs:
+    """Return the best pairs of a grid of labels, by predictions that did not use the labels of their pairs."""
+    Y = labels_of(fitted).values
+    q = Y.shape[1]
+    wanted, zeros = _wanted(fitted, Y, options)
+    if fitted.is_network:  # both directions are one pair
+        wanted = np.triu(wanted)
     has_labels = bool((wanted & ~np.isnan(Y)).any())
-    grids = _grids(fitted, Y, setting, options, has_labels=has_labels)
-    figures = grids.figures
+    figures, method = _grids(fitted, Y, setting, options, has_labels=has_labels)
     is_reversed = (figures["scores"] < 0) & (fitted.symmetry < 0)
     if is_reversed.any():
         figures = _reversed(figures, is_reversed)
     ranks = np.where(wanted, figures[options.ranked_by], np.nan)
     flat = {name: grid.reshape(1, -1) for name, grid in figures.items()}
-    limits = _limits_of_pairs(Y.shape, options.limits, is_network=is_network)
+    limits = _limits_of_pairs(Y.shape, options.limits, is_network=fitted.is_network)
     best = best_within(best_of_grids(ranks.reshape(1, -1), flat), options.n, limits)
     listed = ~np.isnan(best.ranks[0])
+    if not listed.any() and wanted.any():
+        raise ValueError(_NOTHING)
     if not listed.any():
-        raise ValueError(_no_pairs(wanted, zeros))
+        raise ValueError(
+            Message(
+                "All pairs are observed: there is none to recommend{advice}.",
+                advice=advice_on_zeros(zeros),
+            )
+        )
     places = best.places[0, listed]
     rows = places // q
     columns = places % q
     turned = is_reversed[rows, columns]
+    chosen = {name: values[0, listed] for name, values in best.figures.items()}
     first = np.where(turned, columns, rows)
     second = np.where(turned, rows, columns)
-    chosen = {name: values[0, listed] for name, values in best.figures.items()}
-    probabilities = options.probabilities(model, [setting], chosen["scores"][None, :])
-    if probabilities is not None:
-        chosen["probabilities"] = probabilities[0]
-    return TopPairs(
-        **chosen,
-        setting=setting.value,
-        method=grids.method,
-        sides=names,
-        instances=ids_at(labels.row_ids, first),
-        tasks=ids_at(labels.column_ids, second),
-    )
+    return _Pairs(first, second, chosen, method)
 
 
-def _top_of_list(model: Any, fitted: FittedRidge, options: Options, names: SideNames) -> TopPairs:
-    """Return the best pairs that are not in a list of labels, by the predictions of the model itself."""
+def _wanted(fitted: Fitted, Y: np.ndarray, options: Options) -> tuple[np.ndarray, bool]:
+    """Return which pairs of a grid of labels are to be ranked, and whether zeros count as not observed."""
+    zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
+    if options.observed:
+        wanted = np.ones(Y.shape, dtype=bool)
+    else:
+        wanted = unobserved(Y, zeros)
+    if fitted.is_network:
+        selves = np.diagonal(Y)
+        if unobserved(selves, zeros and not options.observed).all():
+            np.fill_diagonal(wanted, False)
+    return wanted, zeros
+
+
+def _best_of_list(fitted: FittedRidge, n: int) -> _Pairs:
+    """Return the n best pairs that are not in a list of labels, by the predictions of the model itself."""
     m = fitted.labels.shape[0]
     observed = observed_pairs(fitted, np.arange(m), 0, m)
     expansion, rows = fitted.expansion.by_training_rows()
-    columns, scores = best_columns(expansion, rows, None, options.n, observed)
-    (places,), (values,) = best_in_rows(scores.reshape(1, -1), options.n)
+    columns, scores = best_columns(expansion, rows, None, n, observed)
+    (places,), (values,) = best_in_rows(scores.reshape(1, -1), n)
     places = places[~np.isnan(values)]
     if not places.size:
-        raise ValueError(
-            Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
-        )
-    best_rows = places // scores.shape[1]
-    best = columns.reshape(-1)[places]
-    of_pairs = scores.reshape(-1)[places]
-    probabilities = options.probabilities(model, [Setting.A], of_pairs[None, :])
-    return TopPairs(
-        scores=of_pairs,
-        labels=np.full(places.size, np.nan),
-        probabilities=None if probabilities is None else probabilities[0],
-        setting=Setting.A.value,
-        method=FROM_ALL,
-        sides=names,
-        instances=ids_at(fitted.instance_ids, best_rows),
-        tasks=ids_at(fitted.task_ids, best),
-    )
-
-
-def _no_pairs(wanted: np.ndarray, zeros: bool) -> str:
-    """Return why there are no pairs to list."""
-    if wanted.any():
-        return Message("Nothing is predicted for unobserved pairs: {reason}", reason=NO_CONSTANT)
-    return Message(
-        "All pairs are observed: there is none to recommend{advice}.",
-        advice=advice_on_zeros(zeros),
-    )
+        raise ValueError(_NOTHING)
+    figures = {"scores": scores.reshape(-1)[places], "labels": np.full(places.size, np.nan)}
+    return _Pairs(places // scores.shape[1], columns.reshape(-1)[places], figures, FROM_ALL)
 
 
 def _reversed(figures: dict[str, np.ndarray], is_reversed: np.ndarray) -> dict[str, np.ndarray]:
@@ -373,32 +386,20 @@ def _limits_of_pairs(
     return Limits(ends, np.repeat(most, [m, q]))
 
 
-class _Grids(NamedTuple):
-    """What pairs of a grid are ranked by.
-
-    Attributes
-    ----------
-    figures : dict of str to array of shape (m, q)
-        Predictions that did not use the labels of their pairs ("scores"), labels and, to rank by
-        them, bounds.
-    method : str
-        Hold-out method.
-    """
-
-    figures: dict[str, np.ndarray]
-    method: str
-
-
 def _grids(
     fitted: Fitted, Y: np.ndarray, setting: Setting, options: Options, *, has_labels: bool
-) -> _Grids:
-    """Return the figures of all pairs of a grid; `has_labels` tells whether pairs with a label are ranked."""
+) -> tuple[dict[str, np.ndarray], str]:
+    """Return the figures of all pairs of a grid, and the hold-out method.
+
+    The figures are predictions that did not use the labels of their pairs ("scores"), labels and,
+    to rank by them, bounds. `has_labels` tells whether pairs with a label are ranked.
+    """
     F, method = unused_predictions(fitted, Y, setting, options.cv, has_labels=has_labels)
     figures = {"scores": F, "labels": Y}
     if options.by != "score":
         bounds = bounds_of(fitted, (_KNOWN, _KNOWN), options.coverage)
         figures["lower"], figures["upper"] = bounds
-    return _Grids(figures, method)
+    return figures, method
 
 
 def _check_sources(**sources: Any) -> None:
@@ -439,39 +440,24 @@ def _held_out_lists(
     model: Any, ids: Any, axis: int, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for rows or columns of a grid of labels, by predictions that were computed without their cells."""
-    fitted, labels, setting = asked_of(model, options.setting, options.n)
-    names = side_names(options.sides, network=fitted.is_network)
-    side = names.both[axis]
-    subjects, several = subjects_of(ids, side)
-    side_ids = (labels.row_ids, labels.column_ids)
-    shape = labels.values.shape
-    argument = ("instance", "task")[axis]
-    places = positions(subjects, side_ids[axis], shape[axis], f"the {side}", argument)
-    candidates = side_ids[1 - axis]
-    query = Query(
-        ids_at(side_ids[axis], places), several, axis, candidates, setting, names, options
-    )
-    known = read_known(options.known, side_ids, shape, names, axis, options.zeros)
-    Y = labels.values.T if axis else labels.values
-    zeros = zeros_are_unobserved(labels_of_pairs(Y, fitted), options.zeros)
-    rows = Y[places]
-    if options.observed:
-        wanted = np.ones(rows.shape, dtype=bool)
-    else:
-        wanted = unobserved(rows, zeros)
+    fitted = fitted_of(model)
+    query, places = query_of_ids(fitted, ids, axis, options)
+    Y = labels_of(fitted).values
+    known = query.known_pairs(fitted)
+    whole, zeros = _wanted(fitted, Y, options)
+    wanted = (whole.T if axis else whole)[places]
     if known is not None:
         wanted &= ~known[places].toarray()
-    if fitted.is_network and not has_selves(Y, zeros and not options.observed):
-        wanted[np.arange(len(places)), places] = False
+    rows = (Y.T if axis else Y)[places]
     has_labels = bool((wanted & ~np.isnan(rows)).any())
-    grids = _grids(fitted, labels.values, setting, options, has_labels=has_labels)
+    grids, method = _grids(fitted, Y, query.setting, options, has_labels=has_labels)
     figures = {}
-    for name, grid in grids.figures.items():
+    for name, grid in grids.items():
         figures[name] = (grid.T if axis else grid)[places]
     ranks = np.where(wanted, figures[options.ranked_by], np.nan)
     if np.isnan(ranks).all():
         raise ValueError(_nothing(query, wanted, zeros))
-    return query.lists(best_of_grids(ranks, figures), rows.shape[1], model, grids.method)
+    return query.lists(best_of_grids(ranks, figures), rows.shape[1], model, method)
 
 
 def _nothing(query: Query, wanted: np.ndarray, zeros: bool) -> str:
@@ -493,7 +479,7 @@ def _for_new(
     model: Any, X: Any, tasks: Any, options: Options
 ) -> Recommendations | RecommendationLists:
     """Recommend for new instances or tasks, by the predictions of the model."""
-    setting = setting_of_new(X, tasks)
+    setting = Setting.of(axis for axis, rows in enumerate((X, tasks)) if rows is not None)
     needs_labels = options.zeros is not None and options.known is None
     is_other = as_setting(options.setting) not in (Setting.A, setting)
     if needs_labels or options.cv is not None or is_other or options.observed:

@@ -3,10 +3,10 @@ r"""Reliability of probabilities: how often labels are positive, by their probab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dyadlearn._tables import Columns
 from dyadlearn.diagnostics.fitted import Tabled
 from dyadlearn.diagnostics.monotone import BaseRate
 
@@ -64,7 +64,7 @@ class Reliability(Tabled):
         """Expected calibration error: mean absolute difference of probability and positive fraction over all pairs."""
         return float(self.share @ np.abs(self.probability - self.fraction))
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the bins as named columns, for a data frame or a file."""
         return {
             name: getattr(self, name).tolist()
@@ -153,10 +153,9 @@ def _independent(
     return np.where(varied, alone / np.maximum(together, at_least), overall)
 
 
-def _wilson(
-    share: np.ndarray, n: np.ndarray, z: float = 1.959963984540054
-) -> tuple[np.ndarray, np.ndarray]:
+def _wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Wilson's interval of a fraction of n independent cells."""
+    z = 1.959963984540054  # 97.5 % of a normal distribution
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_whole
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Columns, Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at
 from dyadlearn.labels import distinct_labels
 from dyadlearn.models.fitted import Fitted
@@ -62,7 +62,7 @@ class Screening(Tabled):
         listed = ("instances", "tasks", "labels", "predictions", "contradictions")
         return replace(self, **{name: getattr(self, name)[:k] for name in listed})
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Columns:
         """Return the cells as named columns, for a data frame or a file."""
         figures = {
             name: getattr(self, f"{name}s").tolist()

@@ -10,8 +10,6 @@ from dyadlearn.diagnostics.fitted import held_out
 from dyadlearn.models.fitted import Fitted
 from dyadlearn.settings import Setting
 
-__all__: list[str] = []
-
 # Method of predictions of the model itself.
 FROM_ALL = "predicted from all observed labels"
 # Why a model predicts nothing for some pairs, as the end of an error.
@@ -44,11 +42,6 @@ def labels_of_pairs(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
         return Y
     is_self = np.eye(len(Y), dtype=bool)
     return np.asarray(Y[~(is_self & np.isnan(Y))])
-
-
-def has_selves(Y: np.ndarray, zeros: bool) -> bool:
-    """Return whether a pair of a node of a network with itself is observed."""
-    return not bool(unobserved(np.diagonal(Y), zeros).all())
 
 
 def unused_predictions(

@@ -9,7 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar
 
@@ -522,20 +522,17 @@ def best_point(scores: np.ndarray, *alphas: Values | np.ndarray) -> tuple[int, .
             "No score is the best, because the metric is undefined (NaN) for every value."
         )
     grids = [np.asarray(values, dtype=np.float64) for values in alphas]
-    shape = tuple(values.size for values in grids)
-    equal = as_good(scores, float(np.nanmax(scores))).reshape(-1, *shape)
-    kernel = int(np.argmax(equal.reshape(len(equal), -1).any(axis=1)))
+    equal = as_good(scores, float(np.nanmax(scores)))
+    equal = equal.reshape(-1, *(values.size for values in grids))
+    places = np.argwhere(equal)
+    places = places[places[:, 0] == places[0, 0]]
+    values = np.stack([grid[at] for grid, at in zip(grids, places.T[1:], strict=True)], axis=1)
     with np.errstate(divide="ignore"):
-        logs = [np.log10(values) for values in grids]
-    product = np.where(equal[kernel], reduce(np.add.outer, logs), -np.inf)
+        product = np.log10(values).sum(axis=1)
     # A tolerance, so that the rounding of factors does not decide between equal products.
-    strongest = np.argwhere(equal[kernel] & (product >= product.max() - 1e-9))
-
-    def alphas_at(place: list[int]) -> list[float]:
-        return [values[at] for values, at in zip(grids, place, strict=True)]
-
-    place = max(strongest.tolist(), key=alphas_at)
-    flat = np.ravel_multi_index((kernel, *place), equal.shape)
+    strongest = np.flatnonzero(product >= product.max() - 1e-9).tolist()
+    best = max(strongest, key=lambda at: values[at].tolist())
+    flat = np.ravel_multi_index(tuple(places[best]), equal.shape)
     return tuple(int(at) for at in np.unravel_index(flat, scores.shape))
 
 

@@ -197,7 +197,16 @@ class OfPositives(Ranked):
         return np.asarray(self._n_positive > 0)
 
 
-class RocAuc(OfPositives):
+class OfBothClasses(OfPositives):
+    """Base class of metrics for rows with a positive and a negative label."""
+
+    needs = "a positive and a negative label"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
+
+
+class RocAuc(OfBothClasses):
     r"""The area under the ROC curve: the fraction of positive-negative pairs in which the positive is ranked higher.
 
     With P positives and N negatives, where a tie counts half,
@@ -233,10 +242,6 @@ class RocAuc(OfPositives):
     title = "The area under the ROC curve"
     scoring = "roc_auc"
     counts_pairs = True
-    needs = "a positive and a negative label"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
 
     def _prepare(self) -> None:
         cells = self._cells
@@ -265,7 +270,7 @@ class RocAuc(OfPositives):
 roc_auc = function_of(RocAuc)
 
 
-class AveragePrecision(OfPositives):
+class AveragePrecision(OfBothClasses):
     r"""The average precision: the mean over all positives of the precision at their rank.
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
@@ -295,10 +300,6 @@ class AveragePrecision(OfPositives):
 
     title = "The average precision"
     scoring = "average_precision"
-    needs = "a positive and a negative label"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
 
     def _prepare(self) -> None:
         self._choose(self._positive[self.rows])

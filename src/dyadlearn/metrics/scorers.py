@@ -93,16 +93,13 @@ class Borrowed(Metric):
         if np.isnan(stack[:, self._cells.observed]).any():
             refuse_nan()
         with config_context(skip_parameter_validation=True):  # they were validated before
-            scores = [self._scores_of_grid(rows) for rows in stack]
+            scores = [
+                self._scorer(self._estimator, row[mask], truth[mask])
+                for rows in stack
+                for row, (truth, mask) in zip(rows, self._rows, strict=True)
+            ]
         shape = (len(stack), len(self._rows))
         return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(shape))
-
-    def _scores_of_grid(self, rows: np.ndarray) -> list[float]:
-        """Return the score of each row of predictions."""
-        scores = []
-        for row, (truth, mask) in zip(rows, self._rows, strict=True):
-            scores.append(self._scorer(self._estimator, row[mask], truth[mask]))
-        return scores
 
 
 class PreparedScorer(Protocol):
@@ -571,7 +568,7 @@ class _ScoreOfParts:
             rows = prepared.rows[: self._n_rows(at, prepared)]
             if rows.size:
                 self._blocks.append((at, prepared))
-                scored.append(parts.row_of(at[rows, 0]))
+                scored.append(parts.rows[at[rows, 0]])
         if not self._blocks:
             raise refusal
         self._rows = np.concatenate(scored)
@@ -651,10 +648,6 @@ class _Parts:
         by_place = np.zeros(math.prod(labels.values.shape), dtype=np.intp)
         by_place[places] = rows
         return cls(places, codes, by_place, n_parts, axis is not None and n_folds > 1)
-
-    def row_of(self, places: np.ndarray) -> np.ndarray:
-        """Return the instance, task or fold of labels at some positions."""
-        return np.asarray(self.rows[places])
 
     def weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Return the weight of each scored part in the mean, given its row: folds first, then rows; None if equal."""

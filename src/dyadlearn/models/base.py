@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -15,7 +16,7 @@ from dyadlearn._checks import check_alpha, check_choice
 from dyadlearn._state import StoredEstimator
 from dyadlearn.models.decomposing import fit_ridge
 from dyadlearn.models.fitted import FittedRidge, as_fitted, predicting
-from dyadlearn.models.intervals import IntervalRequest, predicted_intervals
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.reading import read_training
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import ModelSpec
@@ -104,6 +105,30 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         return hasattr(self, "fitted_")
 
 
+class TableModel(StoredEstimator, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+    """Base class of models of long tables, whose columns hold ids."""
+
+    #: Parameters with tables, which clones share: they may be large, and cross-validation clones
+    #: the model for every fold.
+    _shared: ClassVar[tuple[str, ...]]
+
+    def __sklearn_clone__(self) -> Self:
+        bare = copy.copy(self)
+        for name in self._shared:
+            setattr(bare, name, None)
+        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
+        for name in self._shared:
+            setattr(cloned, name, getattr(self, name))
+        return cloned
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # Columns of ids, not a matrix of features.
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
 class GridModel(Predictor, stored=False):
     """Base class of kernel ridge models of a grid of labels, with an instance side and an optional task side.
 
@@ -134,12 +159,12 @@ class GridModel(Predictor, stored=False):
     @property
     def n_features_in_(self) -> int:  # type: ignore[override]
         """Number of features, or of training instances for a precomputed kernel."""
-        return int(as_fitted(self).n_features)
+        return as_fitted(self).n_features
 
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """Column names; only if `X` was a frame and all its column names are strings."""
-        names: np.ndarray | None = as_fitted(self).feature_names
+        names = as_fitted(self).feature_names
         if names is None:
             raise AttributeError("feature_names_in_ exists only if X was a frame with names.")
         return names
@@ -293,8 +318,9 @@ class GridModel(Predictor, stored=False):
         >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
         True
         """
-        asked_for = IntervalRequest(coverage, setting, (diagonal, task_diagonal))
-        return predicted_intervals(as_fitted(self), X, tasks, asked_for)
+        fitted = as_fitted(self)
+        read = fitted.read(X, tasks, (diagonal, task_diagonal))
+        return predicted_intervals(fitted, read, coverage, setting)
 
     @property
     def dual_coef_(self) -> Array:
@@ -353,12 +379,12 @@ class GridModel(Predictor, stored=False):
     @property
     def n_iter_(self) -> int:
         """Iterations of the solver; 1 for a closed form or a dense system."""
-        return max(1, int(as_fitted(self).solution.n_iter))
+        return max(1, as_fitted(self).solution.n_iter)
 
     @property
     def residual_(self) -> float:
         """Relative residual norm of the solved linear system, computed from the solution; 0 for a closed form."""
-        return float(as_fitted(self).solution.residual)
+        return as_fitted(self).solution.residual
 
     def _fits(self) -> bool:
         spec = self.fitted_.spec
@@ -532,8 +558,8 @@ class ProcessModel(GridModel, stored=False):
             )
         fitted = as_fitted(self)
         process, values = fitted.process()
-        form, rows = fitted.read(X, tasks)
-        variance = process.variance(*rows, *fitted.priors(form, rows, (diagonal, task_diagonal)))
+        form, rows = fitted.read(X, tasks, (diagonal, task_diagonal))
+        variance = process.variance(*rows, *fitted.priors(rows))
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(values)
         predictions = fitted.predict(*rows)
@@ -552,7 +578,7 @@ class ProcessModel(GridModel, stored=False):
         fitted = as_fitted(self)
         try:
             process, values = fitted.process()
-            return float(process.scale(values))
+            return process.scale(values)
         except ValueError as error:  # hasattr expects AttributeError
             raise AttributeError(f"scale_ does not exist. {error}") from error
 

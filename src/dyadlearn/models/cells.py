@@ -108,17 +108,21 @@ class CellSide(Stored):
             return None
         return self.between(self.labelled, None)
 
+    @property
+    def _kernel_and_params(self) -> dict[str, Any]:
+        """The kernel with its parameters, estimated from the levels with labels, as arguments of `gram`."""
+        assert self.spec is not None
+        known = take_rows(self.rows, self.labelled)
+        params = fitted_params(self.spec.kernel, self.spec.params, known)
+        return {"kernel": self.spec.kernel, "kernel_params": params}
+
     def between(self, at: np.ndarray, others: np.ndarray | None) -> Array:
         """Return the kernel (a, b) between the levels at some positions; None are those of `at` themselves."""
         assert self.spec is not None
         if self.spec.is_precomputed:
             return take_block(self.rows, at, at if others is None else others)
-        known = take_rows(self.rows, self.labelled)
-        params = fitted_params(self.spec.kernel, self.spec.params, known)
         right = None if others is None else take_rows(self.rows, others)
-        kernel = gram(
-            take_rows(self.rows, at), right, kernel=self.spec.kernel, kernel_params=params
-        )
+        kernel = gram(take_rows(self.rows, at), right, **self._kernel_and_params)
         if others is None and callable(self.spec.kernel):
             return mended(kernel, self.spec.repair, f"The kernel of {self.name!r}")
         return kernel
@@ -129,10 +133,7 @@ class CellSide(Stored):
             return np.ones(len(at))
         if self.spec.is_precomputed:
             return to_numpy(self.rows)[at, at]
-        known = take_rows(self.rows, self.labelled)
-        params = fitted_params(self.spec.kernel, self.spec.params, known)
-        rows = take_rows(self.rows, at)
-        return gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=params)
+        return gram_diagonal(take_rows(self.rows, at), **self._kernel_and_params)
 
     def rows_of(self, at: np.ndarray, like: Array) -> Array:
         """Return what `CellTerms.between` takes for the levels at some positions."""

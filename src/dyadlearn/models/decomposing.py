@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
-from dyadlearn._array import Array
 from dyadlearn._parallel import collected
 from dyadlearn._progress import Phase
 from dyadlearn._tables import Table
@@ -16,11 +16,8 @@ from dyadlearn.models.reading import Training
 from dyadlearn.models.side import KernelSpec, Side, computed_kernel, fit_side
 from dyadlearn.models.spec import NO_CONSTANTS, Constants, ModelSpec
 
-#: Decomposed kernels of one side, by the constant that is added to them.
-LevelSides = dict[float, list[Side]]
-#: Decomposed sides: one row per instance kernel, with one entry per task kernel and pair of
-#: constants.
-SideGrid = list[list[tuple[Side, ...]]]
+#: Decompositions of one kernel of a side, by the constant that is added to it.
+LevelSides = dict[float, Side]
 
 _NAMES = ("instance", "task")
 
@@ -52,74 +49,48 @@ class Kernels:
         return [NO_CONSTANTS]
 
 
-def decomposed(spec: ModelSpec, data: Training, kernels: Kernels) -> SideGrid:
-    """Return the decomposed sides, one decomposition per kernel and constant of a side."""
+def decomposed(spec: ModelSpec, data: Training, kernels: Kernels) -> list[tuple[Side, ...]]:
+    """Return the decomposed sides in the order of `combined`, one decomposition per kernel and constant of a side."""
     tables = data.sides if spec.uses_tasks else data.sides[:1]
     constant = spec.constant(len(tables) > 1)
     pairs = kernels.used_constants(constant)
-    by_level: list[LevelSides] = []
+    by_kernel = []
     for axis, table in enumerate(tables):
         specs = [replace(kernel, constant=constant) for kernel in kernels.sides[axis]]
         levels = dict.fromkeys(pair[axis] for pair in pairs)
-        by_level.append(_decomposed_side(table, specs, _NAMES[axis], levels))
-    return in_pairs(spec, by_level, pairs)
+        by_kernel.append(collected(partial(_at_levels, table, _NAMES[axis], levels), specs))
+    return combined(spec, by_kernel, pairs)
 
 
-def _decomposed_side(
-    table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]
+def _at_levels(
+    table: Table, name: str, levels: Collection[float], kernel: KernelSpec
 ) -> LevelSides:
-    """Return the decompositions of one side for each kernel and constant."""
-    levels = list(levels)
-    work = partial(_at_levels, table, name, levels)
-    by_level = [list(sides) for sides in zip(*collected(work, kernels), strict=True)]
-    return dict(zip(levels, by_level, strict=True))
-
-
-def _at_levels(table: Table, name: str, levels: Sequence[float], kernel: KernelSpec) -> list[Side]:
-    """Return the decomposition of one side with a kernel for each constant."""
+    """Return the decompositions of one side with a kernel, one for each constant."""
     # Constants share the kernel, which may take long to compute.
     gram = computed_kernel(table, kernel) if len(levels) > 1 else None
-    return [_decompose(table, replace(kernel, level=level), name, gram) for level in levels]
+    sides = {}
+    for level in levels:
+        with Phase(f"Decomposing {table.values.shape[0]:,} {name}s"):
+            sides[level] = fit_side(table, replace(kernel, level=level), name, gram)
+    return sides
 
 
-def _decompose(table: Table, spec: KernelSpec, name: str, kernel: Array | None) -> Side:
-    """Return a decomposed side, as `fit_side` does; it takes long if there are many rows."""
-    with Phase(f"Decomposing {table.values.shape[0]:,} {name}s"):
-        return fit_side(table, spec, name, kernel)
+def combined(
+    spec: ModelSpec, by_kernel: Sequence[list[LevelSides]], constants: Sequence[Constants]
+) -> list[tuple[Side, ...]]:
+    """Return all combinations of an instance kernel, a task kernel and a pair of constants, in this order.
 
-
-def in_pairs(
-    spec: ModelSpec, by_level: Sequence[LevelSides], constants: Sequence[Constants]
-) -> SideGrid:
-    """Return all combinations of the decomposed sides.
-
-    Each pair of kernels is followed by the same pair with the other constants. A network has the
-    same nodes on both sides.
+    A network has the same nodes on both sides; without tasks there is one side.
     """
-    grid: SideGrid = []
-    n_kernels = len(by_level[0][constants[0][0]])
-    for number in range(n_kernels):
-        row: list[tuple[Side, ...]] = []
-        columns = [_columns(by_level, pair) for pair in constants]
-        for others in zip(*columns, strict=True):
-            for pair, other in zip(constants, others, strict=True):
-                side = by_level[0][pair[0]][number]
-                if spec.sign:
-                    row.append((side, side))
-                else:
-                    row.append((side, *other))
-        grid.append(row)
-    return grid
-
-
-def _columns(by_level: Sequence[LevelSides], constants: Constants) -> list[tuple[Side, ...]]:
-    """Return the task sides with a constant, each as a tuple; one empty tuple without tasks."""
-    if len(by_level) == 1:
-        return [()]
-    return [(side,) for side in by_level[1][constants[1]]]
+    combinations = []
+    chosen: Any = product(*by_kernel, constants)
+    for *kernels, levels in chosen:
+        sides = [by_level[level] for by_level, level in zip(kernels, levels, strict=False)]
+        combinations.append(tuple(sides * 2 if spec.sign else sides))
+    return combinations
 
 
 def fit_ridge(spec: ModelSpec, data: Training, alphas: Mapping[str, Any]) -> FittedRidge:
     """Return the model that is fitted on checked data."""
-    [[sides]] = decomposed(spec, data, Kernels.of(spec))
+    [sides] = decomposed(spec, data, Kernels.of(spec))
     return FittedRidge.solve(spec, data, sides, alphas)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -60,6 +60,20 @@ from dyadlearn.solve.observed import ObservedSolution
 Groups = tuple[np.ndarray | None, np.ndarray | None]
 
 Ridge = TypeVar("Ridge", bound="FittedRidge")
+
+FittedOf = TypeVar("FittedOf", covariant=True)
+
+
+class HasFitted(Protocol[FittedOf]):
+    """An estimator with the attribute `fitted_`."""
+
+    @property
+    def fitted_(self) -> FittedOf:
+        """What the estimator was fitted to."""
+
+
+#: Kernel and column names of each description of each side, by name.
+SideTables = list[dict[str, tuple[Any, Ids | None]]]
 
 # Names of the rows of each side, and of the argument with the kernel of each row with itself.
 _DIAGONALS = (("X", "diagonal"), ("tasks", "task_diagonal"))
@@ -216,7 +230,7 @@ class Predicting(ABC):
 
     @property
     @abstractmethod
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
 
     @property
@@ -296,12 +310,6 @@ class Predicting(ABC):
         ids = (form.row_ids, form.column_ids)
         first, second = map(reading.positions, columns, ids, sizes, names)
         return self.home(model.at(*rows, (first, second)))
-
-    def with_diagonals(
-        self, form: Table, rows: Sequence[Any], diagonals: Sequence[Any]
-    ) -> tuple[Any, Any]:
-        """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
-        raise TypeError(f"{self.name} takes no diagonals of kernels: leave them out.")
 
     def home(self, values: Array) -> Array:
         """Return results in the precision of the data; as numpy arrays if they were computed on `device`."""
@@ -432,14 +440,11 @@ class Fitted(Predicting):
 
     def asked(self, form: Table, rows: Sequence[Any]) -> list[Asked]:
         """Return the rows of each side to predict for, with their ids, which are those of `form`."""
-        asked = []
         ids = (form.row_ids, form.column_ids)
-        for side, side_ids, known in zip(
-            rows, ids, (self.instance_ids, self.task_ids), strict=True
-        ):
-            places = None
-            if side is not None:
-                places = training_places(side, side_ids, known)
+        trained = (self.instance_ids, self.task_ids)
+        asked = []
+        for side, side_ids, known in zip(rows, ids, trained, strict=True):
+            places = None if side is None else training_places(side, side_ids, known)
             asked.append(Asked(side, side_ids, places))
         return asked
 
@@ -563,7 +568,7 @@ class FittedRidge(Fitted, Stored):
     >>> rng = np.random.default_rng(0)
     >>> X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(4, 3)), rng.normal(size=(6, 4))
     >>> fitted = TwoStepRidge().fit(X, Y, tasks=T).fitted_
-    >>> fitted.labels, fitted.leave_out("B").shape, fitted.predict().shape
+    >>> fitted.labels, fitted.holdout("B").shape, fitted.predict().shape
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
@@ -758,7 +763,7 @@ class FittedRidge(Fitted, Stored):
         return self.sides[0].n_columns
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
         return [{"": (side.spec, side.names)} for side in self.sides]
 
@@ -798,16 +803,13 @@ class FittedRidge(Fitted, Stored):
             return values
         return self.tables.given(values, axis)
 
-    def known_side(self, axis: int) -> reading.Known:
-        """Return the training rows of a side, with which new rows are compared."""
-        side = self.sides[axis]
-        names = None if axis else self.feature_names
-        return reading.Known(self.name, side.spec, side.ids, side.names, side.n_columns, names)
-
     def new_rows(self, new: Any, axis: int) -> tuple[Table, NewRows]:
         """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
-        table, rows = reading.read_rows(new, axis, self.known_side(axis))
-        return table, self.sides[axis].new_rows(self.as_fitted(rows, axis))
+        side = self.sides[axis]
+        names = None if axis else self.feature_names
+        known = reading.Known(self.name, side.spec, side.ids, side.names, side.n_columns, names)
+        table, rows = reading.read_rows(new, axis, known)
+        return table, side.new_rows(self.as_fitted(rows, axis))
 
     def as_fitted(self, rows: Array, axis: int) -> Array:
         """Return new rows as arrays of the library of the model; raise if they are of another one."""
@@ -822,7 +824,7 @@ class FittedRidge(Fitted, Stored):
         """Return predictions for new rows of one side with some of their labels, as `GridModel.predict` does."""
         problem = self.training_problem
         check_takes_labels(problem.pairing)
-        form, rows = self.read(X, tasks)
+        form, rows = self.read(X, tasks, diagonals)
         if self.describes_by_labels:
             raise ValueError(
                 Message(
@@ -841,30 +843,39 @@ class FittedRidge(Fitted, Stored):
         predictions = self.predict(*rows)
         known = reading.few_labels(labels, form, predictions.shape)
         few = as_array_of(known, predictions, predictions.dtype)
-        prior = self.priors(form, rows, diagonals)[axis]
-        options: dict[str, Any] = {
-            "weight": 1.0 / problem.unit,
-            "tol": problem.tol,
-            "max_iter": problem.max_iter,
-        }
         updated = predict_with_labels(
-            problem.pairing, problem.labels, rows[axis], prior, predictions, few, axis, **options
+            problem.pairing,
+            problem.labels,
+            rows[axis],
+            self.priors(rows)[axis],
+            predictions,
+            few,
+            axis,
+            weight=1.0 / problem.unit,
+            tol=problem.tol,
+            max_iter=problem.max_iter,
         )
         return replace(form, values=self.home(updated))
 
-    def priors(
-        self, form: Table, rows: Sequence[NewRows | None], diagonals: Sequence[Any]
-    ) -> list[Array | None]:
+    def read(
+        self, X: Any, tasks: Any, diagonals: Sequence[Any] = (None, None)
+    ) -> tuple[Table, tuple[Any, Any]]:
+        """Return ids and rows as `Predicting.read` does, with the diagonals of kernels that the user gave."""
+        form, rows = super().read(X, tasks)
+        asked = list(rows)
+        for axis, diagonal in enumerate(diagonals):
+            if diagonal is not None:
+                asked[axis] = self._with_diagonal(axis, form, rows[axis], diagonal)
+        return form, (asked[0], asked[1])
+
+    def priors(self, rows: Sequence[NewRows | None]) -> list[Array | None]:
         """Return k(x, x) of the new rows of each side; None for training rows and in the primal."""
         priors: list[Array | None] = []
-        for axis, (asked, values) in enumerate(zip(rows, diagonals, strict=True)):
-            if values is not None:
-                priors.append(self._given_prior(axis, form, asked, values))
-            elif asked is None or self.sides[axis].is_primal:
-                priors.append(None)
-            else:
-                priors.append(asked.self_kernel)
-                if priors[-1] is None:
+        for axis, asked in enumerate(rows):
+            prior = None
+            if asked is not None and not self.sides[axis].is_primal:
+                prior = asked.self_kernel
+                if prior is None:
                     owner, name = _DIAGONALS[axis]
                     raise ValueError(
                         Message(
@@ -875,21 +886,13 @@ class FittedRidge(Fitted, Stored):
                             size=asked.size,
                         )
                     )
+            priors.append(prior)
         return priors
 
-    def with_diagonals(
-        self, form: Table, rows: Sequence[Any], diagonals: Sequence[Any]
-    ) -> tuple[Any, Any]:
-        """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
-        asked = list(rows)
-        for axis, values in enumerate(diagonals):
-            if values is not None:
-                diagonal = self._given_prior(axis, form, rows[axis], values)
-                asked[axis] = replace(asked[axis], diagonal=diagonal)
-        return asked[0], asked[1]
-
-    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, diagonal: Any) -> Array:
-        """Return the kernel of each row of a side with itself, from the values that the user gave."""
+    def _with_diagonal(
+        self, axis: int, form: Table, rows: NewRows | None, diagonal: Any
+    ) -> NewRows:
+        """Return rows of a side with the kernel of each row with itself, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
         side = self.sides[axis] if axis < len(self.sides) else None
         is_given = side is not None and (side.spec.is_precomputed or bool(self.kernels_given(axis)))
@@ -898,7 +901,8 @@ class FittedRidge(Fitted, Stored):
                 f"{name} is only for rows of {owner} from a precomputed kernel: leave it out."
             )
         ids = (form.row_ids, form.column_ids)[axis]
-        return side.prior(rows.values, self._given_diagonal(axis, ids, rows, diagonal))
+        known = self._given_diagonal(axis, ids, rows, diagonal)
+        return replace(rows, diagonal=side.prior(rows.values, known))
 
     def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, diagonal: Any) -> Array:
         """Return the kernel of each row with itself before centring, from the values that the user gave."""
@@ -1000,17 +1004,6 @@ class FittedRidge(Fitted, Stored):
         return last_inverse.of(problem, "process", compute, inverse_bytes(labels), labels.values)  # type: ignore[no-any-return]
 
     # --- hold-out -------------------------------------------------------------------------------------
-
-    def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
-        """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.
-
-        The kernels are not learned again. For a model with learned kernels see `holdout`.
-        """
-        setting = as_setting(setting)
-        if units is None:
-            units = Units()
-        check_request(self.pairing, setting, units.sides, units.cells)
-        return leave_out(self.problem, setting, units)
 
     def holdout(
         self,
@@ -1132,10 +1125,10 @@ def _completed_of(problem: Problem, solved: Any) -> Problem:
     return problem
 
 
-def as_fitted(model: Any) -> Any:
+def as_fitted(model: HasFitted[FittedOf]) -> FittedOf:
     """Return the attribute `fitted_` of an estimator; return a `Fitted` object unchanged."""
     if isinstance(model, Fitted):
-        return model
+        return model  # type: ignore[return-value]
     check_is_fitted(model)
     return model.fitted_
 

@@ -476,7 +476,11 @@ class FittedMultiway(Stored):
             units = CellUnits(((folds, (folds,)),))
         if self.columns.shape[1] > int(self.fixed.has_constant):
             for _, members in units.sets():
-                self._check_estimable(members)
+                if len(members) == len(self.values):
+                    raise nothing_left()
+                error = self.fixed.lost(self.columns, members)
+                if error is not None:
+                    raise error
             return units
         conditions = [codes for codes, _ in units.conditions]
         if self.fixed.has_constant and len(conditions) == 2 and crosses_all(*conditions):
@@ -508,14 +512,6 @@ class FittedMultiway(Stored):
                 )
             codes[side] = of_levels
         return codes
-
-    def _check_estimable(self, members: np.ndarray) -> None:
-        """Raise if the labels do not determine the fixed effects without some of them."""
-        if len(members) == len(self.values):
-            raise nothing_left()
-        error = self.fixed.lost(self.columns, members)
-        if error is not None:
-            raise error
 
     def held_out(self, units: CellUnits) -> np.ndarray:
         """Return the prediction (n,) of each label by the model without what its conditions leave out."""
@@ -561,11 +557,6 @@ class FittedMultiway(Stored):
         sizes[-1] = 1.0
         parts = self.variances * sizes
         return np.asarray(parts / parts.sum())
-
-    def heritability(self, terms: Sequence[str]) -> float:
-        """Return the share of some terms in the variance of a label of weight one."""
-        at = sorted({self.term_at(term) for term in terms})
-        return float(self.shares()[at].sum())
 
     def likelihood_ratio(self, other: FittedMultiway) -> LikelihoodRatio:
         """Return the comparison with a model of fewer terms, as `MultiwayRidge.likelihood_ratio` does."""

@@ -6,23 +6,27 @@ marginal likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from dyadlearn._documenting import documented
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.models.base import ProcessModel, RidgeModel
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import (
+    NO_CONSTANTS,
+    Constants,
     IndependentSpec,
-    KernelNeeds,
     ModelSpec,
     PairKernelSpec,
+    Shares,
     TwoStepSpec,
     check_constants,
-    check_has_main_effects,
     check_shares,
     checked_filter,
+    dual_kernels,
     identity_shares,
     one_alpha,
 )
@@ -168,7 +172,7 @@ def two_step_spec(model: Any) -> TwoStepSpec:
     )
     spec = TwoStepSpec(
         **common_parameters(model),
-        kernels=KernelNeeds(shares=[shares]).of(kernels_of(model)),
+        kernels=dual_kernels(kernels_of(model), [shares]),
         filters=filters,
         shares=shares,
         symmetry=model.symmetry,
@@ -178,29 +182,38 @@ def two_step_spec(model: Any) -> TwoStepSpec:
 
 
 def pair_kernel_spec(
-    model: Any, needs: KernelNeeds, *, is_kronecker: bool = False
+    model: Any,
+    shares: Sequence[Shares],
+    constants: Sequence[Constants],
+    *,
+    is_kronecker: bool = False,
 ) -> PairKernelSpec:
     """Return the validated parameters of a model with a kernel between pairs, or of a search over one.
 
     Parameters
     ----------
     model : estimator
-    needs : KernelNeeds
+    shares, constants : sequences
         Shares and constants of the model; those of a search are all that it tries.
     is_kronecker : bool, default=False
         As in `PairKernelSpec`.
     """
-    [shares, *_] = needs.shares
-    [constants, *_] = needs.constants
     spec = PairKernelSpec(
         **common_parameters(model),
-        kernels=needs.of(kernels_of(model)),
-        shares=shares,
-        constants=constants,
+        kernels=dual_kernels(kernels_of(model), shares, constants),
+        shares=shares[0],
+        constants=constants[0],
         is_kronecker=is_kronecker,
     )
     spec.check()
-    check_has_main_effects(needs.constants, model.fit_intercept, model.constants)
+    if not (model.fit_intercept or set(constants) == {NO_CONSTANTS}):
+        raise ValueError(
+            Message(
+                "<constants={constants!r}> are weights of main effects, which <fit_intercept=False> "
+                "leaves out: set <fit_intercept=True>, or leave <constants> out.",
+                constants=model.constants,
+            )
+        )
     return spec
 
 
@@ -392,7 +405,7 @@ class KroneckerRidge(RidgeModel, ProcessModel):
     def _spec(self) -> ModelSpec:
         shares = identity_shares(self.identity)
         constants = check_constants(self.constants)
-        return pair_kernel_spec(self, KernelNeeds([shares], [constants]), is_kronecker=True)
+        return pair_kernel_spec(self, [shares], [constants], is_kronecker=True)
 
 
 @documented(TaskKernelParameters, KernelParameters, ConstantsParameter)
@@ -473,4 +486,4 @@ class PairKernelRidge(RidgeModel, ProcessModel):
     def _spec(self) -> ModelSpec:
         shares = check_shares((self.product, self.per_task, self.per_instance))
         constants = check_constants(self.constants)
-        return pair_kernel_spec(self, KernelNeeds([shares], [constants]))
+        return pair_kernel_spec(self, [shares], [constants])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import caller_level, check_share
-from dyadlearn._tables import shown
+from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals, largest_coverage
 from dyadlearn.kernels.descriptions import own_ids
@@ -20,26 +20,13 @@ from dyadlearn.models.fitted import Asked, Fitted, size_of
 from dyadlearn.settings import Setting, as_setting
 
 
-class IntervalRequest(NamedTuple):
-    """What prediction intervals are asked for.
-
-    Attributes
-    ----------
-    coverage : float
-    setting : str, Setting or None
-    diagonals : (diagonal, task_diagonal)
-        As in `GridModel.predict_interval`.
-    pairs : (integer array, integer array) or None
-        Positions of the pairs that are asked for; None means all pairs.
-    """
-
-    coverage: float
-    setting: str | Setting | None = None
-    diagonals: tuple[Any, Any] = (None, None)
-    pairs: tuple[np.ndarray, np.ndarray] | None = None
-
-
-def interval_grids(fitted: Fitted, asked: Sequence[Asked], asked_for: IntervalRequest) -> Bounds:
+def interval_grids(
+    fitted: Fitted,
+    asked: Sequence[Asked],
+    coverage: float,
+    setting: str | Setting | None = None,
+    pairs: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Bounds:
     """Return lower and upper bounds as arrays (a, b), with a warning if some are infinite.
 
     Parameters
@@ -47,14 +34,17 @@ def interval_grids(fitted: Fitted, asked: Sequence[Asked], asked_for: IntervalRe
     fitted : Fitted
     asked : (Asked, Asked)
         Instances and tasks to predict for.
-    asked_for : IntervalRequest
+    coverage : float
+    setting : str, Setting or None
+        As in `GridModel.predict_interval`.
+    pairs : (integer array, integer array) or None
+        Positions of the pairs that are asked for; None means all pairs.
     """
     intervals = fitted.intervals
-    pairs = asked_for.pairs
-    coverage = check_share(asked_for.coverage, "coverage")
+    coverage = check_share(coverage, "coverage")
     is_new_side: tuple[bool | None, bool | None] = (None, None)
-    if asked_for.setting is not None:
-        chosen = as_setting(asked_for.setting)
+    if setting is not None:
+        chosen = as_setting(setting)
         fitted.check(chosen)
         is_new_side = (0 in chosen.new, 1 in chosen.new)
     sides = zip(
@@ -171,11 +161,7 @@ def _local_bounds(
         for there, is_new_task in _kinds(others):
             new = (new_rows, rows[1].take(there) if is_new_task else None)
             known = (where[here], others[there])
-            try:
-                bounds = _block(fitted, intervals, new, known, coverage)
-            except NothingLeftError:
-                bounds = _unbounded(fitted, new, known)
-            blocks[-1].append(bounds)
+            blocks[-1].append(_block(fitted, intervals, new, known, coverage))
     xp = namespace(blocks[0][0][0])
     back = [
         np.argsort(np.concatenate([kind for kind, _ in _kinds(places)]))
@@ -232,54 +218,51 @@ def _block(
     coverage: float,
 ) -> Bounds:
     """Return bounds of pairs of one setting: of new rows, or of the known training positions if they are None."""
+    try:
+        bounds = _beside_training(fitted, intervals, new, coverage)
+    except NothingLeftError:
+        # Bounds are infinite where no residual is known, and NaN where the prediction is NaN.
+        predicted = fitted.predict(*new)
+        bounds = (predicted - math.inf, predicted + math.inf)
+    ends = []
+    for end in bounds:
+        if new[0] is None:
+            end = take_rows(end, known[0])
+        if new[1] is None:
+            end = take_rows(end.T, known[1]).T
+        ends.append(end)
+    return ends[0], ends[1]
+
+
+def _beside_training(
+    fitted: Fitted, intervals: Intervals, new: tuple[Any, Any], coverage: float
+) -> Bounds:
+    """Return bounds of pairs of new rows, or of all training rows if they are None."""
     rows, columns = new
-    places, task_places = known
     if rows is not None and columns is not None:
         return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
     if rows is not None:
-        lower, upper = intervals.new_rows(rows, fitted.predict(rows, None), coverage)
-        return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
-    if columns is not None:
-        whole = fitted.predict(None, columns).T
-        sign = fitted.symmetry
-        if sign:
-            # A new node has the same edges as instance and as task, with opposite signs if
-            # antisymmetric.
-            lower, upper = intervals.new_rows(columns, sign * whole, coverage)
-            lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
-        else:
-            lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
-        return take_rows(lower.T, places), take_rows(upper.T, places)
-    lower, upper = intervals.known(fitted.completed, coverage)
-    return take_block(lower, places, task_places), take_block(upper, places, task_places)
+        return intervals.new_rows(rows, fitted.predict(rows, None), coverage)
+    if columns is None:
+        return intervals.known(fitted.completed, coverage)
+    whole = fitted.predict(None, columns).T
+    sign = fitted.symmetry
+    if not sign:
+        lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
+        return lower.T, upper.T
+    # A new node has the same edges as instance and as task, with opposite signs if antisymmetric.
+    lower, upper = intervals.new_rows(columns, sign * whole, coverage)
+    return (lower.T, upper.T) if sign > 0 else (-upper.T, -lower.T)
 
 
 def predicted_intervals(
-    fitted: Fitted, X: Any, tasks: Any, asked_for: IntervalRequest
+    fitted: Fitted,
+    read: tuple[Table, Sequence[Any]],
+    coverage: float,
+    setting: str | Setting | None,
 ) -> tuple[Any, Any]:
-    """Return lower and upper bounds for the user's instances and tasks.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    X, tasks : as in `GridModel.predict_interval`
-    asked_for : IntervalRequest
-    """
-    form, rows = fitted.read(X, tasks)
-    if any(diagonal is not None for diagonal in asked_for.diagonals):
-        rows = fitted.with_diagonals(form, rows, asked_for.diagonals)
-    bounds = interval_grids(fitted, fitted.asked(form, rows), asked_for)
+    """Return lower and upper bounds for the instances and tasks that `Predicting.read` returns."""
+    form, rows = read
+    bounds = interval_grids(fitted, fitted.asked(form, rows), coverage, setting)
     lower, upper = (form.restore(fitted.home(bound)) for bound in bounds)
     return lower, upper
-
-
-def _unbounded(
-    fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]
-) -> Bounds:
-    """Return infinite bounds, which stand where no residual is known; NaN where the prediction is NaN."""
-    predicted = fitted.predict(*new)
-    if new[0] is None:
-        predicted = take_rows(predicted, known[0])
-    if new[1] is None:
-        predicted = take_rows(predicted.T, known[1]).T
-    return predicted - math.inf, predicted + math.inf

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
 from dyadlearn._columns import chosen, ids_of, read_columns
-from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
+from dyadlearn.models.base import TableModel
 from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
+from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.fitted_multiway import FittedMultiway, LikelihoodRatio
 from dyadlearn.pairing.multiway import RESIDUAL, canonical, parse_terms
 
 _ESTIMATED = ("likelihood", "holdout")
 
 
-class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class MultiwayRidge(TableModel):
     r"""Ridge regression on cells of any number of sides, with terms, fixed effects and variance components.
 
     A label belongs to a cell, one level of each side: a mother, a father and an environment. The
@@ -132,6 +129,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     __metadata_request__predict = {"table": UNUSED}  # noqa: RUF012
 
     fitted_: FittedMultiway
+    _shared = ("entities",)
 
     def __init__(
         self,
@@ -212,7 +210,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         deviations : array of shape (a,)
             Only with ``return_std=True``.
         """
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         asked = fitted.asked(table)
         if return_std:
             return fitted.means(asked), fitted.deviations(asked)
@@ -240,7 +238,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         lower, upper : arrays of shape (a,)
         """
         coverage = check_share(coverage, "coverage")
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         return fitted.bounds(fitted.asked(table), fitted.setting(new), coverage)
 
     def contributions(self, table: Any = None) -> dict[str, np.ndarray]:
@@ -256,7 +254,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         dict of str to array of shape (a,)
             Their sum is the prediction.
         """
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         parts = fitted.contributions(fitted.asked(table))
         return dict(zip(("fixed", *fitted.term_names), parts.T, strict=True))
 
@@ -278,11 +276,11 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             standard deviation of its error, and ``reliability``, the squared correlation of the
             predicted and the true effect.
         """
-        return self._fitted().effects(term, table)
+        return as_fitted(self).effects(term, table)
 
     def label_weights(self, table: Any) -> np.ndarray:
         """Return the weight of each label in each prediction, shape (a, n_rows); 0 for rows that were left out."""
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         weights = np.zeros((fitted.asked(table).size, fitted.n_rows))
         weights[:, fitted.rows] = fitted.label_weights(fitted.asked(table))
         return weights
@@ -310,7 +308,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         ValueError
             If the other labels do not determine a fixed effect.
         """
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         held_out = np.full(fitted.n_rows, np.nan)
         held_out[fitted.rows] = fitted.held_out(fitted.units(fitted.setting(new), groups))
         return held_out
@@ -320,39 +318,39 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     @property
     def variances_(self) -> dict[str, float]:
         """Variance of each term and of the noise of a label of weight one."""
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         return dict(zip(fitted.variance_problem.names, fitted.variances.tolist(), strict=True))
 
     @property
     def standard_errors_(self) -> dict[str, float]:
         """Standard error of each variance; NaN where there is none."""
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         return dict(zip(fitted.variance_problem.names, fitted.errors.tolist(), strict=True))
 
     @property
     def log_likelihood_(self) -> float:
         """Restricted log likelihood."""
-        return self._fitted().log_likelihood
+        return as_fitted(self).log_likelihood
 
     @property
     def fixed_effects_(self) -> dict[str, float]:
         """Coefficients of the fixed columns."""
-        return self._fitted().fixed_effects()
+        return as_fitted(self).fixed_effects()
 
     @property
     def terms_(self) -> tuple[str, ...]:
         """Names of the terms."""
-        return self._fitted().term_names
+        return as_fitted(self).term_names
 
     @property
     def sides_(self) -> tuple[str, ...]:
         """Names of the sides."""
-        return self._fitted().side_names
+        return as_fitted(self).side_names
 
     @property
     def n_features_in_(self) -> int:  # type: ignore[override]
         """Number of columns of the training table that the model uses."""
-        fitted = self._fitted()
+        fitted = as_fitted(self)
         return len(fitted.sides) + len(fitted.fixed.names)
 
     def heritability(self, *terms: str) -> float:
@@ -361,7 +359,9 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Before, each kernel is scaled to mean(diagonal) − mean = 1 on the cells of the labels
         (Legarra 2016, Theor. Popul. Biol. 107:26), so that a variance is that among the labels.
         """
-        return self._fitted().heritability(terms)
+        fitted = as_fitted(self)
+        at = sorted({fitted.term_at(term) for term in terms})
+        return float(fitted.shares()[at].sum())
 
     def likelihood_ratio(self, smaller: MultiwayRidge) -> LikelihoodRatio:
         r"""Return the likelihood ratio test of the terms that another model lacks.
@@ -377,29 +377,10 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             The p-value is that of the mixture of :math:`\chi^2` distributions at the border of
             zero variances (Self and Liang 1987, J. Am. Stat. Assoc. 82:605).
         """
-        return self._fitted().likelihood_ratio(smaller._fitted())
-
-    def _fitted(self) -> FittedMultiway:
-        check_is_fitted(self)
-        return self.fitted_
-
-    def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and cross-validation clones the model for every fold.
-        bare = copy.copy(self)
-        bare.entities = None
-        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
-        cloned.entities = self.entities
-        return cloned
+        return as_fitted(self).likelihood_ratio(as_fitted(smaller))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # Columns of ids, not a matrix of features.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
 
 # Reading of the training table ----------------------------------------------------------------------

@@ -39,7 +39,7 @@ from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor, interactions_of, intercept_of, main_effects_of
-from dyadlearn.models.fitted import Effects, FittedRidge, Predicting
+from dyadlearn.models.fitted import Effects, FittedRidge, Predicting, SideTables
 from dyadlearn.models.grid import TwoStepRidge
 from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -70,6 +70,9 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
 Chunks = Iterable[tuple[Any, Any]]
 #: Values of a regularisation.
 Alphas = Iterable[float] | float | None
+
+#: Attributes of a fit that the next one does not use.
+_OF_FIT = ("_learnt", "feature_map_", "task_feature_map_", "n_features_in_", "feature_names_in_")
 
 #: Relative rounding error of the remaining statistics above which `forget` warns.
 _LOST = 1e-8
@@ -299,7 +302,7 @@ class OnlineTwoStepRidge(Predictor):
         model = self.to_two_step()
         now = self.predictor_
         if X is not None:
-            X, rows = now.read_instances(X)
+            X, rows = reading.read_rows(X, 0, now.known)
             X = replace(X, values=now.maps.mapped(rows))
         if tasks is not None:
             tasks, Psi = now.known_tasks(tasks, None)
@@ -335,9 +338,8 @@ class OnlineTwoStepRidge(Predictor):
         self
         """
         check_is_fitted(self)
-        alphas_by_name = {"alpha": alpha, "task_alpha": task_alpha}
         changed = {}
-        for name, value in alphas_by_name.items():
+        for name, value in (("alpha", alpha), ("task_alpha", task_alpha)):
             if value is not None:
                 changed[name] = check_alpha(value, name)
         alphas = (changed.get("alpha", self.alpha), changed.get("task_alpha", self.task_alpha))
@@ -350,24 +352,22 @@ class OnlineTwoStepRidge(Predictor):
 
     # Checking input ----------------------------------------------------------------------------
 
-    def _read_rows(
-        self, X: Any, y: Any, known: Ids | None, *, reset: bool
-    ) -> tuple[Array, Table, Ids | None]:
+    def _read_rows(self, X: Any, y: Any, known: Ids | None) -> tuple[Array, Table, Ids | None]:
         """Return instances (l, p), their labels (l, q) and their ids; rows are matched by id if both have ids."""
         grid = self._read_labels(y, known)
         table = read_table(X, "X")
         reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
         table = reading.align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
-        known_columns: dict[str, Any] = {}
-        if not reset:
-            known_columns["n_features"] = self.n_features_in_
-            known_columns["feature_names"] = getattr(self, "feature_names_in_", None)
-        rows, names = check_instances(table, type(self).__name__, is_kernel=False, **known_columns)
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-            self.__dict__.pop("feature_names_in_", None)
-        if reset and names is not None:
+        rows, names = check_instances(
+            table,
+            type(self).__name__,
+            is_kernel=False,
+            n_features=getattr(self, "n_features_in_", None),
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+        self.n_features_in_ = int(rows.shape[1])
+        if names is not None:
             self.feature_names_in_ = names
         reading.check_sizes(rows, grid.values, None)
         return rows, grid, table.row_ids if has_ids else None
@@ -408,7 +408,7 @@ class OnlineTwoStepRidge(Predictor):
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Batch, Array, Table]:
         """Return instances, their features Φ, and their labels for the known tasks."""
-        rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
+        rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids)
         if grid.values.shape[1] != self.n_tasks_:
             n_columns = grid.values.shape[1]
             raise ValueError(
@@ -431,7 +431,7 @@ class OnlineTwoStepRidge(Predictor):
                         "<keep_labels=True>."
                     )
                 )
-            rows, grid, _ = self._read_rows(X, y, ids, reset=False)
+            rows, grid, _ = self._read_rows(X, y, ids)
             _check_width(grid, n_tasks)
             yield self._maps.mapped(rows), grid.values
 
@@ -442,7 +442,7 @@ class OnlineTwoStepRidge(Predictor):
             grid = self._read_labels(y, ids)
             grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
         else:
-            _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
+            _, grid, row_ids = self._read_rows(X, y, ids)
             if row_ids is None or stored.ids is None:
                 raise ValueError(
                     Message(
@@ -493,10 +493,10 @@ class OnlineTwoStepRidge(Predictor):
         self
         """
         with all_or_nothing(self):
-            for name in ("_learnt", "feature_map_", "task_feature_map_"):
+            for name in _OF_FIT:
                 self.__dict__.pop(name, None)
             self._check_params()
-            rows, grid, ids = self._read_rows(X, y, None, reset=True)
+            rows, grid, ids = self._read_rows(X, y, None)
             task_rows = None
             task_ids = grid.column_ids
             task_names = None
@@ -741,10 +741,9 @@ class OnlineTwoStepRidge(Predictor):
 
     def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
         """Store the new state; warn if more tasks than before have no label and so no intercept."""
+        n_before = 0 if before is None else np.count_nonzero(before.model.unpredicted)
         unpredicted = after.model.unpredicted
-        if np.count_nonzero(unpredicted) > (
-            0 if before is None else np.count_nonzero(before.model.unpredicted)
-        ):
+        if np.count_nonzero(unpredicted) > n_before:
             warn_of_unlabelled(unpredicted, 3)
         self._learnt = after
         return self
@@ -836,22 +835,17 @@ class OnlineTwoStepRidge(Predictor):
         now = self.predictor_
         model, Phi, grid = self._left_out(now, X, y, wanted)
         # an instance that is left out has no term
-        if 0 in wanted.new:
-            terms = None
-        else:
-            terms = now.terms
+        terms = None if 0 in wanted.new else now.terms
 
         def score(*values: Sequence[float]) -> np.ndarray:
             if terms is not None:
                 return -terms.squared_errors(Phi, grid.values, values, wanted)
             return -online_squared_errors(model, Phi, grid.values, values, wanted)
 
-        if now.knows_tasks:
-            scores = where_defined(score, rows, columns)
-            warn_of_undefined(scores, (rows, columns), wanted.value, 2)
-        else:
-            scores = where_defined(score, rows, columns[:1])
-            warn_of_undefined(scores, (rows, None), wanted.value, 2)
+        if not now.knows_tasks:
+            columns = columns[:1]
+        scores = where_defined(score, rows, columns)
+        warn_of_undefined(scores, (rows, columns), wanted.value, 2)
         _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
 
@@ -1096,11 +1090,11 @@ class FittedOnline(Predicting):
         return self.knowledge.model.statistics.tasks is not None
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each side, by the empty name."""
         names = self.known.feature_names
         instances = LINEAR, None if names is None else Ids(tuple(names.tolist()))
-        sides: list[dict[str, tuple[Any, Ids | None]]] = [{"": instances}]
+        sides: SideTables = [{"": instances}]
         if self.knows_tasks:
             sides.append({"": (LINEAR, self.knowledge.task_names)})
         return sides
@@ -1156,24 +1150,12 @@ class FittedOnline(Predicting):
             self.check_library(tasks=Psi)
             rows_of = self.knowledge.model.statistics.rows_of_tasks(double(Psi))
             return table, NewRows(rows_of, lambda part: part, 0)
-        table, rows = self.read_instances(new)
+        table, rows = reading.read_rows(new, 0, self.known)
         self.check_library(X=rows)
         kept = self.knowledge.kept
         ids = _own_ids(table.row_ids, new) if kept.n_named else None
         places = [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
         return table, self.rows_at(rows, places)
-
-    def read_instances(self, X: Any) -> tuple[Table, Array]:
-        """Return the table and the checked rows of instances to predict for."""
-        table = read_table(X, "X")
-        rows, _ = check_instances(
-            table,
-            self.name,
-            is_kernel=False,
-            n_features=self.known.n_columns,
-            feature_names=self.known.feature_names,
-        )
-        return table, rows
 
     def known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
         """Return the table and the features Ψ of tasks, whose columns must be those of the training tasks."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +26,7 @@ from dyadlearn._checks import check_choice
 from dyadlearn._codes import Column, distinct, id_columns
 from dyadlearn._messages import Message
 from dyadlearn._registry import listed
-from dyadlearn._state import Stored, StoredEstimator
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.holdout.baselines import means_for_unknown
@@ -36,9 +34,9 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descripti
 from dyadlearn.kernels.structures import Structures
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
-from dyadlearn.models.base import GridModel
+from dyadlearn.models.base import GridModel, TableModel
 from dyadlearn.models.fitted import Asked, FittedRidge, as_fitted
-from dyadlearn.models.intervals import IntervalRequest, interval_grids
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.structures import (
     StructuralEntities,
@@ -344,7 +342,7 @@ class PairTables:
         return replace(table, values=np.asarray(table.values), column_ids=None)
 
 
-class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairRegressor(TableModel):
     r"""Fit a grid model on a long table with an instance id, a task id and a value in each row.
 
     The rows become a grid of the instances and tasks that occur in them, and the wrapped model is
@@ -427,7 +425,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     _known: KnownPairs
     _columns: tuple[str, str]
 
-    _not_always = (*StoredEstimator._not_always, "_columns")
+    _not_always = (*TableModel._not_always, "_columns")
+    _shared = ("instances", "tasks")
 
     def __init__(
         self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error"
@@ -668,7 +667,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """What the wrapped model was fitted to, with the ids of the pairs and the tables of both sides."""
         check_is_fitted(self)
         known = self._known
-        fitted: FittedRidge = as_fitted(self.model_)
+        fitted = as_fitted(self.model_)
         tables = PairTables(self.model_, fitted, known, (self.instances, self.tasks))
         ids = (Ids(known.ids[0]), Ids(known.ids[1]))
         form = replace(fitted.form, row_ids=ids[0], column_ids=ids[1])
@@ -718,16 +717,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         asked = PairsAsked.of(tables, self._as_ids(pairs))
         new = list(asked.given)
         at = list(asked.at)
-        places = tables.places(asked.ids)
-        for axis, known in enumerate(places):
-            if fitted.describes_by_labels and new[axis] is not None and (known >= 0).all():
+        for axis, training in enumerate(asked.training):
+            if fitted.describes_by_labels and (training >= 0).all():
                 # Such a model can use only its training rows, with the features that they had.
                 new[axis] = None
-                at[axis] = known[at[axis]]
+                at[axis] = training
         _, rows = fitted.read(*new)
+        places = tables.places(asked.ids)
         sides = [Asked(*side) for side in zip(rows, map(Ids, asked.ids), places, strict=True)]
-        request = IntervalRequest(coverage, setting, pairs=(at[0], at[1]))
-        bounds = interval_grids(fitted, sides, request)
+        bounds = interval_grids(fitted, sides, coverage, setting, (at[0], at[1]))
         flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
@@ -757,23 +755,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return float(
             r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed])
         )
-
-    def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and cross-validation clones the model for every fold: clones
-        # share the tables.
-        bare = copy.copy(self)
-        bare.instances = bare.tasks = None
-        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
-        cloned.instances = self.instances
-        cloned.tasks = self.tasks
-        return cloned
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # Columns of ids, not a matrix of features.
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
     def _checked_model(self) -> GridModel:
         model = self.model
@@ -806,27 +787,32 @@ class PairsAsked(NamedTuple):
         Positions of the instance and of the task of each pair in `given`.
     ids : list of two tuples
         Distinct ids of the instances and of the tasks.
+    training : list of two integer arrays
+        Positions of the instance and of the task of each pair in training, -1 for new ones.
     """
 
     given: list[Any]
     at: list[np.ndarray]
     ids: list[tuple[Hashable, ...]]
+    training: list[np.ndarray]
 
     @classmethod
     def of(cls, tables: PairTables, pairs: Any) -> PairsAsked:
         """Return the distinct instances and tasks of pairs."""
-        at: list[np.ndarray] = []
-        ids: list[Any] = []
-        for column in id_columns(pairs, "pairs"):
-            positions, labels = distinct(column, "pairs")
-            at.append(positions)
-            ids.append(labels)
-        sides = [tables.looked_up(ids[0], 0), None]
-        if tables.has_table(1):
-            sides[1] = tables.looked_up(ids[1], 1)
-        else:
-            at[1] = tables.training_tasks(ids[1])[at[1]]
-        return cls(sides, at, [tuple(labels) for labels in ids])
+        asked = cls([], [], [], [])
+        for axis, column in enumerate(id_columns(pairs, "pairs")):
+            at, ids = distinct(column, "pairs")
+            if tables.has_table(axis):
+                asked.given.append(tables.looked_up(ids, axis))
+                training = reading.among(ids, tables.known.ids[axis])[at]
+            else:
+                asked.given.append(None)
+                training = tables.training_tasks(ids)[at]
+                at = training
+            asked.at.append(at)
+            asked.ids.append(tuple(ids))
+            asked.training.append(training)
+        return asked
 
 
 def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
@@ -835,9 +821,7 @@ def _predicted(tables: PairTables, pairs: Any, labels: Any = None) -> Array:
     if labels is not None:
         return _predict_with(tables, labels, asked)
     if knows_rows(tables.fitted.pairing):
-        places = tables.places(asked.ids)
-        training = [known[at] for known, at in zip(places, asked.at, strict=True)]
-        return _predict_known(tables.fitted, asked, training)
+        return _predict_known(tables.fitted, asked)
     return tables.fitted.predicted_pairs(asked.given[0], asked.given[1], np.stack(asked.at, axis=1))
 
 
@@ -855,25 +839,18 @@ def _predict_or_mean(tables: PairTables, pairs: Any) -> Array:
     return fitted.home(as_array_of(values, like, like.dtype))
 
 
-def _predict_known(fitted: FittedRidge, asked: PairsAsked, places: Sequence[np.ndarray]) -> Array:
-    """Return predictions of pairs by a model that treats training instances or tasks differently from new ones.
-
-    Parameters
-    ----------
-    fitted : FittedRidge
-    asked : PairsAsked
-    places : two integer arrays of shape (n,)
-        Positions of the pairs' instances and tasks in the training data, -1 for new ones.
-    """
-    members = members_of(2 * (places[0] >= 0) + (places[1] >= 0))
+def _predict_known(fitted: FittedRidge, asked: PairsAsked) -> Array:
+    """Return predictions of pairs by a model that treats training instances or tasks differently from new ones."""
+    first, second = asked.training
+    members = members_of(2 * (first >= 0) + (second >= 0))
     pieces = []
     for here in members:
         rows = list(asked.given)
         at = [side[here] for side in asked.at]
-        for axis, place in enumerate(places):
-            if place[here[0]] >= 0:
+        for axis, places in enumerate(asked.training):
+            if places[here[0]] >= 0:
                 rows[axis] = None
-                at[axis] = place[here]
+                at[axis] = places[here]
         pieces.append(fitted.predicted_pairs(rows[0], rows[1], np.stack(at, axis=1)))
     return in_order(pieces, members)
 
@@ -884,11 +861,11 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
         raise TypeError(
             f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
         )
-    places = tables.places(asked.ids)
+    training = asked.training
     new_sides = list(asked.given)
     at = list(asked.at)
-    new = 0 if (places[0] < 0).all() else 1
-    if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
+    new = 0 if (training[0] < 0).all() else 1
+    if not (training[new] < 0).all() or not (training[1 - new] >= 0).all():
         raise ValueError(
             f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it."
         )
@@ -896,7 +873,7 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
     sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
     few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
     new_sides[1 - new] = None
-    at[1 - new] = places[1 - new][at[1 - new]]
+    at[1 - new] = training[1 - new]
     instances, tasks = new_sides
     predictions = tables.fitted.predicted_with(instances, tasks, few.grid, (None, None)).values
     flat = namespace(predictions).reshape(predictions, (-1,))

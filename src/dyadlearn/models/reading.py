@@ -274,7 +274,7 @@ def fit_numbers(
     sides: Sequence[SideSize],
     *,
     complete: bool,
-    weighted: bool = False,
+    weighted: bool,
 ) -> dict[str, float]:
     """Return how many numbers each step of a fit stores, by step: decompose instances, decompose tasks, solve.
 
@@ -288,7 +288,7 @@ def fit_numbers(
         Sizes of the sides to decompose: instances, and tasks if there are any.
     complete : bool
         Whether all labels are observed and unweighted.
-    weighted : bool, default=False
+    weighted : bool
     """
     # Labels and weights are copied.
     steps = {}
@@ -698,8 +698,6 @@ def prefers_pairs(
     labels: Labels,
     sides: Sequence[SideSize],
     like: Array,
-    *,
-    weighted: bool,
 ) -> bool:
     """Return whether to solve for the list of pairs: if the grid does not fit in memory or costs more.
 
@@ -711,48 +709,22 @@ def prefers_pairs(
     sides : sequence of SideSize
     like : array
         Array on the device of the computation.
-    weighted : bool
     """
+    weighted = labels.weights is not None
     takes_pairs = len(sides) == 2 and issubclass(pairing, Coupled) and pairing.takes_pairs
     if not takes_pairs or not is_large(labels.shape):
         return False
     need = fit_numbers(pairing, labels.shape, sides, complete=False, weighted=weighted)
     if not fits_in_memory(8 * max(need.values()), like):
         return True
-    grid_cost, pairs_cost = form_costs(
-        labels.shape, labels.size, tuple(side.rank for side in sides), gather_cost(like)
-    )
-    return pairs_cost < grid_cost
-
-
-def form_costs(
-    shape: tuple[int, int], n_pairs: int, ranks: tuple[int, ...], gathering: int
-) -> tuple[int, int]:
-    """Return the cost of one iteration of a solver on the grid, and on the list of its pairs.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Shape of the grid.
-    n_pairs : int
-        Number of observed pairs.
-    ranks : (int, int)
-        Numbers of eigenvectors of both sides.
-    gathering : int
-        Cost of a multiplication of gathered rows, see `dyadlearn.vectrick.gather_cost`.
-
-    Returns
-    -------
-    grid, pairs : int
-        In multiplications of matrix products.
-    """
-    m, q = shape
-    k, r = ranks
+    # Multiplications of matrix products, in one iteration of a solver on the grid and on the pairs.
+    m, q = labels.shape
+    k, r = (side.rank for side in sides)
     grid = (min(m, 2 * k) + min(q, 2 * r) + _CELL_COST) * m * q
     # Values at many pairs are taken from a product for all cells.
     of_whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
-    product = min(of_whole, product_cost(shape, n_pairs, (k, r), gathering)[0])
-    return grid, 2 * product + _PAIR_COST * n_pairs
+    of_pairs = product_cost(labels.shape, labels.size, (k, r), gather_cost(like))[0]
+    return 2 * min(of_whole, of_pairs) + _PAIR_COST * labels.size < grid
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
@@ -956,7 +928,7 @@ def _in_cheaper_form(
     weighted = labels.weights is not None
     m, q = labels.shape
     may_stay = labels.dense_numbers > 0 and spec.takes_pairs
-    if may_stay and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+    if may_stay and prefers_pairs(pairing, labels, sides, like):
         # Eigenvectors of both sides, rotated copies of them, and the pairs.
         numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
         numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
@@ -992,15 +964,9 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
         return replace(data, labels=data.labels.hide(fold.left)), [None, None]
     asked: list[Any] = [None, None]
     for axis in setting.new:
-        asked[axis] = _left_rows(data, axis, fold)
+        if axis < len(data.sides):  # else the side is not described
+            asked[axis] = data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
     return data.part(*fold.staying), asked
-
-
-def _left_rows(data: Training, axis: int, fold: Fold) -> Any:
-    """Return the rows of a side that a fold leaves out; None if the side is not described."""
-    if axis >= len(data.sides):
-        return None
-    return data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
 
 
 def fold_predictions(predicted: Array, fold: Fold) -> Array:

@@ -388,10 +388,7 @@ class Side(Stored):
         if means is None:
             return coefficients
         if self.directions is not None:  # means of features, while the coefficients are dual
-            k = self.directions.shape[1]
-            means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (
-                self.directions.T @ means
-            )
+            means = self._along_means(means)
         elif self.features is not None and self.feature_means is not None:
             means = self.features @ means
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]

@@ -7,9 +7,9 @@ decomposed sides and a regularisation; it knows nothing of scikit-learn, data or
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,28 +36,27 @@ NO_CONSTANTS: Constants = (1.0, 1.0)
 _ALPHAS = ("alpha", "task_alpha")
 
 
-class KernelNeeds(NamedTuple):
-    """What a model, or a search over several, needs of the kernels.
+def dual_kernels(
+    kernels: tuple[KernelSpec, KernelSpec],
+    shares: Sequence[Shares],
+    constants: Sequence[Constants] = (),
+) -> tuple[KernelSpec, KernelSpec]:
+    """Return kernels, in the dual where identities or constants of zero need all directions.
 
-    Attributes
+    Parameters
     ----------
+    kernels : (KernelSpec, KernelSpec)
     shares : sequence of Shares
         All shares that the decomposed sides are used with.
     constants : sequence of Constants
         All constants that are added to the kernels.
     """
-
-    shares: Sequence[Shares] = ()
-    constants: Sequence[Constants] = ()
-
-    def of(self, kernels: tuple[KernelSpec, KernelSpec]) -> tuple[KernelSpec, KernelSpec]:
-        """Return the kernels, in the dual where identities or constants of zero need all directions."""
-        # Ones are no combination of a few features, and the mean needs them.
-        rows_dual = any(share[2] > 0 for share in self.shares)
-        columns_dual = any(share[1] > 0 for share in self.shares)
-        rows_dual |= any(level == 0 for level, _ in self.constants)
-        columns_dual |= any(level == 0 for _, level in self.constants)
-        return replace(kernels[0], dual=rows_dual), replace(kernels[1], dual=columns_dual)
+    # Ones are no combination of a few features, and the mean needs them.
+    rows_dual = any(share[2] > 0 for share in shares)
+    columns_dual = any(share[1] > 0 for share in shares)
+    rows_dual |= any(level == 0 for level, _ in constants)
+    columns_dual |= any(level == 0 for _, level in constants)
+    return replace(kernels[0], dual=rows_dual), replace(kernels[1], dual=columns_dual)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -298,10 +297,6 @@ class PairKernelSpec(ModelSpec):
         has_constant = sides[0].spec.constant is not None
         return self.kernel_type(spectrum, sides[1].spectrum, alpha, self.shares, has_constant)
 
-    def with_shares(self, shares: Shares) -> Self:
-        """Return the specification with other shares."""
-        return replace(self, shares=shares)
-
     def check(self) -> None:
         """Raise if a parameter has a wrong value."""
         super().check()
@@ -374,18 +369,3 @@ def check_constants(constants: Any, where: str = "constants") -> Constants:
         )
     first, second = (check_alpha(level, where) for level in constants)
     return first, second
-
-
-def check_has_main_effects(
-    constants: Iterable[Constants], fit_intercept: bool, parameter: Any
-) -> None:
-    """Raise if constants are given for a model without an intercept; `parameter` is the parameter of the user."""
-    if fit_intercept or set(constants) == {NO_CONSTANTS}:
-        return
-    raise ValueError(
-        Message(
-            "<constants={constants!r}> are weights of main effects, which <fit_intercept=False> "
-            "leaves out: set <fit_intercept=True>, or leave <constants> out.",
-            constants=parameter,
-        )
-    )

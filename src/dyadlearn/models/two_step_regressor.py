@@ -16,7 +16,7 @@ from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import caller_level, check_choice
 from dyadlearn._codes import pattern_codes
 from dyadlearn._messages import Message
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Table
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
@@ -27,8 +27,8 @@ from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
-from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, as_fitted
-from dyadlearn.models.intervals import IntervalRequest, predicted_intervals
+from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, SideTables, as_fitted
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
 from dyadlearn.solve.leaving import members_of
@@ -169,7 +169,7 @@ class TwoStepRegressor(Predictor, stored=False):
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """Column names; only if `X` was a frame and all its column names are strings."""
-        names: np.ndarray | None = as_fitted(self).data.feature_names
+        names = as_fitted(self).data.feature_names
         if names is None:
             raise AttributeError("feature_names_in_ exists only if X was a frame with names.")
         return names
@@ -211,7 +211,7 @@ class TwoStepRegressor(Predictor, stored=False):
             Without a task step, a task with no remaining label has NaN predictions and raises a
             `NoLabelWarning`.
         """
-        fitted: FittedSteps = as_fitted(self)
+        fitted = as_fitted(self)
         setting = as_setting(setting)
         check_groups(setting, (groups, task_groups), cells)
         together = tuple(fitted.in_groups(groups, task_groups))
@@ -244,8 +244,8 @@ class TwoStepRegressor(Predictor, stored=False):
         -------
         lower, upper : arrays or frames of shape (a, b)
         """
-        asked_for = IntervalRequest(coverage, setting)
-        return predicted_intervals(as_fitted(self), X, tasks, asked_for)
+        fitted = as_fitted(self)
+        return predicted_intervals(fitted, fitted.read(X, tasks), coverage, setting)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -338,7 +338,7 @@ class StepPlan:
         return _Step(self.estimators[axis], _NAMES[axis], self.specs[axis], rows, targets)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FittedSteps(Fitted):
     """A fitted two-step model of any two regressors, which has no closed form.
 
@@ -349,36 +349,29 @@ class FittedSteps(Fitted):
     data : Training
     learned : _TwoSteps
         The fitted steps.
+    name, labels, form, precision : as in `Fitted`
     """
 
     steps: StepPlan
     data: reading.Training
     learned: _TwoSteps
+    name: str
+    labels: Labels
+    form: Table
+    precision: str
 
     @classmethod
     def fit(cls, steps: StepPlan, data: reading.Training) -> Self:
         """Return both steps, fitted on checked data."""
-        return cls(steps, data, steps.learn(data))
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Class of the estimator."""
-        return self.steps.name
-
-    @property
-    def labels(self) -> Labels:  # type: ignore[override]
-        """Training labels."""
-        return self.data.labels
-
-    @property
-    def form(self) -> Table:  # type: ignore[override]
-        """Table without values: the user's ids of instances and tasks, and the type of the labels."""
-        return self.data.form
-
-    @property
-    def precision(self) -> str:  # type: ignore[override]
-        """Precision of returned arrays."""
-        return self.data.precision
+        return cls(
+            steps=steps,
+            data=data,
+            learned=steps.learn(data),
+            name=steps.name,
+            labels=data.labels,
+            form=data.form,
+            precision=data.precision,
+        )
 
     @property
     def knows_tasks(self) -> bool:
@@ -391,7 +384,7 @@ class FittedSteps(Fitted):
         return tuple(setting for setting in Setting if self.knows_tasks or 1 not in setting.new)
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of the table of each side, by the empty name."""
         sides = zip(self.steps.specs, self.data.sides, strict=False)
         return [{"": (spec, table.column_ids)} for spec, table in sides]

@@ -17,7 +17,7 @@ from dyadlearn._codes import (
     pair_numbers,
 )
 from dyadlearn._columns import read_columns
-from dyadlearn._tables import read_table, shown
+from dyadlearn._tables import Columns, read_table, shown
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.holdout.time import read_times, time_in_words
 from dyadlearn.kernels.gram import Kernel
@@ -98,9 +98,7 @@ class Audit:
         pairs = zip(words, self.nearness, strict=True)
         return [(word, side) for word, side in pairs if side is not None]
 
-    def bands(
-        self, y: Any = None, predicted: Any = None, scoring: Any = None
-    ) -> dict[str, list[Any]]:
+    def bands(self, y: Any = None, predicted: Any = None, scoring: Any = None) -> Columns:
         """Return a histogram of the similarity of test entities to training, and the score by similarity.
 
         Parameters

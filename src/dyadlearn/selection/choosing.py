@@ -10,7 +10,8 @@ worth this time, and a user who wants to wait longer can run such a search alone
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ from dyadlearn.models.reading import Training, groups_in_order, read_training
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import Constants
 from dyadlearn.selection.edges import warn_of_choice
-from dyadlearn.selection.search import KroneckerRidgeCV, Search, reached
+from dyadlearn.selection.search import KroneckerRidgeCV, Search
 from dyadlearn.selection.searching import PosedSearch
 from dyadlearn.settings import as_setting
 
@@ -218,11 +219,17 @@ class _Candidate:
             return
         self.score = self.fitted.choice.best_score
         if interrupts.heard is not None:
-            self.stopped = reached(self.fitted)
+            self.stopped = self.fitted.reached
 
-    def _recording(self) -> Any:
-        """Return a context in which warnings are recorded."""
-        return _Recording(self._warnings)
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """Record the warnings of a block."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield
+            finally:
+                self._warnings += caught
 
     def repeat_warnings(self) -> None:
         """Warn of what was recorded, each once."""
@@ -236,23 +243,6 @@ class _Candidate:
         if self.owner is None:
             return self.search
         return self.owner._fit_by(lambda *data: self.search, X, y, sample_weight)
-
-
-class _Recording:
-    """Context that adds the warnings of a block to a list."""
-
-    def __init__(self, caught: list[warnings.WarningMessage]) -> None:
-        self._found = caught
-        self._catching = warnings.catch_warnings(record=True)
-
-    def __enter__(self) -> None:
-        caught = self._catching.__enter__()
-        self._caught = [] if caught is None else caught
-        warnings.simplefilter("always")
-
-    def __exit__(self, *error: Any) -> None:
-        self._catching.__exit__(*error)
-        self._found += self._caught
 
 
 def _check_same(first: Search, other: Search) -> None:

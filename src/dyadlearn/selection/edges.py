@@ -54,6 +54,9 @@ class Edge:
         The best value, and the edges of the grid.
     is_default : bool
         Whether the grid was not given.
+    of_tasks : str
+        Of how many tasks the best value is on an edge, in words, if each task has a regularisation;
+        `best` is then the edge of most of them.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Edge:
     least: float
     greatest: float
     is_default: bool
+    of_tasks: str = ""
 
     @property
     def is_least(self) -> bool:
@@ -69,48 +73,18 @@ class Edge:
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        return Message(
-            "The best {name}, {best}, is on the edge of {rest}.",
-            name=self.name,
-            best=write(self.best),
-            rest=self._rest(write),
-        )
-
-    def _rest(self, write: Callable[[float], str]) -> str:
-        """Return the end of the sentence: the grid, and what to do."""
+        which = self.of_tasks or f", {write(self.best)},"
         limits = f"{write(self.least)} … {write(self.greatest)}"
         if not self.is_default:
-            return f"the grid ({limits}): widen the grid"
-        direction = "smaller" if self.is_least else "larger"
+            return f"The best {self.name}{which} is on the edge of the grid ({limits}): widen the grid."
         return Message(
-            "the default grid ({limits}): give {direction} <{values}=>",
-            limits=limits,
-            direction=direction,
-            values=f"{self.name}s",
-        )
-
-
-@dataclass(frozen=True)
-class EdgeOfTasks(Edge):
-    """Edge of the grid of a model that has a regularisation for each task; `best` is the edge of most of the tasks.
-
-    Attributes
-    ----------
-    n_here, n_tasks : int
-        Number of tasks whose best value is on an edge, and of all tasks.
-    """
-
-    n_here: int
-    n_tasks: int
-
-    def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
-        """Return a sentence that says what to do; `write` returns a number as text."""
-        return Message(
-            "The best {name} of {n_here} of {n_tasks} tasks is on the edge of {rest}.",
+            "The best {name}{which} is on the edge of the default grid ({limits}): give {direction} "
+            "<{values}=>.",
             name=self.name,
-            n_here=self.n_here,
-            n_tasks=self.n_tasks,
-            rest=self._rest(write),
+            which=which,
+            limits=limits,
+            direction="smaller" if self.is_least else "larger",
+            values=f"{self.name}s",
         )
 
 
@@ -218,4 +192,5 @@ def _edge_of_tasks(fitted: FittedSearch, scores: np.ndarray) -> list[Edge]:
         return []
     most = least if 2 * np.count_nonzero(best == least) >= best.size else greatest
     is_default = fitted.search.has_default("alpha")
-    return [EdgeOfTasks("alpha", most, least, greatest, is_default, best.size, scores.shape[1])]
+    of_tasks = f" of {best.size} of {scores.shape[1]} tasks"
+    return [Edge("alpha", most, least, greatest, is_default, of_tasks)]

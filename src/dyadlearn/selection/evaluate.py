@@ -36,12 +36,13 @@ from dyadlearn._array import (
 from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
 from dyadlearn._messages import Message, message_of
 from dyadlearn._progress import Phase
-from dyadlearn._tables import write_rows
+from dyadlearn._tables import Columns, write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, NothingLeftError
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.actual import in_one_line
 from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.one_fit import folds_to_compare, larger_folds
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.holdout.planning import plan_units
 from dyadlearn.labels import Labels, read_labels
@@ -52,7 +53,7 @@ from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.fitted_multiway import FittedMultiway
 from dyadlearn.pairing.full import check_memory, hold_out_stack
-from dyadlearn.selection.hold_outs import HoldOuts, Judged
+from dyadlearn.selection.hold_outs import HoldOuts, Judged, pairing_of
 from dyadlearn.settings import NewSides, Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
@@ -261,10 +262,10 @@ def resampled_scores(
     judge: Scorer,
     *,
     average: str,
-    folds: np.ndarray | None = None,
-    over: str = "both",
+    folds: np.ndarray | None,
+    over: str,
     n_resamples: int,
-    random_state: Any = None,
+    random_state: Any,
 ) -> np.ndarray:
     """Return bootstrap scores of predictions, on grids of instances and tasks that are drawn with replacement.
 
@@ -276,13 +277,13 @@ def resampled_scores(
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
     average : {"pooled", "instance", "task", "fold"}
-    folds : integer array of shape (s, m, q), default=None
+    folds : integer array of shape (s, m, q) or None
         Folds within which the predictions of each model are scored; None means all together.
-    over : {"instances", "tasks", "both", "nodes"}, default="both"
+    over : {"instances", "tasks", "both", "nodes"}
         What is drawn, each as many times as there are members. Nodes are those of a network, the
         same on both sides; a node that is drawn twice forms no pair with itself.
     n_resamples : int
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None
 
     Returns
     -------
@@ -293,30 +294,25 @@ def resampled_scores(
     by_row = None
     if folds is None:
         prepared = judge.prepare(labels, average=average, tie_tolerance=None)
-    if folds is None and (average, over) in (("instance", "instances"), ("task", "tasks")):
-        # Where the score of a row does not depend on the other rows, it is computed once.
-        if isinstance(prepared, Metric) and prepared.is_of_rows:
+        is_by_row = (average, over) in (("instance", "instances"), ("task", "tasks"))
+        if is_by_row and isinstance(prepared, Metric) and prepared.is_of_rows:
+            # Where the score of a row does not depend on the other rows, it is computed once.
             by_row = prepared
-        else:
-            by_row = None
-    scores_of_rows = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
-    if by_row is not None:
-        scores_of_rows[:, by_row.rows] = to_numpy(by_row.each(stack))
-    random, scores = (
-        check_random_state(random_state),
-        np.full((n_resamples, stack.shape[0]), np.nan),
-    )
+            scores_of_rows = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
+            scores_of_rows[:, by_row.rows] = to_numpy(by_row.each(stack))
+    random = check_random_state(random_state)
+    scores = np.full((n_resamples, stack.shape[0]), np.nan)
     draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
+    listed = None
     if by_row is None and over != "nodes":
         listed = _Listed.of(labels, stack, judge, average, folds)
-    else:
-        listed = None
     for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
         if listed is not None:
             scores[resample] = listed.score(rows, columns)
         elif by_row is None:
             sample = take_block(labels, rows, columns)
-            sample = _without_repeats(sample, rows) if over == "nodes" else sample
+            if over == "nodes":
+                sample = _without_repeats(sample, rows)
             grids = [
                 take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])
             ]
@@ -573,7 +569,7 @@ class SettingScore:
         )
 
 
-class Scores(dict[str, list[Any]]):
+class Scores(Columns):
     """Table of scores: a dict of named columns, each a list with one entry per setting.
 
     Any data frame library accepts this dict. It prints as a text table of at most 80 characters,
@@ -689,36 +685,25 @@ class Scores(dict[str, list[Any]]):
 
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
-        has_null = not all(
-            math.isnan(result.null) for result in self.results
-        )  # not requested, or too expensive
-        scoring = ["scoring"] if "scoring" in self else []
-        headings = [
-            "new",
-            *(["really"] if self.has_actual else []),
-            "method",
-            *scoring,
-            "average",
-            self.scoring,
-            *(["null"] if has_null else []),
-            "best baseline",
-        ]
+        headings = ["new", "really", "method", "scoring", "average", self.scoring, "null"]
+        if not self.has_actual:
+            headings.remove("really")
+        if "scoring" not in self:
+            headings.remove("scoring")
+        if all(math.isnan(null) for null in self["null"]):  # not requested, or too expensive
+            headings.remove("null")
+        headings.append("best baseline")
+        averages = {"instance": self.sides.instance, "task": self.sides.task}
         lines = []
-        for result in self.results:
-            new = self.sides.new_in(result.setting)
-            best = best_in_words(result.baselines, self.sides, short=True)
-            words = {
-                "new": f"{result.setting.value} {new}".strip(),
-                "really": (result.actual or result.setting).value,
-                "method": result.method,
-                "scoring": result.judge.name,
-                "average": _averaged_over(result.average, self.sides),
-            }
+        for row, result in zip(self.rows(), self.results, strict=True):
             cells = {
-                **words,
-                self.scoring: number(result.score),
-                "null": number(result.null),
-                "best baseline": best,
+                **row,
+                "new": f"{row['setting']} {row['new']}".strip(),
+                "really": row.get("actual"),
+                "average": averages.get(row["average"], row["average"]),
+                self.scoring: number(row[self.scoring]),
+                "null": number(row["null"]),
+                "best baseline": best_in_words(result.baselines, self.sides, short=True),
             }
             lines.append([cells[heading] for heading in headings])
         return headings, lines, headings.index("average") + 1
@@ -728,11 +713,6 @@ class Scores(dict[str, list[Any]]):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-
-def _averaged_over(average: str, sides: SideNames) -> str:
-    """Return the average of a score for a table, with the names of the sides."""
-    return {"instance": sides.instance, "task": sides.task}.get(average, average)
 
 
 def baseline_scores(
@@ -781,6 +761,33 @@ def baseline_scores(
     distinct = {id(F): F for F in predictions.values()}
     scores = {key: _score(score, F) for key, F in distinct.items()}
     return {name: scores[id(F)] for name, F in predictions.items()}
+
+
+def baselines_beside(
+    fitted: Fitted, judge: Scorer, setting: Setting, units: Units, targets: Array | None = None
+) -> dict[str, float]:
+    """Score the baselines beside a fitted model, held out in the same way.
+
+    Where the model leaves out pairs of labels, baselines are compared in folds.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    judge : Scorer
+    setting : Setting
+    units : Units
+        Units that are held out.
+    targets : array of the shape of the labels' values, default=None
+        Labels to score; None means all.
+    """
+    labels = fitted.labels
+    pairing = pairing_of(fitted)
+    larger = larger_folds(labels, units, units, judge, setting, pairing)
+    if larger is not None and units.are_single:
+        units = larger.units(labels)
+    folds = folds_to_compare(labels, judge, setting, units, pairing)
+    score = prepared_score(labels, judge, setting, targets, folds=folds)
+    return baseline_scores(labels, setting, units, score, symmetry=fitted.symmetry)
 
 
 def _constant_in(setting: Setting, average: str) -> tuple[str, ...]:
@@ -1412,7 +1419,7 @@ def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> Sett
         scored.score,
         scored.n_undefined,
         null=null,
-        baselines=_baselines_of(held, targets),
+        baselines=baselines_beside(fitted, judge, setting, held.held_out.units, targets),
         is_network=fitted.is_network,
         average=judge.average_in(setting),
         n_parts=scored.n_parts,
@@ -1421,13 +1428,6 @@ def _score_of(held: Judged, actual: Setting | None, n_permutations: int) -> Sett
         actual=actual,
         **facts,
     )
-
-
-def _baselines_of(held: Judged, targets: Array) -> dict[str, float]:
-    """Return the scores of the baselines for some labels."""
-    units, prepared = held.for_baselines(targets)
-    fitted = held.fitted
-    return baseline_scores(fitted.labels, held.setting, units, prepared, symmetry=fitted.symmetry)
 
 
 def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, int]:

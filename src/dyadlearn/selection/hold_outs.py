@@ -24,7 +24,6 @@ from dyadlearn.holdout.one_fit import (
 )
 from dyadlearn.holdout.pairs_out import PairScore, PairsOut
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import Labels
 from dyadlearn.metrics import PreparedScorer, Scorer
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import Fitted, FittedRidge, HeldOut
@@ -117,33 +116,6 @@ class Judged:
         prepared = self.prepared(targets)
         value = float(prepared(self.held_out.predictions))
         return PairScore(value, prepared.n_undefined, prepared.n_parts)
-
-    def for_baselines(self, targets: Array) -> tuple[Units, PreparedScorer]:
-        """Return what baselines leave out, and their score."""
-        units = self.held_out.units
-        pairing = pairing_of(self.fitted)
-        return baselines_to_score(
-            self.fitted.labels, self.judge, self.setting, units, pairing, targets
-        )
-
-
-def baselines_to_score(
-    labels: Labels,
-    judge: Scorer,
-    setting: Setting,
-    units: Units,
-    pairing: Pairing | None = None,
-    targets: Array | None = None,
-) -> tuple[Units, PreparedScorer]:
-    """Return what baselines leave out beside a model, and their score.
-
-    Where the model leaves out pairs of labels, baselines are compared in folds.
-    """
-    larger = larger_folds(labels, units, units, judge, setting, pairing)
-    if larger is not None and units.are_single:
-        units = larger.units(labels)
-    folds = folds_to_compare(labels, judge, setting, units, pairing)
-    return units, prepared_score(labels, judge, setting, targets, folds=folds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any
 
-from dyadlearn._checks import caller_level
-from dyadlearn._documenting import with_sections_of
-from dyadlearn._interrupts import keeping_best
 from dyadlearn._messages import Message
-from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.models.base import ProcessModel
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.grid import common_parameters
-from dyadlearn.models.reading import groups_in_order
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.models.spec import ModelSpec
 from dyadlearn.selection.learning_kernels import (
@@ -27,12 +21,12 @@ from dyadlearn.selection.learning_kernels import (
     relearn,
 )
 from dyadlearn.selection.nested import Prepared
-from dyadlearn.selection.search import Search, averaged
+from dyadlearn.selection.search import ChoosingModel
 from dyadlearn.settings import as_setting
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LearnedKernelRidge(ProcessModel):
+class LearnedKernelRidge(ChoosingModel, ProcessModel):
     r"""Kernel ridge regression on pairs that learns its kernels by minimising the hold-out error of a setting.
 
     Each side may have several descriptions: tables of features, or kernels. The kernel of a side is
@@ -185,7 +179,6 @@ class LearnedKernelRidge(ProcessModel):
     True
     """
 
-    searches = True
     learns_kernels = True
     takes_descriptions = True
     _later = ("average",)
@@ -210,48 +203,13 @@ class LearnedKernelRidge(ProcessModel):
     random_state: Any = None
     progress: bool | None = None
 
-    @with_sections_of(Search.fit)
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        task_groups: Any = None,
-    ) -> Self:
-        """Fit the model, and learn its kernels.
-
-        An interrupt (Ctrl-C) ends the learning: the best result so far is fitted, with a
-        `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A second
-        interrupt, or one before the first result, raises `KeyboardInterrupt` and leaves the model
-        as it was.
-        """
-        spec = self._learning_spec()
-        kernels = (self.kernel, self.task_kernel)
-        with keeping_best(self.progress) as interrupts:
-            data, described = read_described(spec, kernels, (X, y, tasks, sample_weight))
-            together = groups_in_order(data, groups, task_groups)
-            fitted = learn_ridge(spec, described, data, together)
-        self.fitted_ = fitted
-        if interrupts.heard is not None:
-            message = "Learning was interrupted: the best kernels so far are used."
-            warnings.warn(message, SearchStoppedWarning, stacklevel=caller_level())
-        return self
-
-    def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
-        """Raise TypeError, because the regularisation is learned with the kernels."""
-        raise TypeError(
-            f"{type(self).__name__} has learned its regularisation with its kernels: fit it again, "
-            f"or fit the model without search."
-        )
-
     def prepared(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Prepared:
-        """Return checked training data, and the function that learns the kernels from a part of them."""
+        """Return checked training data, and the functions that learn the kernels from them and from a part of them."""
         spec = self._learning_spec()
         kernels = (self.kernel, self.task_kernel)
         data, described = read_described(spec, kernels, (X, y, tasks, sample_weight))
-        return Prepared(data, partial(relearn, spec, described, spec.setting))
+        again = partial(relearn, spec, described, spec.setting)
+        return Prepared(data, partial(learn_ridge, spec, described), again)
 
     def _learning_spec(self) -> LearningSpec:
         """Return the validated parameters."""
@@ -280,7 +238,7 @@ class LearnedKernelRidge(ProcessModel):
                     average=self.average,
                 )
             )
-        return averaged(self.scoring, self.average)
+        return super()._averaged_scoring()
 
     def _spec(self) -> ModelSpec:
         return self._learning_spec().model(self.kernel_specs())
@@ -293,35 +251,29 @@ class LearnedKernelRidge(ProcessModel):
         return first, second
 
     @property
-    def alpha_(self) -> float:
-        """Learned regularisation."""
-        return float(as_fitted(self).alphas["alpha"])
-
-    @property
     def weights_(self) -> dict[str, dict[str, float]]:
         """Weights of each description and of the constant; they sum to one on each side."""
-        return dict(as_fitted(self).weights)
+        return as_fitted(self).weights
 
     @property
     def exponents_(self) -> dict[str, dict[str, float]]:
         """Exponent of each description."""
-        return dict(as_fitted(self).exponents)
+        return as_fitted(self).exponents
 
     @property
     def shares_(self) -> tuple[float, float, float] | None:
         """Shares of the product kernel, of the kernel per task and of that per instance; None without tasks."""
-        shares: tuple[float, float, float] | None = as_fitted(self).shares
-        return shares
+        return as_fitted(self).shares
 
     @property
     def holdout_error_(self) -> float:
         """Mean squared error of held-out cells."""
-        return float(as_fitted(self).learned.error)
+        return as_fitted(self).learned.error
 
     @property
     def holdout_score_(self) -> float:
         """Score of held-out cells."""
-        return float(as_fitted(self).learned.score)
+        return as_fitted(self).learned.score
 
     @property
     def stage_errors_(self) -> list[float]:
@@ -337,24 +289,3 @@ class LearnedKernelRidge(ProcessModel):
     def history_(self) -> list[list[float]]:
         """Hold-out errors of each stage, one per evaluation."""
         return [list(losses) for losses in as_fitted(self).learned.history]
-
-    @property
-    def holdout_(self) -> Any:
-        """Held-out predictions of all folds, of the type of the labels."""
-        fitted = as_fitted(self)
-        return fitted.as_labels(fitted.held_out)
-
-    @property
-    def holdout_method_(self) -> str:
-        """Method of `holdout_` and of `holdout_error_`."""
-        return str(as_fitted(self).method_of_error)
-
-    @property
-    def holdout_setting_(self) -> str:
-        """Setting of `holdout_` and of `holdout_error_`."""
-        return str(as_fitted(self).validation.setting.value)
-
-    @property
-    def baselines_(self) -> dict[str, float]:
-        """Scores of the baselines in the setting of the model, held out in the same way as the model."""
-        return dict(as_fitted(self).baselines)

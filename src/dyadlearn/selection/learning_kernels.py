@@ -10,8 +10,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,16 +52,24 @@ from dyadlearn.learning.stages import (
     expected_steps,
     learn,
 )
-from dyadlearn.metrics import scorer
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import prepared_score
-from dyadlearn.models.decomposing import Kernels, decomposed
-from dyadlearn.models.fitted import Fitted, FittedRidge, Groups, HeldOut, LeftOut, Validation
+from dyadlearn.models.decomposing import fit_ridge
+from dyadlearn.models.fitted import (
+    Fitted,
+    FittedRidge,
+    Groups,
+    HeldOut,
+    LeftOut,
+    SideTables,
+    Validation,
+)
 from dyadlearn.models.reading import Known, Training, read_rows, read_training, unwrap_tasks
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.models.spec import PairKernelSpec
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.selection.evaluate import baselines_beside
 from dyadlearn.selection.filling import filled_kernel, learned_of
-from dyadlearn.selection.hold_outs import baselines_to_score
 from dyadlearn.selection.nested import Refits
 from dyadlearn.selection.searching import FittedChoice, code_groups
 from dyadlearn.selection.standardising import (
@@ -368,18 +376,16 @@ class FoldsToLearn(NamedTuple):
 
     Attributes
     ----------
-    is_exact : bool
-        Whether the error is that of exact leave-one-out.
     units : Units
     masks : list
-        Masks of training and test labels of each fold that is used.
+        Masks of training and test labels of each fold that is used; none for the error of exact
+        leave-one-out.
     is_whole : bool
         Whether all folds are used.
     method : str
         Description for reports.
     """
 
-    is_exact: bool
     units: Units
     masks: list[Any]
     is_whole: bool
@@ -445,14 +451,10 @@ def _check_request(spec: LearningSpec, data: Training, groups: Sequence[Any]) ->
     check_enough_left(data.labels, setting, tuple(groups), knows_tasks=data.has_tasks)
     if spec.scoring is not None:
         # Raises if the score is undefined; folds are not known yet.
-        prepared_score(data.labels, spec.scoring, setting, folds=_one_fold(spec, data.labels))
-
-
-def _one_fold(spec: LearningSpec, labels: Labels) -> np.ndarray | None:
-    """Return one fold of all labels if the score is a mean over folds, else None."""
-    if not spec.averages_folds:
-        return None
-    return np.zeros(tuple(labels.values.shape), dtype=np.intp)
+        # A mean over folds is that of one fold of all labels here.
+        one = np.zeros(tuple(data.labels.values.shape), dtype=np.intp)
+        folds = one if spec.averages_folds else None
+        prepared_score(data.labels, spec.scoring, setting, folds=folds)
 
 
 def _folds_to_learn(
@@ -466,7 +468,7 @@ def _folds_to_learn(
     is_free = is_free and not spec.averages_folds
     splitter = spec.splitter(knows_tasks=data.has_tasks)
     if n_stages == 1 and is_free and has_exact_error(labels.labels, setting):
-        return FoldsToLearn(True, Units(), [], True, "exact leave-one-out")
+        return FoldsToLearn(Units(), [], True, "exact leave-one-out")
     units = splitter.units(whole, groups=groups[0], task_groups=groups[1])
     if setting is Setting.A and units.sides[0] is not None:
         # A fold of instances is one of their cells.
@@ -481,7 +483,7 @@ def _folds_to_learn(
         masks = masks[:n_used]
     together = Units.of_groups(whole, setting, tuple(groups))
     method = f"{folds_in_words(splitter, setting, together)}, not nested"
-    return FoldsToLearn(False, units, masks, is_whole, method)
+    return FoldsToLearn(units, masks, is_whole, method)
 
 
 def _error_of(
@@ -493,13 +495,14 @@ def _error_of(
 ) -> ExactError | FoldError:
     """Return the hold-out error that is minimised."""
     targets, sides = economical(labels.labels, mixtures(spec, described, data))
-    if folds.is_exact:
+    if not folds.masks:
         return ExactError(targets, sides, spec.setting)
     m, q = data.labels.shape
     precision = FINE if m * q * (m + q) <= _TINY else ROUGH
     return FoldError.of(targets, sides, folds.masks, precision)
 
 
+@dataclass(eq=False)
 class _Watching:
     """What is shown, and what stages are compared by, while kernels are learned.
 
@@ -514,53 +517,47 @@ class _Watching:
         What is left out together.
     """
 
-    def __init__(
-        self,
-        spec: LearningSpec,
-        labels: Labels,
-        standard: Standardised,
-        bar: Progress,
-        units: Units,
-    ) -> None:
-        self._spec = spec
-        self._labels = labels
-        self._standard = standard
-        self._bar = bar
-        self._metric = scorer(spec.scoring or _ranking(labels))
-        self._folds = None
-        if spec.averages_folds or not units.are_single:
-            self._folds = folds_to_compare(labels, self._metric, spec.setting, units)
-        self._scores: list[float] = []
+    spec: LearningSpec
+    labels: Labels
+    standard: Standardised
+    bar: Progress
+    units: Units
+    _scores: list[float] = field(default_factory=list, init=False)
+
+    @cached_property
+    def _metric(self) -> Scorer:
+        """The score to compare stages by, or a metric of ranks to show beside the error."""
+        ranking = "average_precision" if is_binary(self.labels.values) else "concordance_index"
+        return scorer(self.spec.scoring or ranking)
+
+    @cached_property
+    def _folds(self) -> np.ndarray | None:
+        if not self.spec.averages_folds and self.units.are_single:
+            return None
+        return folds_to_compare(self.labels, self._metric, self.spec.setting, self.units)
 
     def watch(self, stage: int, loss: float) -> None:
         """Show the error of a stage."""
         reached = ""
         if self._scores:
             reached = f" (before: {self._metric.name} {self._scores[-1]:.4g})"
-        error = loss * self._standard.variance
-        self._bar.advance(title=f"Stage {stage + 1}: hold-out error {error:.4g}{reached}")
+        error = loss * self.standard.variance
+        self.bar.advance(title=f"Stage {stage + 1}: hold-out error {error:.4g}{reached}")
 
     def judge(self, loss: float, held_out: Array) -> float:
         """Return the value by which stages are compared; smaller is better."""
-        labels = self._labels
-        setting = self._spec.setting
+        labels = self.labels
+        setting = self.spec.setting
         like = labels.values
         predictions = as_array_of(to_numpy(held_out), like, like.dtype)
-        predictions = predictions * self._standard.size + self._standard.centre
+        predictions = predictions * self.standard.size + self.standard.centre
         # Equal labels, for example, have no rank.
-        ignored = () if self._spec.scoring else (ValueError,)
+        ignored = () if self.spec.scoring else (ValueError,)
         with suppress(*ignored):
             targets = scored_labels(labels, predictions, setting, quiet=True)
             prepared = prepared_score(labels, self._metric, setting, targets, folds=self._folds)
             self._scores.append(float(prepared(predictions)))
-        return -self._scores[-1] if self._spec.scoring else loss
-
-
-def _ranking(labels: Labels) -> str:
-    """Return the metric of ranks to show beside the error."""
-    if is_binary(labels.values):
-        return "average_precision"
-    return "concordance_index"
+        return -self._scores[-1] if self.spec.scoring else loss
 
 
 def _summary(
@@ -628,8 +625,7 @@ def _fitted_stage(
         # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at
         # fault.
         warnings.simplefilter("ignore", KernelRepairWarning)
-        [[sides]] = decomposed(model, data, Kernels.of(model))
-    return FittedRidge.solve(model, data, sides, {"alpha": parameters.lam * unit})
+        return fit_ridge(model, data, {"alpha": parameters.lam * unit})
 
 
 # The fitted model ------------------------------------------------------------------------------------------
@@ -692,7 +688,7 @@ class FittedLearned(FittedChoice):
         return a / (unit * task_unit), b / unit, c / task_unit
 
     @property
-    def method_of_error(self) -> str:
+    def holdout_method(self) -> str:
         """Method of hold-out, with the folds whose error was minimised if these are not all."""
         n_folds = self.learned.error_folds
         if self.learned.is_whole:
@@ -701,15 +697,20 @@ class FittedLearned(FittedChoice):
         return f"{self.validation.method}; error of the {first}"
 
     @property
+    def reached(self) -> str:
+        """What an interrupted model has reached."""
+        return "Learning was interrupted: the best kernels so far are used."
+
+    @property
     def n_features(self) -> int:
         """Number of columns of all descriptions of the instances together."""
         return sum(member.n_columns for member in self.described.kernels[0].members)
 
     @property
-    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+    def descriptions(self) -> SideTables:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
         sides = zip(self.described.kernels, self.described.plain, self.sides, strict=False)
-        descriptions: list[dict[str, tuple[Any, Ids | None]]] = []
+        descriptions: SideTables = []
         for kernel, is_plain, side in sides:
             if is_plain:
                 [member] = kernel.members
@@ -887,14 +888,13 @@ class FittedLearned(FittedChoice):
 
     # --- hold-out -------------------------------------------------------------------------------------
 
-    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
-        """Return what baselines leave out beside the model, and the score of the labels predicted in learning."""
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Scores of the baselines, held out in the same way as the model, for the labels predicted in learning."""
         stored = self.validation
-        labels = self.labels
-        targets = scored_labels(labels, stored.predictions, stored.setting, quiet=True)
+        targets = scored_labels(self.labels, stored.predictions, stored.setting, quiet=True)
         judge = scorer(self.scoring or "neg_mean_squared_error")
-        units = stored.units
-        return baselines_to_score(labels, judge, stored.setting, units, self.pairing, targets)
+        return baselines_beside(self, judge, stored.setting, stored.units, targets)
 
     @property
     def held_out(self) -> Array:

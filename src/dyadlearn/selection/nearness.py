@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._codes import Column, distinct, identical_rows
-from dyadlearn._tables import Ids, Table, shown
+from dyadlearn._tables import Columns, Table, shown
 from dyadlearn._text import number
 from dyadlearn.holdout.units import Units
 from dyadlearn.kernels.gram import Kernel
@@ -28,6 +28,9 @@ _ENDS = (-np.inf, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0 - 1e-9)
 BANDS = ("< 0.3", "0.3–0.4", "0.4–0.5", "0.5–0.6", "0.6–0.7", "0.7–0.8", "0.8–0.9", "0.9–1", "1")
 #: Name of the band of entities that are in training.
 KNOWN = "in training"
+
+#: Similarity to training above which new entities are counted.
+_SIMILAR = 0.6
 
 
 def bands_of(similarity: np.ndarray) -> np.ndarray:
@@ -74,13 +77,9 @@ class Nearness:
         names = np.array([*BANDS, KNOWN])
         return names[np.where(self.is_new, bands_of(self.similarity), len(BANDS))]
 
-    def similar(self, threshold: float) -> int:
-        """Return the number of new entities that are at least as similar to one of training as a threshold."""
-        return int(np.count_nonzero(self.is_new & (self.similarity >= threshold - 1e-9)))
-
-    def histogram(self) -> dict[str, list[Any]]:
+    def histogram(self) -> Columns:
         """Return the numbers of entities and of test pairs of each band, as columns; empty bands are left out."""
-        columns: dict[str, list[Any]] = {"similarity": [], "entities": [], "pairs": []}
+        columns: Columns = {"similarity": [], "entities": [], "pairs": []}
         for name in (*BANDS, KNOWN):
             inside = self.bands == name
             if inside.any():
@@ -124,9 +123,7 @@ def nearness(
     table: Table,
     train: Column,
     test: Column,
-    kernel: Kernel = "linear",
-    kernel_params: Mapping[str, Any] | None = None,
-    name: str = "instances or tasks",
+    kernel: Kernel,
 ) -> Nearness:
     """Return how similar the entities of test pairs are to those of training pairs.
 
@@ -135,14 +132,13 @@ def nearness(
     table : Table
         Features, or a precomputed kernel, of all entities; its ids are those of the pairs.
     train, test : columns of ids, or of positions if the table has no ids
-    kernel, kernel_params : as in `dyadlearn.kernels.gram`, or "precomputed"
-    name : str
-        Name of the table in messages.
+    kernel : as in `dyadlearn.kernels.gram`, or "precomputed"
     """
-    similarity = Similarity.of_table(table.values, kernel, kernel_params)
+    similarity = Similarity.of_table(table.values, kernel, None)
+    name = "instances or tasks"
     codes, ids = distinct(test, name)
-    known = np.unique(_positions(train, table.row_ids, similarity.n, name))
-    asked = _positions(ids, table.row_ids, similarity.n, name)
+    known = np.unique(positions(train, table.row_ids, similarity.n, name))
+    asked = positions(ids, table.row_ids, similarity.n, name)
     is_new = ~np.isin(asked, known)
     largest = np.ones(len(ids))
     nearest_at = asked.copy()
@@ -155,12 +151,6 @@ def nearness(
     labels = range(similarity.n) if table.row_ids is None else table.row_ids.labels
     nearest = tuple(labels[place] for place in nearest_at)
     return Nearness(tuple(ids), is_new, largest, nearest, is_copy, codes)
-
-
-def _positions(wanted: Any, ids: Ids | None, n: int, name: str) -> np.ndarray:
-    if ids is None and isinstance(wanted, list):
-        wanted = np.asarray(wanted)
-    return positions(wanted, ids, n, name)
 
 
 #: Nearness of sides, by the axis and the folds of each.
@@ -212,9 +202,7 @@ def _side_nearness(fitted: Fitted, axis: int, folds: np.ndarray) -> Nearness | N
     return Nearness(tuple(labels), is_new, largest, nearest, is_copy, places)
 
 
-def holdout_bands(
-    fitted: Fitted, setting: Setting, scoring: Any = None
-) -> tuple[str, dict[str, list[Any]]]:
+def holdout_bands(fitted: Fitted, setting: Setting, scoring: Any = None) -> tuple[str, Columns]:
     """Return the hold-out method of a setting, and the score by the similarity of what was held out.
 
     Parameters
@@ -240,7 +228,7 @@ def holdout_bands(
     return held_out.method, stacked_bands(sides, **{scorer(chosen).name: scores})
 
 
-def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 0.6) -> list[str]:
+def in_words(similarities: Nearness, words: tuple[str, str]) -> list[str]:
     """Return sentences about one side: its copies, and how many new entities are similar to one of training.
 
     Parameters
@@ -248,14 +236,12 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
     similarities : Nearness
     words : (str, str)
         Name of an entity in the singular and in the plural.
-    threshold : float, default=0.6
     """
     sentences = []
     copies = similarities.copies
     pairs = [f"{new!s} is {old!s}" for new, old in copies.items()]
     if copies:
-        is_one = len(copies) == 1
-        if is_one:
+        if len(copies) == 1:
             what = f"1 new {words[0]} is a copy"
         else:
             what = f"{len(copies)} new {words[1]} are copies"
@@ -263,16 +249,17 @@ def in_words(similarities: Nearness, words: tuple[str, str], threshold: float = 
     n_new = int(np.count_nonzero(similarities.is_new))
     if n_new:
         middle = number(float(np.median(similarities.similarity[similarities.is_new])), 2)
+        is_similar = similarities.is_new & (similarities.similarity >= _SIMILAR - 1e-9)
         sentences.append(
-            f"{similarities.similar(threshold)} of {n_new} new {words[1]} have a similarity of "
-            f"{threshold:g} or more to one in training; the median is {middle}."
+            f"{np.count_nonzero(is_similar)} of {n_new} new {words[1]} have a similarity of "
+            f"{_SIMILAR:g} or more to one in training; the median is {middle}."
         )
     return sentences
 
 
 def stacked_bands(
     sides: Sequence[tuple[str, Nearness]], **scores: Sequence[list[float]]
-) -> dict[str, list[Any]]:
+) -> Columns:
     """Return the histograms of several sides as one table, with columns of scores if there are any.
 
     Parameters
@@ -280,10 +267,10 @@ def stacked_bands(
     sides : sequence of (name, Nearness)
     **scores : for each column, a list for each side
     """
-    columns: dict[str, list[Any]] = {"side": [], "similarity": [], "entities": [], "pairs": []}
+    columns: Columns = {"side": [], "similarity": [], "entities": [], "pairs": []}
     columns |= {heading: [] for heading in scores}
     for place, (name, similarities) in enumerate(sides):
-        part: dict[str, list[Any]] = similarities.histogram()
+        part: Columns = similarities.histogram()
         for heading, lists in scores.items():
             part[heading] = lists[place]
         columns["side"] += [name] * len(part["entities"])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,24 +38,28 @@ from dyadlearn.models.fitted import FittedRidge, Groups
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words
-from dyadlearn.selection.searching import code_groups
+from dyadlearn.selection.searching import FittedChoice, code_groups
 from dyadlearn.settings import Setting, as_setting
 
 #: Function of training data and of groups that returns a fitted model.
-Fit = Callable[[Training, Groups], FittedRidge]
+Fit = Callable[[Training, Groups], FittedChoice]
 
 
 class Prepared(NamedTuple):
-    """Checked training data of a model that is fitted again, and the function that fits it.
+    """Checked training data of a model, and the functions that fit it.
 
     Attributes
     ----------
     data : Training
     fit : callable
+        Function that fits the model to the data.
+    again : callable
+        Function that fits the model to a part of the data, without a progress bar.
     """
 
     data: Training
     fit: Fit
+    again: Fit
 
 
 class _Refit(NamedTuple):
@@ -75,6 +79,7 @@ class _Refit(NamedTuple):
     warned: list[warnings.WarningMessage]
 
 
+@dataclass(eq=False)
 class Refits:
     """Fits of a model without each fold, for a plan of `dyadlearn.holdout.plan_fits`.
 
@@ -99,15 +104,12 @@ class Refits:
         `held_out`.
     """
 
-    def __init__(
-        self, fit: Fit, data: Training, groups: Groups, setting: Setting, progress: bool | None
-    ) -> None:
-        self.fit = fit
-        self.data = data
-        self.groups = groups
-        self.setting = setting
-        self.progress = progress
-        self.alphas: list[dict[str, Any]] = []
+    fit: Fit
+    data: Training
+    groups: Groups
+    setting: Setting
+    progress: bool | None
+    alphas: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def line(self, n_folds: int) -> Progress:
         """Return the line of progress."""
@@ -116,18 +118,15 @@ class Refits:
     def predict(self, fold: Fold) -> _Refit:
         """Fit the model without a fold, and predict the labels of the fold."""
         left, asked = without_fold(self.data, self.setting, fold)
+        groups = [
+            None if codes is None else codes[staying]
+            for codes, staying in zip(self.groups, fold.staying, strict=True)
+        ]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            fitted = self.fit(left, self._staying(fold))
+            fitted = self.fit(left, (groups[0], groups[1]))
             predictions = self._predicted(fitted, asked, fold)
         return _Refit(predictions, fitted.alphas, caught)
-
-    def _staying(self, fold: Fold) -> Groups:
-        """Return the groups of the instances and of the tasks that a fold does not leave out."""
-        groups = []
-        for codes, staying in zip(self.groups, fold.staying, strict=True):
-            groups.append(None if codes is None else codes[staying])
-        return groups[0], groups[1]
 
     def _predicted(self, fitted: FittedRidge, asked: Sequence[Any], fold: Fold) -> Array:
         """Return the predictions for the labels of a fold by a model that was fitted without it."""
@@ -278,7 +277,7 @@ def nested_score(
     grouped = setting if search.learns_kernels else Setting.D
     used = Units.of_groups(labels, grouped, together)
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
-    refits = Refits(prepared.fit, data, together, setting, search.progress)
+    refits = Refits(prepared.again, data, together, setting, search.progress)
     how = plan_fits(labels, setting, used, splitter, predict=refits.predict, line=refits.line)
     F = refits.held_out(how)
     scoring = search.scoring

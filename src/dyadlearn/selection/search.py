@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -32,7 +33,6 @@ from dyadlearn.models.reading import Training, groups_in_order, read_training
 from dyadlearn.models.spec import (
     NO_CONSTANTS,
     Constants,
-    KernelNeeds,
     ModelSpec,
     Shares,
     check_constants,
@@ -41,7 +41,12 @@ from dyadlearn.models.spec import (
 )
 from dyadlearn.selection.edges import warn_of_choice
 from dyadlearn.selection.nested import Prepared
-from dyadlearn.selection.searching import FittedSearch, PosedSearch, SearchSpec, default_shares
+from dyadlearn.selection.searching import (
+    FittedChoice,
+    FittedSearch,
+    PosedSearch,
+    SearchSpec,
+)
 from dyadlearn.settings import as_setting
 
 
@@ -158,46 +163,18 @@ def fit_search(spec: SearchSpec, data: Training, groups: Sequence[Any]) -> Fitte
     return fitted
 
 
-def averaged(scoring: Any, average: str | None) -> Any:
-    """Return a score with an average; the score itself if none is given."""
-    if average is None:
-        return scoring
-    return scorer(scoring).averaged(average)
-
-
-def reached(fitted: FittedSearch) -> str:
-    """Return what an interrupted search has reached."""
-    choice = fitted.choice
-    tried = f"{choice.n_evaluated} of {choice.landscape.size} points were tried"
-    return f"The search was interrupted: {tried}; the best is chosen."
-
-
-@dataclass(eq=False, repr=False)
-class Search(GridModel, stored=False):
-    """Base class of searches: sides are decomposed once, and every regularisation is scored.
-
-    The attribute `fitted_` is the fitted model with what the search has chosen.
-    """
+class ChoosingModel(GridModel, stored=False):
+    """Base class of models whose parameters are chosen, or learned, by held-out predictions."""
 
     searches = True
 
-    fitted_: FittedSearch = field(init=False)
+    fitted_: FittedChoice
+    progress: bool | None
+    average: str | None
 
-    alphas: Any = None
-    _: KW_ONLY
-    kernel: Any = "linear"
-    kernel_params: dict[str, Any] | None = None
-    fit_intercept: bool = True
-    repair: str = "clip"
-    device: str | None = None
-    setting: str = "B"
-    scoring: Any = "neg_mean_squared_error"
-    average: str | None = None
-    kernel_grid: Sequence[dict[str, Any]] | None = None
-    cv: Any = None
-    method: str | None = None
-    exhaustive: bool = False
-    progress: bool | None = None
+    @abstractmethod
+    def prepared(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Prepared:
+        """Return checked training data, and the functions that fit the model to them and to a part of them."""
 
     def fit(
         self,
@@ -239,21 +216,79 @@ class Search(GridModel, stored=False):
         -------
         self
         """
-        spec = self.search_spec()
         with keeping_best(self.progress) as interrupts:
-            data = read_training(spec.model, X, y, tasks, sample_weight)
-            fitted = fit_search(spec, data, groups_in_order(data, groups, task_groups))
+            prepared = self.prepared(X, y, tasks, sample_weight)
+            groups = groups_in_order(prepared.data, groups, task_groups)
+            fitted = prepared.fit(prepared.data, groups)
         self.fitted_ = fitted
         if interrupts.heard is not None:
-            warnings.warn(reached(fitted), SearchStoppedWarning, stacklevel=caller_level())
+            warnings.warn(fitted.reached, SearchStoppedWarning, stacklevel=caller_level())
         return self
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
-        """Raise TypeError, because the search chooses the regularisation."""
+        """Raise TypeError, because the model has chosen its regularisation."""
         raise TypeError(
             f"{type(self).__name__} has chosen its regularisation: fit it again, or fit the model "
             f"without search."
         )
+
+    def _averaged_scoring(self) -> Any:
+        """Return the score with its average; the score itself if no average is given."""
+        if self.average is None:
+            return self.scoring
+        return scorer(self.scoring).averaged(self.average)
+
+    @property
+    def alpha_(self) -> Any:
+        """The best, or learned, value."""
+        return as_fitted(self).alphas["alpha"]
+
+    @property
+    def holdout_(self) -> Any:
+        """Held-out predictions at the chosen values, of the type of the labels."""
+        fitted = as_fitted(self)
+        return fitted.as_labels(fitted.held_out)
+
+    @property
+    def holdout_method_(self) -> str:
+        """Method of `holdout_`."""
+        return as_fitted(self).holdout_method
+
+    @property
+    def holdout_setting_(self) -> str:
+        """Setting of `holdout_`."""
+        return as_fitted(self).validation.setting.value
+
+    @property
+    def baselines_(self) -> dict[str, float]:
+        """Scores of the baselines in the setting of the model, held out in the same way as the model."""
+        return as_fitted(self).baselines
+
+
+@dataclass(eq=False, repr=False)
+class Search(ChoosingModel, stored=False):
+    """Base class of searches: sides are decomposed once, and every regularisation is scored.
+
+    The attribute `fitted_` is the fitted model with what the search has chosen.
+    """
+
+    fitted_: FittedSearch = field(init=False)
+
+    alphas: Any = None
+    _: KW_ONLY
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    device: str | None = None
+    setting: str = "B"
+    scoring: Any = "neg_mean_squared_error"
+    average: str | None = None
+    kernel_grid: Sequence[dict[str, Any]] | None = None
+    cv: Any = None
+    method: str | None = None
+    exhaustive: bool = False
+    progress: bool | None = None
 
     def search_spec(self) -> SearchSpec:
         """Return the validated parameters of the search."""
@@ -263,7 +298,7 @@ class Search(GridModel, stored=False):
         spec = SearchSpec(
             model=self._spec(),
             setting=as_setting(self.setting),
-            scoring=averaged(self.scoring, self.average),
+            scoring=self._averaged_scoring(),
             alphas=alphas,
             task_alphas=task_alphas,
             kernel_grids=(_kernel_grid(grids[0]), _kernel_grid(grids[1])),
@@ -281,10 +316,11 @@ class Search(GridModel, stored=False):
         return spec
 
     def prepared(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Prepared:
-        """Return checked training data, and the function that runs the search on a part of them."""
+        """Return checked training data, and the functions that run the search on them and on a part of them."""
         spec = self.search_spec()
         data = read_training(spec.model, X, y, tasks, sample_weight)
-        return Prepared(data, partial(fit_search, replace(spec, progress=False)))
+        again = partial(fit_search, replace(spec, progress=False))
+        return Prepared(data, partial(fit_search, spec), again)
 
     def _all_constants(self) -> tuple[Constants, ...] | None:
         """Return all constants of both kernels to try; None if the model has no constants."""
@@ -300,11 +336,6 @@ class Search(GridModel, stored=False):
         self.search_spec()
 
     @property
-    def alpha_(self) -> Any:
-        """The best value."""
-        return as_fitted(self).alphas["alpha"]
-
-    @property
     def task_alpha_(self) -> Any:
         """The best value for the tasks; None if there is one regularisation."""
         return as_fitted(self).alphas.get("task_alpha")
@@ -312,13 +343,12 @@ class Search(GridModel, stored=False):
     @property
     def alphas_(self) -> np.ndarray:
         """The values that were tried, with kernel grids those for the best kernel."""
-        return np.asarray(as_fitted(self).choice.alphas)
+        return as_fitted(self).choice.alphas
 
     @property
     def task_alphas_(self) -> np.ndarray | None:
         """The values that were tried for the tasks; None if there is one regularisation."""
-        values: np.ndarray | None = as_fitted(self).choice.task_alphas
-        return values
+        return as_fitted(self).choice.task_alphas
 
     @property
     def kernel_params_(self) -> Any:
@@ -334,43 +364,22 @@ class Search(GridModel, stored=False):
     @property
     def best_score_(self) -> float:
         """The score of `holdout_`."""
-        return float(as_fitted(self).choice.best_score)
+        return as_fitted(self).choice.best_score
 
     @property
     def landscape_(self) -> np.ndarray:
         """Scores; NaN where the score is undefined or was not computed."""
-        return np.asarray(as_fitted(self).choice.landscape)
+        return as_fitted(self).choice.landscape
 
     @property
     def n_evaluated_(self) -> int:
         """Number of points of `landscape_` that were evaluated."""
-        return int(as_fitted(self).choice.n_evaluated)
-
-    @property
-    def holdout_(self) -> Any:
-        """Held-out predictions at the chosen values, of the type of the labels."""
-        fitted = as_fitted(self)
-        return fitted.as_labels(fitted.held_out)
-
-    @property
-    def holdout_method_(self) -> str:
-        """Method of `holdout_`."""
-        return str(as_fitted(self).validation.method)
+        return as_fitted(self).choice.n_evaluated
 
     @property
     def holdout_reason_(self) -> str:
         """The method and why it was chosen."""
-        return str(as_fitted(self).validation.reason)
-
-    @property
-    def holdout_setting_(self) -> str:
-        """Setting of `holdout_`."""
-        return str(as_fitted(self).validation.setting.value)
-
-    @property
-    def baselines_(self) -> dict[str, float]:
-        """Scores of the baselines in the setting of the search, held out in the same way as the model."""
-        return dict(as_fitted(self).baselines)
+        return as_fitted(self).validation.reason
 
 
 def _grid(values: Any, name: str) -> tuple[float, ...] | None:
@@ -520,14 +529,14 @@ class KroneckerRidgeCV(Search, ProcessModel):
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds([identity_shares(self.identity)], _constants_to_try(self.constants))
-        return pair_kernel_spec(self, needs, is_kronecker=True)
+        shares = identity_shares(self.identity)
+        constants = _constants_to_try(self.constants)
+        return pair_kernel_spec(self, [shares], constants, is_kronecker=True)
 
     @property
     def constants_(self) -> Constants | None:
         """The best constants of both kernels; None without tasks or without an intercept."""
-        constants: Constants | None = as_fitted(self).choice.constants
-        return constants
+        return as_fitted(self).choice.constants
 
 
 @documented(TaskSearchParameters, SearchParameters, ConstantsSearchParameter, PairKernelRidge)
@@ -587,12 +596,13 @@ class PairKernelRidgeCV(Search, ProcessModel):
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
     def _spec(self) -> ModelSpec:
-        needs = KernelNeeds(self._searched_shares(), _constants_to_try(self.constants))
-        return pair_kernel_spec(self, needs)
+        constants = _constants_to_try(self.constants)
+        return pair_kernel_spec(self, self._searched_shares(), constants)
 
     def _searched_shares(self) -> tuple[Shares, ...]:
         if self.shares is None:
-            return default_shares()
+            quarters = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
+            return tuple((a / 4.0, b / 4.0, c / 4.0) for a, b, c in quarters)
         if not len(self.shares):
             raise ValueError(
                 "shares is empty: give at least one (product, per_task, per_instance)."
@@ -602,14 +612,12 @@ class PairKernelRidgeCV(Search, ProcessModel):
     @property
     def shares_(self) -> Shares | None:
         """The best shares: product, per_task and per_instance; None without tasks."""
-        shares: Shares | None = as_fitted(self).choice.shares
-        return shares
+        return as_fitted(self).choice.shares
 
     @property
     def constants_(self) -> Constants | None:
         """The best constants of both kernels; None without tasks or without an intercept."""
-        constants: Constants | None = as_fitted(self).choice.constants
-        return constants
+        return as_fitted(self).choice.constants
 
 
 @documented(SearchParameters, IndependentTaskRidge)

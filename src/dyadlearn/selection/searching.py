@@ -36,15 +36,14 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
-from dyadlearn.models.decomposing import Kernels, LevelSides, SideGrid, decomposed, in_pairs
+from dyadlearn.models.decomposing import Kernels, combined, decomposed
 from dyadlearn.models.fitted import Fitted, FittedRidge, Groups, Validation
 from dyadlearn.models.reading import Training
 from dyadlearn.models.side import KernelSpec, Side, fit_side, with_level
 from dyadlearn.models.spec import Constants, ModelSpec, PairKernelSpec, Shares
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import absorbs_weights
-from dyadlearn.selection.evaluate import baseline_scores
-from dyadlearn.selection.hold_outs import baselines_to_score
+from dyadlearn.selection.evaluate import baseline_scores, baselines_beside
 from dyadlearn.selection.landscape import (
     Evaluated,
     Expected,
@@ -60,8 +59,6 @@ from dyadlearn.settings import Setting
 Grids = tuple[list[float], list[float] | None]
 
 # Shares of the three kernels in quarters; the product kernel has at least one quarter.
-_QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
-
 # Measured time of the final fit and of its hold-out predictions, in points of the search. The
 # points of a coarse search are solved roughly.
 _FIT = 1.0
@@ -121,7 +118,6 @@ class SearchSpec(Stored):
         as_splitter(self.cv, self.setting)
         check_method(self.method)
         scorer(self.scoring)
-        self.model.check()
         grids = {"task_alphas": self.task_alphas, "task_kernel_grid": self.kernel_grids[1]}
         for name, value in grids.items():
             if self.model.sign and value is not None:
@@ -173,11 +169,6 @@ def tried_kernels(spec: KernelSpec, grid: Any, name: str) -> list[KernelSpec]:
     return [replace(spec, params=params) for params in grid]
 
 
-def default_shares() -> tuple[Shares, ...]:
-    """Return the shares to try for kernels of the same mean diagonal."""
-    return tuple((a / 4.0, b / 4.0, c / 4.0) for a, b, c in _QUARTERS)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Choice(Stored):
     """What a search has chosen, and the scores by which it has.
@@ -223,9 +214,10 @@ class FittedChoice(FittedRidge, stored=False):
 
     validation: Validation
 
+    @property
     @abstractmethod
-    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
-        """Return what baselines leave out beside the model, and the score by which it was chosen."""
+    def reached(self) -> str:
+        """What the model has reached if its fit was interrupted."""
 
     @property
     def held_out(self) -> Any:
@@ -233,11 +225,14 @@ class FittedChoice(FittedRidge, stored=False):
         return self.validation.predictions
 
     @property
+    def holdout_method(self) -> str:
+        """Method of hold-out."""
+        return self.validation.method
+
+    @property
+    @abstractmethod
     def baselines(self) -> dict[str, float]:
         """Scores of the baselines in the setting of the search, held out in the same way as the model."""
-        stored = self.validation
-        units, judge = self.score_of_baselines()
-        return baseline_scores(self.labels, stored.setting, units, judge, symmetry=self.symmetry)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -271,16 +266,24 @@ class FittedSearch(FittedChoice):
         """Score by which the parameters were chosen."""
         return self.search.scoring
 
-    def score_of_baselines(self) -> tuple[Units, Callable[[Any], Any]]:
-        """Return what baselines leave out beside the model, and the score by which it was chosen."""
+    @property
+    def reached(self) -> str:
+        """What an interrupted search has reached."""
+        choice = self.choice
+        tried = f"{choice.n_evaluated} of {choice.landscape.size} points were tried"
+        return f"The search was interrupted: {tried}; the best is chosen."
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Scores of the baselines in the setting of the search, held out in the same way as the model."""
         stored = self.validation
+        beside = (stored.setting, stored.units)
         judge = self.search.judge
         if not self.search.alpha_per_task:
-            units = stored.units
-            return baselines_to_score(self.labels, judge, stored.setting, units, self.pairing)
-        folds = folds_to_compare(self.labels, judge, stored.setting, stored.units, self.pairing)
+            return baselines_beside(self, judge, *beside)
+        folds = folds_to_compare(self.labels, judge, *beside, self.pairing)
         score = judge.prepare_each_task(self.labels.values, folds)
-        return stored.units, lambda predictions: np.nanmean(score(predictions))
+        return baseline_scores(self.labels, *beside, lambda F: np.nanmean(score(F)))
 
     @property
     def only_label(self) -> float | None:
@@ -295,20 +298,20 @@ class FittedSearch(FittedChoice):
         posed = PosedSearch(search, self, self.validation.groups, self._tried_sides())
         return lambda labels: posed.with_labels(labels).run()
 
-    def _tried_sides(self) -> SideGrid:
+    def _tried_sides(self) -> list[tuple[Side, ...]]:
         """Return the sides for all kernels that were tried; kernels that were not chosen are decomposed again."""
         kernels = self.search.kernels
         pairs = kernels.used_constants(self.sides[0].spec.constant)
-        by_level: list[LevelSides] = []
+        by_kernel = []
         sides = self.sides[:1] if self.spec.sign else self.sides
         for axis, side in enumerate(sides):
             name = _SIDE_NAMES[axis]
+            levels = dict.fromkeys(pair[axis] for pair in pairs)
             tried = _decomposed_again(side, self.search.kernel_grids[axis], name)
-            levels: LevelSides = {}
-            for level in dict.fromkeys(pair[axis] for pair in pairs):
-                levels[level] = [with_level(one, level, name) for one in tried]
-            by_level.append(levels)
-        return in_pairs(self.spec, by_level, pairs)
+            by_kernel.append(
+                [{level: with_level(one, level, name) for level in levels} for one in tried]
+            )
+        return combined(self.spec, by_kernel, pairs)
 
     def _fits(self) -> bool:
         alpha = self.alphas["alpha"]
@@ -343,14 +346,14 @@ class PosedSearch:
         Labels with their ids, and the precision and names of the data.
     groups : Groups
         Groups of instances and of tasks, as integers.
-    sides : SideGrid
-        Decomposed sides for all kernels to try.
+    sides : list of tuples of Side
+        Decomposed sides for all kernels to try, in the order of `decomposing.combined`.
     """
 
     spec: SearchSpec
     data: Any
     groups: Groups
-    sides: SideGrid
+    sides: list[tuple[Side, ...]]
 
     @classmethod
     def of(cls, spec: SearchSpec, data: Training, groups: Sequence[Any]) -> PosedSearch:
@@ -386,10 +389,8 @@ class PosedSearch:
     def problems(self) -> list[Problem]:
         """Problems to try, at any regularisation: one or more for each pair of decomposed sides."""
         start = dict.fromkeys(self.spec.model.alpha_names, 1.0)
-        problems = []
-        for row in self.sides:
-            for sides in row:
-                problems.append(self.spec.model.problem(sides, self.data.labels, start))
+        model = self.spec.model
+        problems = [model.problem(sides, self.data.labels, start) for sides in self.sides]
         if self.spec.shares is None:
             return problems
         with_shares = []
@@ -400,6 +401,11 @@ class PosedSearch:
                     pairing = replace(kernel, shares=shares)
                     with_shares.append(replace(problems[0], pairing=pairing))
         return with_shares or problems
+
+    @property
+    def n_forms(self) -> int:
+        """Number of problems for each pair of decomposed sides."""
+        return len(self.problems) // len(self.sides)
 
     def _scaled_shares(self, kernel: PairKernel) -> list[Shares]:
         """Return the shares to try for a pair kernel."""
@@ -619,27 +625,26 @@ def _best_place(
 
 def _solved(posed: PosedSearch, place: tuple[int, ...]) -> FittedRidge:
     """Return the model with the parameters of a place in the scores."""
-    sides = posed.sides
-    n_sides = (len(sides), len(sides[0]))
-    n_forms = len(posed.problems) // (n_sides[0] * n_sides[1])
-    first, second, _ = np.unravel_index(place[0], (*n_sides, n_forms))
-    chosen = sides[first][second]
+    sides = posed.sides[place[0] // posed.n_forms]
     model = posed.spec.model
     shares = _chosen_shares(posed, place)
     if shares is not None and isinstance(model, PairKernelSpec):
-        model = model.with_shares(shares)
-    if len(chosen) > 1 and chosen[0].spec.constant == "feature":
-        model = replace(model, constants=(chosen[0].spec.level, chosen[1].spec.level))
-    return FittedRidge.solve(model, posed.data, chosen, _chosen_alphas(posed, place))
-
-
-def _chosen_alphas(posed: PosedSearch, place: tuple[int, ...]) -> dict[str, Any]:
-    """Return the regularisation of a place in the scores."""
+        model = replace(model, shares=shares)
+    constants = _chosen_constants(sides)
+    if constants is not None:
+        model = replace(model, constants=constants)
     alphas, task_alphas = posed.grids[place[0]]
     chosen = {"alpha": alphas[place[1]]}
     if task_alphas is not None:
         chosen["task_alpha"] = task_alphas[place[2]]
-    return chosen
+    return FittedRidge.solve(model, posed.data, sides, chosen)
+
+
+def _chosen_constants(sides: tuple[Side, ...]) -> Constants | None:
+    """Return the constants of both kernels; None without tasks, or if constants are no features."""
+    if len(sides) == 1 or sides[0].spec.constant != "feature":
+        return None
+    return sides[0].spec.level, sides[1].spec.level
 
 
 def _chosen_shares(posed: PosedSearch, place: tuple[int, ...]) -> Shares | None:
@@ -653,23 +658,18 @@ def _choice(posed: PosedSearch, scored: _Scored, place: tuple[int, ...]) -> Choi
     """Return what is chosen by the best score."""
     spec = posed.spec
     alphas, task_alphas = posed.grids[place[0]]
-    sides = posed.sides
-    n_sides = (len(sides), len(sides[0]))
-    n_forms = len(posed.problems) // (n_sides[0] * n_sides[1])
-    first, second, _ = np.unravel_index(place[0], (*n_sides, n_forms))
-    chosen = sides[first][second]
-    n_constants = len(spec.kernels.used_constants(chosen[0].spec.constant))
-    n_kernels = (n_sides[0], n_sides[1] // n_constants)
+    sides = posed.sides[place[0] // posed.n_forms]
+    n_constants = len(spec.kernels.used_constants(sides[0].spec.constant))
+    n_first = len(spec.kernels.sides[0])
+    n_kernels = (n_first, len(posed.sides) // (n_first * n_constants))
     # Drop the axes of kernel grids that are not searched.
     leading = [*n_kernels] if max(n_kernels) > 1 else []
-    constants = None
-    if spec.constants is not None and len(chosen) > 1 and chosen[0].spec.constant == "feature":
-        constants = (chosen[0].spec.level, chosen[1].spec.level)
+    constants = None if spec.constants is None else _chosen_constants(sides)
     if constants is not None and spec.searches_constants:
         leading.append(n_constants)
     shares = _chosen_shares(posed, place)
     if shares is not None:
-        leading.append(n_forms)
+        leading.append(posed.n_forms)
     return Choice(
         alphas=np.asarray(alphas),
         task_alphas=None if task_alphas is None else np.asarray(task_alphas),
@@ -699,16 +699,13 @@ def _validated(posed: PosedSearch, fitted: FittedRidge, how: Plan) -> tuple[Vali
 
 def _warn_of_undefined(posed: PosedSearch, stack: np.ndarray) -> None:
     """Warn of the regularisations without a score, by their multiples if kernels have different grids."""
-    alphas, task_alphas = posed.grids[0]
+    grids = list(posed.grids[0])
     names = ["alpha", "task_alpha"]
-    if len(posed.grids) > 1 and posed.spec.alphas is None:
-        alphas = list(DEFAULT_ALPHAS)
-        names[0] = "relative alpha"
-    if len(posed.grids) > 1 and posed.spec.task_alphas is None and task_alphas is not None:
-        task_alphas = list(DEFAULT_ALPHAS)
-        names[1] = "relative task_alpha"
-    letter = posed.spec.setting.value
-    warn_of_undefined(stack, (alphas, task_alphas), letter, caller_level(), names=names)
+    for axis, name in enumerate(names):
+        if len(posed.grids) > 1 and grids[axis] is not None and posed.spec.has_default(name):
+            grids[axis] = list(DEFAULT_ALPHAS)
+            names[axis] = f"relative {name}"
+    warn_of_undefined(stack, grids, posed.spec.setting.value, caller_level(), names=names)
 
 
 # One regularisation for each task --------------------------------------------------------------------------
@@ -719,7 +716,7 @@ def _run_each_task(posed: PosedSearch, of: float) -> FittedSearch:
     spec = posed.spec
     [problem] = posed.problems
     alphas, _ = posed.grids[0]
-    [[sides]] = posed.sides
+    [sides] = posed.sides
     how = planned_for(problem, spec.setting, posed.left_out, spec.judge, alphas, None)
     interrupts = current()
     title = f"Search {spec.setting.value}"
@@ -743,6 +740,7 @@ def _run_each_task(posed: PosedSearch, of: float) -> FittedSearch:
     return fitted.extended(FittedSearch, search=spec, choice=choice, validation=validation)
 
 
+@dataclass(eq=False)
 class _TaskScores:
     """Scores of each task for some regularisations, as a function.
 
@@ -753,35 +751,34 @@ class _TaskScores:
     bar : Progress
     """
 
-    def __init__(self, how: Plan, spec: SearchSpec, bar: Progress) -> None:
-        self._how = how
-        self._spec = spec
-        self._bar = bar
-        self._score: Any = None
+    how: Plan
+    spec: SearchSpec
+    bar: Progress
+    _score: Any = field(default=None, init=False)
 
     def __call__(self, values: Sequence[float], _: Sequence[float]) -> np.ndarray:
         """Return the scores (n, q) of n regularisations; NaN where there is none."""
-        problem = self._how.problem
+        problem = self.how.problem
         interrupts = current()
         rows: list[np.ndarray] = []
         for alpha in values:
-            held_out = interrupts.attempt(partial(self._how.held_out, problem.at(alpha)))
+            held_out = interrupts.attempt(partial(self.how.held_out, problem.at(alpha)))
             if held_out is None:
                 rows.append(np.full(problem.labels.shape[1], np.nan))
                 continue
             rows.append(self._prepared(held_out)(held_out))
             if np.isfinite(rows[-1]).any():
                 interrupts.keep()
-            self._bar.advance()
+            self.bar.advance()
         return np.stack(rows)
 
     def _prepared(self, held_out: Any) -> Any:
         """Return the score of the labels that have a prediction, the same for all regularisations."""
         if self._score is None:
-            how = self._how
-            judge = self._spec.judge
+            how = self.how
+            judge = self.spec.judge
             whole = how.problem.labels
-            labels = scored_labels(whole, held_out, self._spec.setting, quiet=True)
+            labels = scored_labels(whole, held_out, self.spec.setting, quiet=True)
             labels = tested_labels(labels, whole, how.setting, how.units)
             folds = folds_to_compare(whole, judge, how.setting, how.units, how.problem.pairing)
             self._score = judge.prepare_each_task(labels, folds)

@@ -36,18 +36,9 @@ def compare_with_refits(
         if unit[setting] in done or len(done) == N_UNITS:
             continue
         done.add(unit[setting])
-        if setting == "A":
-            hidden = cells == cells[i, j]
-        else:
-            hidden = np.zeros((m, q), dtype=bool)
-        if setting in "BD":
-            gone = rows == rows[i]
-        else:
-            gone = np.zeros(m, dtype=bool)
-        if setting in "CD":
-            gone_columns = columns == columns[j]
-        else:
-            gone_columns = np.zeros(q, dtype=bool)
+        hidden = (cells == cells[i, j]) & (setting == "A")
+        gone = (rows == rows[i]) & (setting in "BD")
+        gone_columns = (columns == columns[j]) & (setting in "CD")
         if trial.symmetry:
             hidden = hidden | hidden.T
             gone = gone_columns = gone | gone_columns

@@ -51,43 +51,34 @@ def wrong_arguments(arguments: Arguments) -> list[Wrong]:
     y = arguments["y"]
     value = (ValueError,)
     either = (ValueError, TypeError)
-    wrong = [
-        Wrong("too few instances", arguments | {"X": X[:-1]}, value, "rows|instances|X "),
-        Wrong("NaN in X", arguments | {"X": _with(X, np.nan)}, value, "NaN"),
-        Wrong("infinite features", arguments | {"X": _with(X, np.inf)}, value, "infin"),
-        Wrong("complex features", arguments | {"X": X + 1j}, either, "[Cc]omplex"),
-        Wrong("features of three axes", arguments | {"X": _deep(X)}, value, "dim|shape|axes"),
-        Wrong("infinite labels", arguments | {"y": _with(y, np.inf)}, value, "infin"),
-        Wrong("complex labels", arguments | {"y": y + 1j}, either, "[Cc]omplex"),
-        Wrong("labels of three axes", arguments | {"y": _deep(y)}, value, "dim|shape|axes"),
-        Wrong(
-            "texts as labels",
-            arguments | {"y": np.full(y.shape, "text")},
-            either,
-            "text|number|dtype",
-        ),
-        Wrong("no labels", arguments | {"y": None}, either, "y"),
-        Wrong(
-            "no observed label",
-            arguments | {"y": np.full(y.shape, np.nan)},
-            value,
-            "label|observed",
-        ),
+    cases: list[tuple[str, str, Any, tuple[type[Exception], ...], str]] = [
+        ("too few instances", "X", X[:-1], value, "rows|instances|X "),
+        ("NaN in X", "X", _with(X, np.nan), value, "NaN"),
+        ("infinite features", "X", _with(X, np.inf), value, "infin"),
+        ("complex features", "X", X + 1j, either, "[Cc]omplex"),
+        ("features of three axes", "X", _deep(X), value, "dim|shape|axes"),
+        ("infinite labels", "y", _with(y, np.inf), value, "infin"),
+        ("complex labels", "y", y + 1j, either, "[Cc]omplex"),
+        ("labels of three axes", "y", _deep(y), value, "dim|shape|axes"),
+        ("texts as labels", "y", np.full(y.shape, "text"), either, "text|number|dtype"),
+        ("no labels", "y", None, either, "y"),
+        ("no observed label", "y", np.full(y.shape, np.nan), value, "label|observed"),
     ]
     if "tasks" in arguments:
         tasks = arguments["tasks"]
-        words = "columns|tasks|labels"
-        wrong.append(Wrong("too few tasks", arguments | {"tasks": tasks[:-1]}, value, words))
+        cases.append(("too few tasks", "tasks", tasks[:-1], value, "columns|tasks|labels"))
     weights = arguments.get("sample_weight")
     if weights is not None:
-        words = "sample_weight|weights"
         others = {
             "negative weights": -weights,
             "infinite weights": _with(weights, np.inf),
             "weights of another shape": weights[:-1],
         }
         for what, values in others.items():
-            wrong.append(Wrong(what, arguments | {"sample_weight": values}, value, words))
+            cases.append((what, "sample_weight", values, value, "sample_weight|weights"))
+    wrong = []
+    for what, name, values, errors, sentence in cases:
+        wrong.append(Wrong(what, arguments | {name: values}, errors, sentence))
     return wrong
 
 
