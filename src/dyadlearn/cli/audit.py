@@ -15,8 +15,7 @@ import dyadlearn
 from dyadlearn._files.tables import FileTable, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
 from dyadlearn.cli.commands import Audit
-from dyadlearn.cli.dyads import Axis, names_of, opened_sides, places_in, side_of_column
-from dyadlearn.cli.entities import naming, training_side
+from dyadlearn.cli.dyads import Axis, names_of, opened_sides, side_of_column
 from dyadlearn.cli.models import load_model, settings_of
 from dyadlearn.cli.one_table import Structures, names_of_columns, read_structures
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
@@ -81,12 +80,13 @@ def audit(options: Audit, terminal: Terminal) -> None:
 
 def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structures]]:
     """Return the parts of a split in the order of their use, and the structures of both sides, if there are any."""
-    tables = {_name_of(path, options): read_cells(path) for path in options.sources}
-    if len(tables) < len(options.sources):
-        tables = {str(path): read_cells(path) for path in options.sources}
+    names = [path.name.partition(".")[0] for path in options.sources]
     if options.split is not None:
-        (cells,) = tables.values()
-        tables = _divided(cells, options.split)
+        tables = _divided(read_cells(options.sources[0]), options.split)
+    else:
+        if len(set(names)) < len(names):
+            names = list(map(str, options.sources))
+        tables = dict(zip(names, map(read_cells, options.sources), strict=True))
     parts: list[Part] = []
     union: list[Structures] = []
     for name, cells in tables.items():
@@ -98,8 +98,7 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
         if not kept:
             raise DataFileError(f"{name} has no pair.")
         ids = tuple([str(side.labels[row]) for row in kept] for side in sides)
-        lines = [cells.lines[row] for row in kept]
-        cells = replace(cells, lines=lines, numbers=[cells.numbers[row] for row in kept])
+        cells = cells.only(kept)
         times = None if options.time is None else cells.column(options.time)
         # Labels and predictions of training are not used, and may be missing.
         figures = [
@@ -114,12 +113,6 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
     return parts, union
 
 
-def _name_of(path: Path, options: Audit) -> str:
-    if options.split is None:
-        return path.name.partition(".")[0]
-    return str(path)
-
-
 def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:
     """Return the rows of each part by its name; training comes first, then what is used before a test."""
     names = [id_text(cell) for cell in cells.column(column)]
@@ -132,14 +125,7 @@ def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:
             f"{cells.path} has {len(rows)} parts in column {column!r} ({shown(list(rows))}): a split "
             f"has two or more."
         )
-    ordered = sorted(rows, key=_use)
-    tables = {}
-    for name in ordered:
-        lines = [cells.lines[row] for row in rows[name]]
-        tables[name] = replace(
-            cells, lines=lines, numbers=[cells.numbers[row] for row in rows[name]]
-        )
-    return tables
+    return {name: cells.only(rows[name]) for name in sorted(rows, key=_use)}
 
 
 def _use(name: str) -> int:
@@ -152,13 +138,10 @@ def _use(name: str) -> int:
 
 def _sides(cells: FileTable, options: Audit) -> list[Structures]:
     """Return the columns of both sides."""
-    sides = []
-    for kind, name in options.structures or [
-        ("ids", name) for name in _pair_columns(cells, options)
-    ]:
-        with naming(cells.path):
-            sides.append(read_structures(cells, kind, name, "raise"))
-    return sides
+    structures = options.structures
+    if not structures:
+        structures = [("ids", name) for name in _pair_columns(cells, options)]
+    return [read_structures(cells, *structure, "raise") for structure in structures]
 
 
 def _pair_columns(cells: FileTable, options: Audit) -> list[str]:
@@ -220,11 +203,7 @@ def _described(
 ) -> tuple[Table, Any]:
     """Return the table of the entities with the given ids, and the function of their kernel."""
     axis = Axis(words[0], "rows", ids)
-    places = {
-        name: places_in(source.file, len(ids), axis, words[1], terminal)
-        for name, source in side.sources.items()
-    }
-    entities, recipes, kept = training_side(side.sources, places, options, terminal)
+    entities, recipes, kept = side.training(axis, len(ids), words[1], options, terminal)
     assert isinstance(entities, Table)  # a side has one file
     (recipe,) = recipes.values()
     kernel, params = recipe.of_model

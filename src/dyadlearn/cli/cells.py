@@ -15,10 +15,10 @@ from dyadlearn._tables import id_text
 from dyadlearn._text import joined, make_list, make_table, number
 from dyadlearn.cli.commands import Predict, Tune
 from dyadlearn.cli.entities import Files, open_source, training_side
-from dyadlearn.cli.explained import figures_by, table_by
+from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, save_model
 from dyadlearn.cli.options import refuse, written_options
-from dyadlearn.cli.predict_table import Reason, beside, counted, is_predicted, write_beside
+from dyadlearn.cli.predict_table import Reason, is_predicted, write_beside
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import among
@@ -285,8 +285,8 @@ def predict_cells(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     with terminal.working("Predictions"):
         predicted = _predicted(loaded.model, kept, coverage, terminal)
     settings = dict(Counter(predicted["setting"]))
-    figures = {"settings": settings, "coverage": coverage, **counted(reasons)}
-    write_beside(options, figures, beside(cells, predicted, reasons), terminal)
+    figures = {"settings": settings, "coverage": coverage}
+    write_beside(options, cells, predicted, reasons, figures, terminal)
 
 
 def _reasons(fitted: Any, table: Mapping[str, Sequence[Any]]) -> np.ndarray:
@@ -375,16 +375,7 @@ def _explain(options: Predict, model: Any, terminal: Terminal) -> None:
     by = options.by if written_options("by") else "label"
     if by not in explanation.kinds:
         raise ValueError(f"--by must be one of {', '.join(explanation.kinds)}, found {by!r}.")
-    figures = {
-        "cell": explanation.cell,
-        "setting": explanation.setting,
-        "prediction": explanation.prediction,
-        "label": explanation.label,
-        "mean": explanation.mean,
-        "share_of_mean": explanation.share_of_mean,
-        "share_of_deviations": explanation.share_of_deviations,
-        "terms": explanation.terms,
-    }
+    figures = figures_of(explanation, "cell") | {"terms": explanation.terms}
     kinds = ["label", *fitted.side_names]
     if options.output is None:
         figures["by"] = {kind: figures_by(explanation, kind) for kind in kinds}

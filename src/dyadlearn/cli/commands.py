@@ -256,8 +256,7 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
         name = self.model
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        options.check_method(self.method)
-        options.check_average(self.average)
+        options.check_scores(self.average, self.method)
         if not self.models:
             raise ValueError(
                 "--task-alphas and --constants are of different models: leave one of them out."
@@ -401,8 +400,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     def check(self) -> None:
         """Raise if the method is unknown, or if an option has no effect."""
         super().check()
-        options.check_method(self.method)
-        options.check_average(self.average)
+        options.check_scores(self.average, self.method)
         if self.by not in (None, "setting"):
             raise ValueError(f"--by is setting, found {self.by!r}.")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,12 @@ from dyadlearn.kernels.gram import check_kernel
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+# Modules and functions that compute features of SMILES, and those of sequences for each kernel.
+_FUNCTIONS = {
+    "smiles": ("chemistry", "fingerprints"),
+    "smith-waterman": ("sequences", "smith_waterman"),
+    "spectrum": ("sequences", "kmer_counts"),
+}
 # Parameters of fingerprints and kernels that are no options of the command line.
 _NOT_OPTIONS = ("smiles", "sequences", "ids", "kind", "on_error", "n_jobs", "progress")
 
@@ -525,25 +532,14 @@ def _features(
     texts.
     """
     assert texts.row_ids is not None
-    function: Any
     options = recipe.params
-    progress: dict[str, Any] = {}
     owner = f"The kernel {recipe.kernel}"
     if recipe.kind == "smiles":
-        from dyadlearn.kernels.chemistry import fingerprints
-
-        function = fingerprints
         options = recipe.fingerprint
         owner = "--fingerprint"
-    elif recipe.kernel == "spectrum":
-        from dyadlearn.kernels.sequences import kmer_counts
-
-        function = kmer_counts
-    else:
-        from dyadlearn.kernels.sequences import smith_waterman
-
-        function = smith_waterman
-        progress = {"progress": terminal.progress}
+    module, name = _FUNCTIONS[recipe.kernel if recipe.kind == "sequences" else "smiles"]
+    function = getattr(import_module(f"dyadlearn.kernels.{module}"), name)
+    progress = {"progress": terminal.progress} if name == "smith_waterman" else {}
     known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
     for name in options:
         if name not in known and name != "kind":

@@ -191,25 +191,20 @@ def _test(
     with terminal.working("Permutations", len(asked)):
         for setting in asked:
             tests.append(dyadlearn.permutation_test(model, **setting, **params))
-    figures = [_figures_of_test(test) for test in tests]
+    figures = []
+    lines = []
+    names = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}
+    for test in tests:
+        figures.append({name: getattr(test, name) for name in _TEST})
+        permuted = names.get(test.permuted, test.permuted)
+        null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
+        texts = [number(test.score), null, number(test.p_value)]
+        lines.append([test.setting, permuted, test.method, *texts])
     headings = ["setting", "permuted", "method", tests[0].scoring, "null", "p"]
-    table = make_table(headings, [_line_of_test(test, loaded) for test in tests], left=3)
+    table = make_table(headings, lines, left=3)
     title = f"{options.permutations} permutations of the labels"
     columns = stacked([test.columns() for test in tests])
     terminal.table({"settings": figures}, [title, table], columns, options.output)
-
-
-def _figures_of_test(test: Any) -> dict[str, Any]:
-    """Return the result of a permutation test as figures for JSON."""
-    return {name: getattr(test, name) for name in _TEST}
-
-
-def _line_of_test(test: Any, loaded: Loaded) -> list[str]:
-    """Return the result of a permutation test as cells of a table."""
-    names = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}
-    permuted = names.get(test.permuted, test.permuted)
-    null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
-    return [test.setting, permuted, test.method, number(test.score), null, number(test.p_value)]
 
 
 def _compare(
@@ -234,21 +229,20 @@ def _compare(
         "random_state": options.seed,
         "sides": loaded.sides,
     }
-    comparisons = []
+    figures = []
+    things: list[Any] = []
+    columns = []
+    verdicts = []
     for setting in asked or [{"setting": _tuned_for(models)}]:
         with terminal.working("Hold-out and resamples"):
             comparison = dyadlearn.compare(models, **setting, **params)
         terminal.note(*comparison.notes)
-        comparisons.append(comparison)
-    figures = [_figures_of_comparison(comparison) for comparison in comparisons]
-    tables: list[Any] = []
-    columns = []
-    for comparison in comparisons:
         scores = comparison.columns()
-        tables += [_title_of_comparison(comparison), _table_of_comparison(comparison)]
+        figures.append(_figures_of_comparison(comparison))
+        things += [_title_of_comparison(comparison), _table_of_scores(scores, comparison.scoring)]
         columns.append({"setting": [comparison.setting] * len(models), **scores})
-    verdicts = [comparison.verdict for comparison in comparisons]
-    terminal.table({"settings": figures}, tables, stacked(columns), options.output, verdicts)
+        verdicts.append(comparison.verdict)
+    terminal.table({"settings": figures}, things, stacked(columns), options.output, verdicts)
 
 
 def _other(path: Path, loaded: Loaded) -> Any:
@@ -282,12 +276,9 @@ def _title_of_comparison(comparison: Any) -> str:
     )
 
 
-def _table_of_comparison(comparison: Any) -> Any:
+def _table_of_scores(scores: dict[str, Any], scoring: str) -> Any:
     """Return the scores of a comparison as a table."""
-    scores = comparison.columns()
-    headings = []
-    for name in scores:
-        headings.append(name if name == comparison.scoring else name.replace("_", " "))
+    headings = [name if name == scoring else name.replace("_", " ") for name in scores]
     return column_table(scores, 1, headings)
 
 

@@ -195,14 +195,10 @@ def refuse(options: Options, used: tuple[str, ...], why: str) -> None:
         raise ValueError(f"{option} {why}: leave it out.")
 
 
-def check_average(average: str | None) -> None:
-    """Raise if an average is unknown."""
+def check_scores(average: str | None, method: str | None) -> None:
+    """Raise if an average or a method of hold-out is unknown."""
     if average not in (None, "pooled", "instance", "task", "fold"):
         raise ValueError(f"--average is pooled, instance, task or fold, found {average!r}.")
-
-
-def check_method(method: str | None) -> None:
-    """Raise if a method of hold-out is unknown."""
     if method not in (None, "exact", "folds"):
         raise ValueError(f"--method is exact or folds, found {method!r}.")
 

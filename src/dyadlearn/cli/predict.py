@@ -21,7 +21,7 @@ from dyadlearn.cli.cells import predict_cells
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
-from dyadlearn.cli.explained import figures_by, table_by
+from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.predict_table import predict_table
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
@@ -416,16 +416,7 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
             loaded.model, *asked, n=options.number, sort=options.sort, sides=loaded.sides
         )
     terminal.note(*explanation.notes)
-    figures = {
-        "instance": explanation.instance,
-        "task": explanation.task,
-        "setting": explanation.setting,
-        "prediction": explanation.prediction,
-        "label": explanation.label,
-        "mean": explanation.mean,
-        "share_of_mean": explanation.share_of_mean,
-        "share_of_deviations": explanation.share_of_deviations,
-    }
+    figures = figures_of(explanation, *_WORDS)
     kinds = ["pair", "instance"]
     if not explanation.is_network:
         kinds.append("task")

@@ -50,16 +50,13 @@ class Batch:
             return None
         recipe = recipes[""]  # an online model has one file a side
         source = entities.open_new(path, recipe)
+        names = self.loaded.names.both
+        ids = (self.grid.row_ids, self.grid.column_ids)
+        labels = Axis(names[axis], ("rows", "columns")[axis], ids[axis])
         n = self.grid.values.shape[axis]
-        places = places_in(source.file, n, self._axis(axis), self.path, self.terminal)
+        places = places_in(source.file, n, labels, self.path, self.terminal)
         table = entities.new_entities(source, recipe, None, self.terminal, places)
         return self.loaded.with_names(table, axis)
-
-    def _axis(self, axis: int) -> Axis:
-        names = self.loaded.names
-        if axis == 0:
-            return Axis(names.instances, "rows", self.grid.row_ids)
-        return Axis(names.tasks, "columns", self.grid.column_ids)
 
 
 def update(options: Update, terminal: Terminal) -> None:
