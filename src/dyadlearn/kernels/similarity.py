@@ -7,7 +7,7 @@ computed in blocks of rows, so that no n × n matrix has to fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,14 @@ from dyadlearn._array import Array, double, is_foreign, is_sparse, row_blocks, t
 from dyadlearn._messages import Message
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import Kernel, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.gram import (
+    Kernel,
+    Params,
+    fitted_params,
+    gram,
+    gram_diagonal,
+    is_precomputed,
+)
 
 __all__ = ["Similarity", "similar_groups", "threshold_of"]
 
@@ -36,7 +43,7 @@ def similar_groups(
     threshold: float = THRESHOLD,
     *,
     kernel: Kernel = "linear",
-    kernel_params: Mapping[str, Any] | None = None,
+    kernel_params: Params = None,
 ) -> np.ndarray:
     """Return the group of each row: rows that are similar, or connected by a chain of similar rows.
 
@@ -100,10 +107,10 @@ class Similarity:
 
     @classmethod
     def of_table(
-        cls, X: Any, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None
+        cls, X: Any, kernel: Kernel = "linear", kernel_params: Params = None
     ) -> Similarity:
         """Return the similarities of the rows of a table; parameters as in `similar_groups`."""
-        if isinstance(kernel, str) and kernel == "precomputed":
+        if is_precomputed(kernel):
             K = to_numpy(read_table(X, "X").values)
             if K.ndim != 2 or K.shape[0] != K.shape[1]:
                 raise KernelError(
@@ -214,12 +221,11 @@ def threshold_of(text: Any, name: str) -> float | None:
 def check_threshold(threshold: float, name: str, text: Any = None) -> float:
     """Return a threshold; raise unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
+        such = 0.6 if text is None else "similar:0.6"
+        value = threshold if text is None else text
         raise ValueError(
-            Message(
-                "<{name}> takes a similarity above 0 and at most 1, such as {such}, found {value!r}.",
-                name=name,
-                such=0.6 if text is None else "similar:0.6",
-                value=threshold if text is None else text,
+            Message.about(
+                name, f"takes a similarity above 0 and at most 1, such as {such}, found {value!r}."
             )
         )
     return float(threshold)
