@@ -15,10 +15,10 @@ import dyadlearn
 from dyadlearn._files.tables import FileTable, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
 from dyadlearn.cli.commands import Audit
-from dyadlearn.cli.dyads import Axis, names_of, opened_sides, side_of_column
+from dyadlearn.cli.dyads import Axis, names_of, opened_sides, sides_of_columns
 from dyadlearn.cli.models import load_model, settings_of
 from dyadlearn.cli.one_table import Structures, names_of_columns, read_structures
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels.gram import gram
@@ -61,8 +61,8 @@ def audit(options: Audit, terminal: Terminal) -> None:
     with terminal.working("Reading"):
         parts, columns = _parts(options, terminal)
         described = _descriptions(options, parts, columns, names, terminal)
-    figures: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
+    figures: list[Figures] = []
+    rows: list[Figures] = []
     things: list[Any] = []
     for train, test in combinations(parts, 2):
         with terminal.working("Comparing"):
@@ -180,12 +180,9 @@ def _descriptions(
     """Return the table and the kernel of each side; None for a side that is not described."""
     path = options.sources[0]
     if options.structures:
-        kernels = (options.kernel, options.task_kernel)
-        sides = [
-            side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)
-        ]
+        sides = sides_of_columns(path, columns, options)
     else:
-        sides = list(opened_sides(options))
+        sides = opened_sides(options)
     described: list[tuple[Table, Any] | None] = []
     for axis, side in enumerate(sides):
         if not side.sources:
@@ -224,7 +221,7 @@ def _compared(
     train: Part, test: Part, described: Sequence[tuple[Table, Any] | None], options: Audit
 ) -> Any:
     """Return the audit of one part against an earlier one."""
-    params: dict[str, Any] = {}
+    params: Arguments = {}
     names = (("instances", "kernel"), ("tasks", "task_kernel"))
     for side, (table, kernel) in zip(described, names, strict=True):
         if side is not None:
@@ -235,7 +232,7 @@ def _compared(
     return dyadlearn.audit(first, second, options.setting, **params)
 
 
-def _figures(train: Part, test: Part, result: Any, bands: dict[str, list[Any]]) -> dict[str, Any]:
+def _figures(train: Part, test: Part, result: Any, bands: dict[str, list[Any]]) -> Figures:
     """Return the result of one comparison as figures for JSON."""
     figures = {"train": train.name, "test": test.name, "message": result.message}
     for name in ("n_train", "n_test", "claimed", "setting", "counts"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,18 +219,28 @@ def _read_one_table(
             f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped."
         )
     grid = _from_long(table, options, terminal, options.model != "online")
-    kernels = (options.kernel, options.task_kernel)
-    sides = [side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
+    sides = sides_of_columns(path, columns, options)
     names = names_of(options.sides)
     m, q = grid.values.shape
     terminal.note(
         f"{len(table.lines):,} rows of {path} have {m:,} different {names.instances} and {q:,} "
         f"different {names.tasks}; equal structures are one."
     )
-    return grid, (sides[0], sides[1])
+    return grid, sides
 
 
-def side_of_column(
+def sides_of_columns(
+    path: Path, columns: Sequence[Structures], options: Tune | Audit
+) -> tuple[_Side, _Side]:
+    """Return the sides that two columns of one table describe."""
+    first, second = columns
+    return (
+        _side_of_column(path, first, options.kernel, options),
+        _side_of_column(path, second, options.task_kernel, options),
+    )
+
+
+def _side_of_column(
     path: Path, column: Structures, kernels: list[str] | None, options: Tune | Audit
 ) -> _Side:
     """Return the side that a column of one table describes, with a description for each kind of fingerprints."""

@@ -27,7 +27,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.options import file_options, is_named
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import Arguments, Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
@@ -49,9 +49,9 @@ Places = np.ndarray | None
 Entities = Table | Descriptions
 
 
-def parse_values(text: str) -> dict[str, Any]:
+def parse_values(text: str) -> Arguments:
     """Read ``option=value,option=value``; numbers, true and false are converted."""
-    options: dict[str, Any] = {}
+    options: Arguments = {}
     for part in text.split(","):
         option, _, value = (piece.strip() for piece in part.partition("="))
         if not option or not value:
@@ -72,7 +72,7 @@ def _value(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdecimal() else number
 
 
-def parse_kernel(text: str | None) -> tuple[str | None, dict[str, Any]]:
+def parse_kernel(text: str | None) -> tuple[str | None, Arguments]:
     """Split ``name:option=value,option=value`` into a name and options."""
     name, _, rest = (text or "").partition(":")
     return name.strip() or None, parse_values(rest) if rest else {}
@@ -203,14 +203,14 @@ class Recipe(Stored):
 
     kind: str
     kernel: str
-    params: dict[str, Any] = field(default_factory=dict)
+    params: Arguments = field(default_factory=dict)
     column: str | None = None
-    fingerprint: dict[str, Any] = field(default_factory=dict)
+    fingerprint: Arguments = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
 
     @property
-    def of_model(self) -> tuple[str, dict[str, Any] | None]:
+    def of_model(self) -> tuple[str, Arguments | None]:
         """The parameters `kernel` and `kernel_params` of the model."""
         if self.kind == "kernel" or self.kernel == "smith-waterman":
             return "precomputed", None
@@ -462,7 +462,7 @@ def _recipe_of_texts(source: Source, texts: Table, terminal: Terminal) -> Recipe
     return Recipe("smiles", kernel, params, source.column, fingerprint)
 
 
-def parse_fingerprint(text: str | None) -> dict[str, Any]:
+def parse_fingerprint(text: str | None) -> Arguments:
     """Return the kind and the options of fingerprints, from ``kind:option=value,option=value``."""
     from dyadlearn.kernels.chemistry import KINDS
 

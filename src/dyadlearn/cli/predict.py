@@ -24,7 +24,7 @@ from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.predict_table import predict_table
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
@@ -157,7 +157,7 @@ def predict(options: Predict, terminal: Terminal) -> None:
         return
     request = _request(options, loaded, terminal)
     m, q = request.shape
-    figures: dict[str, Any] = {"instances": m, "tasks": q}
+    figures: Figures = {"instances": m, "tasks": q}
     if options.labels is not None:
         few = _few_labels(request, options.labels, terminal)
         request = replace(request, function=partial(request.function, labels=few))
@@ -236,7 +236,7 @@ def _is_json(options: Predict) -> bool:
     return options.output is None and options.json
 
 
-def _write_grid(request: Request, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+def _write_grid(request: Request, terminal: Terminal) -> tuple[str, Figures]:
     """Write predictions as a grid; return what was written, in words, and the grid for JSON."""
     options = request.options
     rows, columns = (side.ids for side in request.sides)
@@ -252,7 +252,7 @@ def _write_grid(request: Request, terminal: Terminal) -> tuple[str, dict[str, An
     return done, {}
 
 
-def _write_list(request: Request, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+def _write_list(request: Request, terminal: Terminal) -> tuple[str, Figures]:
     """Write predictions as rows of pairs; return what was written, in words, and the rows for JSON."""
     options = request.options
     pairs = request.pairs
@@ -466,9 +466,15 @@ def screen(options: Screen, terminal: Terminal) -> None:
     loaded = load(options)
     setting = one_setting(options.setting)
     _ = loaded.ids  # raises if two ids are equal as text
-    params: dict[str, Any] = {"label": options.label, "cv": options.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
-        suspects = dyadlearn.screen(loaded.model, setting, n=options.number, **params)
+        suspects = dyadlearn.screen(
+            loaded.model,
+            setting,
+            n=options.number,
+            label=options.label,
+            cv=options.cv,
+            sides=loaded.sides,
+        )
     columns = suspects.columns()
     figures = {"setting": suspects.setting, "method": suspects.method, "cells": as_rows(columns)}
     where = f"in setting {suspects.setting} ({suspects.method})"
@@ -486,7 +492,7 @@ def recommend(options: Recommend, terminal: Terminal) -> None:
     columns = result.columns()
     for name in {"score", "lower", "upper"} & columns.keys():
         columns[name] = np.asarray(columns[name]).clip(*_scale(options.clip)).tolist()
-    figures: dict[str, Any] = {"recommended": of}
+    figures: Figures = {"recommended": of}
     if not options.pairs:
         figures["for"] = options.subject or " ".join(options.new or ())
     figures |= {
@@ -516,7 +522,7 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     role = loaded.role(options.side, "--side", ("instance", "task"))
     model = loaded.model
     setting = one_setting(options.setting)
-    params: dict[str, Any] = {
+    params: Arguments = {
         "by": options.by,
         "coverage": options.coverage,
         "per_instance": options.per_instance,
@@ -526,9 +532,10 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     if options.probability:
         of_new = "C" if role == "task" else "B"
         asked = of_new if options.new else setting
-        how: dict[str, Any] = {"prevalence": options.prevalence, "cv": options.cv}
         with terminal.working("Calibration"):
-            params["probability"] = dyadlearn.calibrate(model, asked, **how)
+            params["probability"] = dyadlearn.calibrate(
+                model, asked, prevalence=options.prevalence, cv=options.cv
+            )
     held_out = {
         "zeros": options.zeros,
         "observed": options.observed,
@@ -539,7 +546,7 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
         if options.new:
             axis = int(role == "task")
             entities = loaded.new(options.new, axis, "--new", terminal)
-            new: dict[str, Any] = {("X", "tasks")[axis]: entities}
+            new: Arguments = {("X", "tasks")[axis]: entities}
             return dyadlearn.recommend(model, **new, n=options.number or 10, **params)
         params |= held_out
         if options.pairs:
@@ -560,7 +567,7 @@ def _for_known(loaded: Loaded, subject: str, role: str | None, **params: Any) ->
             # Ids may be whole numbers.
             return dyadlearn.recommend(model, instance=int(subject), **params)
     axis = _axis_of(loaded, subject, role)
-    asked: dict[str, Any] = {_WORDS[axis]: loaded.model_id(axis, subject, "the ids")}
+    asked: Arguments = {_WORDS[axis]: loaded.model_id(axis, subject, "the ids")}
     return dyadlearn.recommend(model, **asked, **params)
 
 

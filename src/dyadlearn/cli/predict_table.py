@@ -18,7 +18,7 @@ from dyadlearn.cli.commands import Predict
 from dyadlearn.cli.entities import Entities, new_entities, of_texts
 from dyadlearn.cli.models import Loaded
 from dyadlearn.cli.one_table import Structures, read_structures
-from dyadlearn.cli.terminal import Terminal, as_rows
+from dyadlearn.cli.terminal import Figures, Terminal, as_rows
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.diagnostics.mixed import MixedPredictions, predict_mixed
 from dyadlearn.exceptions import IdError
@@ -216,7 +216,7 @@ def write_beside(
     cells: FileTable,
     predicted: Mapping[str, Sequence[Any]],
     reasons: np.ndarray,
-    figures: dict[str, Any],
+    figures: Figures,
     terminal: Terminal,
 ) -> None:
     """Write or print the columns of a table, then those of the predictions, and why rows have none.

@@ -33,6 +33,9 @@ from dyadlearn.exceptions import (
     RenamedWarning,
 )
 
+#: Figures for JSON, and arguments of the library, by their names.
+Figures = dict[str, Any]
+Arguments = dict[str, Any]
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
 # Parameters whose options have the same name.
@@ -257,7 +260,7 @@ def column_table(
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
-def as_rows(columns: Columns) -> list[dict[str, Any]]:
+def as_rows(columns: Columns) -> list[Figures]:
     """Return named columns as a dict for each row."""
     return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
 

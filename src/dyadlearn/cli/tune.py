@@ -22,7 +22,7 @@ from dyadlearn.cli.dyads import Dyads, names_of, read_dyads, read_groups
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, one_setting, save_model
 from dyadlearn.cli.one_table import names_of_columns
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal
 from dyadlearn.holdout.actual import actual_settings, counts_of, in_one_line
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
@@ -58,7 +58,7 @@ class Outcome:
     """
 
     model: Any
-    figures: dict[str, Any]
+    figures: Figures
     rows: Sequence[tuple[str, str]]
     scoring: str
     score: float
@@ -94,7 +94,7 @@ class Tuned:
     names: SideNames
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """The figures for JSON."""
         search = self.search
         choice = self.choice
@@ -211,7 +211,7 @@ def _tune(options: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
 
 
 def _fit(
-    options: Tune, data: Dyads, params: dict[str, Any], names: SideNames
+    options: Tune, data: Dyads, params: Arguments, names: SideNames
 ) -> tuple[str, Any, Better | None]:
     """Return the name of a model, its fitted search, and the comparison of two models that it comes from."""
     row_ids = data.labels.row_ids
@@ -333,7 +333,7 @@ def _loaded(tuned: Tuned, options: Tune) -> Loaded:
 # Models and their parameters -----------------------------------------------------------------------
 
 
-def make_model(name: str, data: Dyads, params: dict[str, Any]) -> Any:
+def make_model(name: str, data: Dyads, params: Arguments) -> Any:
     """Return a model that is not fitted, or the search that chooses its regularisation if there is one.
 
     Parameters
@@ -360,7 +360,7 @@ def make_model(name: str, data: Dyads, params: dict[str, Any]) -> Any:
     return kind(**{key: value for key, value in params.items() if key in known})
 
 
-def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:
+def fit_model(name: str, data: Dyads, params: Arguments, **groups: Any) -> Any:
     """Fit the model of `make_model` on data.
 
     Parameters
@@ -378,7 +378,7 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> 
     return model
 
 
-def _training(data: Dyads) -> dict[str, Any]:
+def _training(data: Dyads) -> Arguments:
     """Return the arguments of `fit`."""
     return {"X": data.instances, "y": data.labels, "tasks": data.tasks}
 
@@ -389,11 +389,11 @@ def _forget_progress(model: Any) -> None:
         model.progress = None
 
 
-def _params(options: Tune, terminal: Terminal) -> dict[str, Any]:
+def _params(options: Tune, terminal: Terminal) -> Arguments:
     """Return the options as parameters of a search or of learned kernels."""
     setting = one_setting(options.setting)
     _check_setting(options, setting)
-    params: dict[str, Any] = {
+    params: Arguments = {
         "setting": setting,
         "fit_intercept": options.intercept,
         "progress": terminal.progress,
@@ -421,7 +421,7 @@ def _check_setting(options: Tune, setting: str) -> None:
             )
 
 
-def _params_of_learned(options: Tune) -> dict[str, Any]:
+def _params_of_learned(options: Tune) -> Arguments:
     """Return the options of learned kernels as parameters."""
     if options.stages != "auto" and not options.stages.isdecimal():
         raise ValueError(f"--stages must be a whole number or auto, found {options.stages!r}.")
@@ -436,7 +436,7 @@ def _params_of_learned(options: Tune) -> dict[str, Any]:
     }
 
 
-def _params_of_search(options: Tune) -> dict[str, Any]:
+def _params_of_search(options: Tune) -> Arguments:
     """Return the options of a search as parameters."""
     alphas = _alphas(options.alphas, "alphas")
     if options.task_alphas is None:
