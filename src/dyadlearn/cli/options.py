@@ -20,7 +20,7 @@ from typer import Argument, Option
 
 from dyadlearn._files.atomic import TABLES, check_place, ids_file
 from dyadlearn._registry import SCORINGS, names_where
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import OPTIONS, Terminal
 
 #: Names that --scoring takes, for help texts; 10 stands for any number.
 SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in SCORINGS)
@@ -142,6 +142,7 @@ class Options:
 
     def __init_subclass__(cls, module: str = "commands") -> None:
         cls.module = module
+        OPTIONS.update(cls.__annotations__)
         dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
