@@ -139,10 +139,10 @@ class Similarity:
         """Return the connected components (n,) of the rows that are at least as similar as a threshold."""
         everything = np.arange(self.n)
         codes = everything
-        for places, values in self._blocks(everything):
+        for block, values in self._blocks(everything):
             first, second = np.nonzero(values >= threshold - _ROUNDING)
             # Edges of earlier blocks are kept as one edge of each row, to the first of its group.
-            starts = np.concatenate([places[first], everything])
+            starts = np.concatenate([everything[block][first], everything])
             ends = np.concatenate([second, codes])
             edges = (np.ones(len(starts), dtype=bool), (starts, ends))
             graph = sparse.coo_array(edges, shape=(self.n, self.n))
@@ -159,11 +159,10 @@ class Similarity:
         largest = np.full(len(asked), -np.inf)
         where = np.full(len(asked), -1)
         if len(known):
-            for block, places in self._places(asked):
-                values = self.rows(places)[:, known]
-                best = values.argmax(axis=1)
-                largest[block] = values[np.arange(len(places)), best]
-                where[block] = known[best]
+            for block, similarities in self._blocks(asked):
+                values = similarities[:, known]
+                largest[block] = values.max(axis=1)
+                where[block] = known[values.argmax(axis=1)]
         return largest, where
 
     def nearest_outside(self, folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,20 +172,16 @@ class Similarity:
         """
         largest = np.full(self.n, -np.inf)
         where = np.full(self.n, -1)
-        for places, values in self._blocks(np.arange(self.n)):
-            values[folds[places][:, None] == folds] = -np.inf
-            best = values.argmax(axis=1)
-            largest[places] = values[np.arange(len(places)), best]
-            where[places] = np.where(np.isfinite(largest[places]), best, -1)
+        for block, values in self._blocks(np.arange(self.n)):
+            values[folds[block, None] == folds] = -np.inf
+            largest[block] = values.max(axis=1)
+            where[block] = np.where(np.isfinite(largest[block]), values.argmax(axis=1), -1)
         return largest, where
 
-    def _blocks(self, asked: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for _, places in self._places(asked):
-            yield places, self.rows(places)
-
-    def _places(self, asked: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def _blocks(self, asked: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the similarities (b, n) of blocks of some rows with all rows."""
         for block in row_blocks(len(asked), 8 * self.n, _BLOCK_BYTES):
-            yield block, asked[block]
+            yield block, self.rows(asked[block])
 
 
 def threshold_of(text: Any, name: str) -> float | None:
