@@ -101,16 +101,11 @@ def sequence_id(sequence: str) -> str:
 
 def long_table(cells: FileTable, sides: Sequence[Structures], label: str) -> FileTable:
     """Return the rows with both structures as a long table of id, id and label."""
-    values = cells.column(label)
-    rows = zip(sides[0].labels, sides[1].labels, values, cells.numbers, strict=True)
-    lines: list[Any] = []
-    numbers = []
-    for first, second, value, number in rows:
-        if first is not None and second is not None:
-            lines.append([first, second, value])
-            numbers.append(number)
+    rows = zip(sides[0].labels, sides[1].labels, cells.column(label), strict=True)
+    lines: list[Sequence[Any]] = list(rows)
+    kept = [row for row, line in enumerate(lines) if None not in line[:2]]
     headings = [sides[0].name, sides[1].name, label]
-    return replace(cells, headings=headings, lines=lines, numbers=numbers, id_place=0)
+    return replace(cells, headings=headings, lines=lines, id_place=0).only(kept)
 
 
 def names_of_columns(columns: Sequence[tuple[str, str]]) -> str:

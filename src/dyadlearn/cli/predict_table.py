@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +49,11 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
     kept = is_predicted(reasons)
     _note_reasons(_sentences(loaded, sides, known, reasons), kept, path, terminal)
     places = []
-    new = []
+    new: list[Entities | None] = []
     for axis, side in enumerate(sides):
-        describe = partial(_new_entities, loaded, side, axis=axis, path=path, terminal=terminal)
-        at, entities = _places(side, known[axis], kept, describe)
+        at, fresh = _places(side, known[axis], kept)
         places.append(at)
-        new.append(entities)
+        new.append(_new_entities(loaded, side, fresh, axis, path, terminal) if fresh else None)
     coverage = 0.9 if options.interval is None else options.interval
     with terminal.working("Predictions"):
         result = predict_mixed(
@@ -69,17 +67,13 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
 
 def _columns(loaded: Loaded) -> list[tuple[str, str]]:
     """Return the kind and the name of both columns of structures, with which the model was tuned."""
-    columns: Any = loaded.origin.get("columns")
-    is_list = isinstance(columns, list) and len(columns) == 2
-    if not is_list or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
-        for pair in columns
-    ):
-        raise ValueError(
-            "--table is for a model that was tuned on one table, by --smiles, --sequence and "
-            "--label: use --instances and --tasks."
-        )
-    return [(kind, name) for kind, name in columns]
+    match loaded.origin.get("columns"):
+        case [[str(kind), str(name)], [str(other_kind), str(other_name)]]:
+            return [(kind, name), (other_kind, other_name)]
+    raise ValueError(
+        "--table is for a model that was tuned on one table, by --smiles, --sequence and --label: "
+        "use --instances and --tasks."
+    )
 
 
 def _reasons(
@@ -150,22 +144,15 @@ def _note_reasons(
         terminal.note(f"{path}: {sentence} They have no prediction.")
 
 
-def _places(
-    side: Structures,
-    known: np.ndarray,
-    kept: np.ndarray,
-    describe: Callable[[list[str]], Entities],
-) -> tuple[np.ndarray, Entities | None]:
-    """Return the training position of each kept row, or -1 - k for row k of the new entities, and these."""
+def _places(side: Structures, known: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return the training position of each kept row, or -1 - k for row k of the new entities, and their ids."""
     rows = np.flatnonzero(kept)
     labels = [str(side.labels[row]) for row in rows]
     is_new = known[rows] < 0
     fresh = list(dict.fromkeys(np.array(labels, dtype=object)[is_new].tolist()))
-    if not fresh:
-        return known[rows], None
     number = {label: -1 - k for k, label in enumerate(fresh)}
     at = np.array([number.get(label, -1) for label in labels])
-    return np.where(is_new, at, known[rows]), describe(fresh)
+    return np.where(is_new, at, known[rows]), fresh
 
 
 def _new_entities(
