@@ -73,27 +73,16 @@ def caller_level() -> int:
 def check_alpha(value: Any, name: str) -> float:
     """Return a regularisation parameter as a float; raise if it is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(
-            Message(
-                "<{name}> must be a number of at least 0, found {value!r}.", name=name, value=value
-            )
-        )
+        raise TypeError(Message.about(name, f"must be a number of at least 0, found {value!r}."))
     number = float(value)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(
-            Message(
-                "<{name}> must be a finite number of at least 0, found {number}.",
-                name=name,
-                number=number,
-            )
+            Message.about(name, f"must be a finite number of at least 0, found {number}.")
         )
     if 0 < number < sys.float_info.min:
         raise ValueError(
-            Message(
-                "<{name}> is too small to be computed with: use 0 or at least 1e-300, found "
-                "{number}.",
-                name=name,
-                number=number,
+            Message.about(
+                name, f"is too small to be computed with: use 0 or at least 1e-300, found {number}."
             )
         )
     return number
@@ -109,15 +98,11 @@ def check_alphas(values: Any, name: str) -> list[float]:
         values = [values]
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(
-            Message(
-                "<{name}> must be a number or a sequence of numbers, found {values!r}.",
-                name=name,
-                values=values,
-            )
+            Message.about(name, f"must be a number or a sequence of numbers, found {values!r}.")
         )
     alphas = [check_alpha(value, name) for value in values]
     if not alphas:
-        raise ValueError(Message("<{name}> is empty: give at least one value.", name=name))
+        raise ValueError(Message.about(name, "is empty: give at least one value."))
     return alphas
 
 
@@ -125,14 +110,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if value not in choices:
         listed = ", ".join(map(repr, choices))
-        raise ValueError(
-            Message(
-                "<{name}> must be one of {listed}, found {value!r}.",
-                name=name,
-                listed=listed,
-                value=value,
-            )
-        )
+        raise ValueError(Message.about(name, f"must be one of {listed}, found {value!r}."))
     return str(value)
 
 
@@ -145,12 +123,8 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
     ):
         bound = "" if most == math.inf else f" and at most {most}"
         raise ValueError(
-            Message(
-                "<{name}> must be a whole number of at least {least}{bound}, found {value!r}.",
-                name=name,
-                least=least,
-                bound=bound,
-                value=value,
+            Message.about(
+                name, f"must be a whole number of at least {least}{bound}, found {value!r}."
             )
         )
     return int(value)
@@ -159,22 +133,14 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
 def check_flag(value: Any, name: str) -> bool:
     """Return a bool; raise if the value is not True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(
-            Message("<{name}> must be True or False, found {value!r}.", name=name, value=value)
-        )
+        raise TypeError(Message.about(name, f"must be True or False, found {value!r}."))
     return bool(value)
 
 
 def check_share(value: Any, name: str) -> float:
     """Return a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
-        raise ValueError(
-            Message(
-                "<{name}> must be a number between 0 and 1, found {value!r}.",
-                name=name,
-                value=value,
-            )
-        )
+        raise ValueError(Message.about(name, f"must be a number between 0 and 1, found {value!r}."))
     return float(value)
 
 
@@ -234,11 +200,8 @@ def _check_n_features(owner: str, rows: Array, expected: int) -> None:
     if count == expected:
         return
     raise ValueError(
-        Message(
-            "<X> has {count} features, but {name} is expecting {expected} features as input.",
-            count=count,
-            name=owner,
-            expected=expected,
+        Message.about(
+            "X", f"has {count} features, but {owner} is expecting {expected} features as input."
         )
     )
 

@@ -59,20 +59,22 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
         if table.ndim == 2:
             columns = list(to_numpy(without_mask(table)).T)
     else:
-        import narwhals as nw
-
-        frame = nw.from_native(table, eager_only=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame):
-            raise TypeError(
-                f"{name} must be an array, a list of rows or a data frame, found "
-                f"{type(table).__name__}."
-            )
-        columns = [series_column(series) for series in frame.iter_columns()]
+        columns = list(frame_columns(table, name, "an array, a list of rows").values())
     if len(columns) != n_columns:
         raise ValueError(f"{name} must have {_FORMS[n_columns]}, found shape {tuple(table.shape)}.")
     if len(columns[0]) == 0:
         raise ValueError(f"{name} is empty.")
     return columns
+
+
+def frame_columns(table: Any, name: str, others: str) -> dict[str, Column]:
+    """Return the columns of a frame by their names; raise if `table` is none, with the `others` that are allowed."""
+    import narwhals as nw
+
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(f"{name} must be {others} or a data frame, found {type(table).__name__}.")
+    return {series.name: series_column(series) for series in frame.iter_columns()}
 
 
 def _is_row(row: Any, n_columns: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_foreign, to_numpy
-from dyadlearn._codes import Column, lacks_id, series_column
+from dyadlearn._codes import Column, frame_columns, lacks_id
 from dyadlearn._tables import shown
 
 
@@ -37,15 +37,7 @@ def read_columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Co
             )
         columns = {f"x{place}": rows[:, place] for place in range(rows.shape[1])}
     else:
-        import narwhals as nw
-
-        frame = nw.from_native(table, eager_only=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame):
-            raise TypeError(
-                f"The table must be a data frame, a dict of columns or an array, found "
-                f"{type(table).__name__}."
-            )
-        columns = {series.name: series_column(series) for series in frame.iter_columns()}
+        columns = frame_columns(table, "The table", "a dict of columns, an array")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The columns of the table have different lengths: {lengths}.")

@@ -86,6 +86,11 @@ class Message(str):
         return cls._of_parts(_parts(template, values))
 
     @classmethod
+    def about(cls, name: str, text: str) -> Message:
+        """Return a message that begins with the name of a parameter, which no other is named in."""
+        return cls._of_parts((Parameter(name), f" {text}"))
+
+    @classmethod
     def _of_parts(cls, parts: Iterable[Part]) -> Message:
         parts = tuple(parts)
         self = str.__new__(cls, "".join(map(str, parts)))

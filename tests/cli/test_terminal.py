@@ -16,7 +16,6 @@ from dyadlearn._text import make_list, make_table, number
 from dyadlearn.cli.terminal import (
     _OPTIONS_WITH_VALUE,
     _OTHER_NAME,
-    _SAME_NAME,
     Terminal,
     option_of,
     spoken,
@@ -178,7 +177,6 @@ def test_every_parameter_in_a_message_is_an_option():
     assert Parameter("zeros", "=True") in written
     said = {option_of(parameter) for parameter in written if parameter.name.isidentifier()}
     assert {option.partition(" ")[0] for option in said} <= options
-    assert {f"--{name.replace('_', '-')}" for name in _SAME_NAME} <= options
     assert set(_OTHER_NAME.values()) | set(_OPTIONS_WITH_VALUE.values()) <= options
 
 

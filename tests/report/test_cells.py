@@ -41,12 +41,11 @@ def summary(model):
 
 
 def test_the_figures_are_those_of_the_model(model, summary):
-    assert [one.name for one in summary.components] == ["mother", "father", "residual"]
-    assert_allclose([one.variance for one in summary.components], list(model.variances_.values()))
-    assert_allclose(
-        [one.error for one in summary.components], list(model.standard_errors_.values())
-    )
-    shares = [one.share for one in summary.components]
+    columns = summary.variances
+    assert columns["term"] == ["mother", "father", "residual"]
+    assert_allclose(columns["variance"], list(model.variances_.values()))
+    assert_allclose(columns["standard_error"], list(model.standard_errors_.values()))
+    shares = columns["share"]
     assert_allclose(shares[:2], [model.heritability("mother"), model.heritability("father")])
     assert_allclose(sum(shares), 1.0)
     assert summary.fixed == model.fixed_effects_

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
@@ -283,6 +283,11 @@ class FileTable:
                 f"{self.path} has {count} columns {quoted(name)}: rename all but one."
             )
         return self.headings.index(name)
+
+    def only(self, rows: Sequence[int]) -> FileTable:
+        """Return the table limited to some of its lines."""
+        lines = [self.lines[row] for row in rows]
+        return replace(self, lines=lines, numbers=[self.numbers[row] for row in rows])
 
     def column(self, name: str) -> list[Any]:
         """Return the cells under a heading."""

@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import commands
-from dyadlearn.cli.options import Options, make_command
+from dyadlearn.cli.options import make_command
 from dyadlearn.cli.terminal import Commands, interrupted
 
 __all__ = ["app", "main"]
@@ -49,7 +49,7 @@ def _options(
 
 
 for _kind in vars(commands).values():
-    if isinstance(_kind, type) and issubclass(_kind, Options):
+    if isinstance(_kind, type) and _kind.__module__ == commands.__name__:
         app.command()(make_command(_kind))
 
 

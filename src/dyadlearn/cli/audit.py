@@ -17,11 +17,10 @@ from dyadlearn._files.tables import FileTable, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
 from dyadlearn._text import joined
 from dyadlearn.cli.commands import Audit
-from dyadlearn.cli.dyads import Axis, names_of, opened_sides, places_in, side_of_column
-from dyadlearn.cli.entities import naming, training_side
+from dyadlearn.cli.dyads import Axis, names_of, opened_sides, sides_of_columns
 from dyadlearn.cli.models import load_model, settings_of
 from dyadlearn.cli.one_table import Structures, names_of_columns, read_structures
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels.gram import gram
@@ -64,8 +63,8 @@ def audit(options: Audit, terminal: Terminal) -> None:
     with terminal.working("Reading"):
         parts, columns = _parts(options, terminal)
         described = _descriptions(options, parts, columns, names, terminal)
-    figures: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
+    figures: list[Figures] = []
+    rows: list[Figures] = []
     things: list[Any] = []
     for train, test in combinations(parts, 2):
         with terminal.working("Comparing"):
@@ -83,15 +82,16 @@ def audit(options: Audit, terminal: Terminal) -> None:
 
 def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structures]]:
     """Return the parts of a split in the order of their use, and the structures of both sides, if there are any."""
-    tables = {_name_of(path, options): read_cells(path) for path in options.sources}
-    if len(tables) < len(options.sources):
-        tables = {str(path): read_cells(path) for path in options.sources}
-    if len(tables) < len(options.sources):
-        [(path, _)] = Counter(map(str, options.sources)).most_common(1)
-        raise ValueError(f"{path} is given twice: give each part of the split once.")
+    names = [path.name.partition(".")[0] for path in options.sources]
     if options.split is not None:
-        (cells,) = tables.values()
-        tables = _divided(cells, options.split)
+        tables = _divided(read_cells(options.sources[0]), options.split)
+    else:
+        if len(set(names)) < len(names):
+            names = list(map(str, options.sources))
+        [(name, count)] = Counter(names).most_common(1)
+        if count > 1:
+            raise ValueError(f"{name} is given twice: give each part of the split once.")
+        tables = dict(zip(names, map(read_cells, options.sources), strict=True))
     parts: list[Part] = []
     union: list[Structures] = []
     for name, cells in tables.items():
@@ -103,8 +103,7 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
         if not kept:
             raise DataFileError(f"{name} has no pair.")
         ids = tuple([str(side.labels[row]) for row in kept] for side in sides)
-        lines = [cells.lines[row] for row in kept]
-        cells = replace(cells, lines=lines, numbers=[cells.numbers[row] for row in kept])
+        cells = cells.only(kept)
         times = None if options.time is None else cells.column(options.time)
         # Labels and predictions of training are not used, and may be missing.
         figures = [
@@ -119,12 +118,6 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
     return parts, union
 
 
-def _name_of(path: Path, options: Audit) -> str:
-    if options.split is None:
-        return path.name.partition(".")[0]
-    return str(path)
-
-
 def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:
     """Return the rows of each part by its name; training comes first, then what is used before a test."""
     names = [id_text(cell) for cell in cells.column(column)]
@@ -137,14 +130,7 @@ def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:
             f"{cells.path} has {len(rows)} parts in column {column!r} ({shown(list(rows))}): a split "
             f"has two or more."
         )
-    ordered = sorted(rows, key=_use)
-    tables = {}
-    for name in ordered:
-        lines = [cells.lines[row] for row in rows[name]]
-        tables[name] = replace(
-            cells, lines=lines, numbers=[cells.numbers[row] for row in rows[name]]
-        )
-    return tables
+    return {name: cells.only(rows[name]) for name in sorted(rows, key=_use)}
 
 
 def _use(name: str) -> int:
@@ -157,13 +143,10 @@ def _use(name: str) -> int:
 
 def _sides(cells: FileTable, options: Audit) -> list[Structures]:
     """Return the columns of both sides."""
-    sides = []
-    for kind, name in options.structures or [
-        ("ids", name) for name in _pair_columns(cells, options)
-    ]:
-        with naming(cells.path):
-            sides.append(read_structures(cells, kind, name, "raise"))
-    return sides
+    structures = options.structures
+    if not structures:
+        structures = [("ids", name) for name in _pair_columns(cells, options)]
+    return [read_structures(cells, *structure, "raise") for structure in structures]
 
 
 def _pair_columns(cells: FileTable, options: Audit) -> list[str]:
@@ -203,12 +186,9 @@ def _descriptions(
     # All tables, for messages.
     path = Path(joined([str(source) for source in options.sources]))
     if options.structures:
-        kernels = (options.kernel, options.task_kernel)
-        sides = [
-            side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)
-        ]
+        sides = sides_of_columns(path, columns, options)
     else:
-        sides = list(opened_sides(options))
+        sides = opened_sides(options)
     described: list[tuple[Table, Any] | None] = []
     for axis, side in enumerate(sides):
         if not side.sources:
@@ -226,11 +206,7 @@ def _described(
 ) -> tuple[Table, Any]:
     """Return the table of the entities with the given ids, and the function of their kernel."""
     axis = Axis(words[0], "rows", ids)
-    places = {
-        name: places_in(source.file, len(ids), axis, words[1], terminal)
-        for name, source in side.sources.items()
-    }
-    entities, recipes, kept = training_side(side.sources, places, options, terminal)
+    entities, recipes, kept = side.training(axis, len(ids), words[1], options, terminal)
     assert isinstance(entities, Table)  # a side has one file
     (recipe,) = recipes.values()
     kernel, params = recipe.of_model
@@ -251,7 +227,7 @@ def _compared(
     train: Part, test: Part, described: Sequence[tuple[Table, Any] | None], options: Audit
 ) -> Any:
     """Return the audit of one part against an earlier one."""
-    params: dict[str, Any] = {}
+    params: Arguments = {}
     names = (("instances", "kernel"), ("tasks", "task_kernel"))
     for side, (table, kernel) in zip(described, names, strict=True):
         if side is not None:
@@ -262,7 +238,7 @@ def _compared(
     return dyadlearn.audit(first, second, options.setting, **params)
 
 
-def _figures(train: Part, test: Part, result: Any, bands: dict[str, list[Any]]) -> dict[str, Any]:
+def _figures(train: Part, test: Part, result: Any, bands: dict[str, list[Any]]) -> Figures:
     """Return the result of one comparison as figures for JSON."""
     figures = {"train": train.name, "test": test.name, "message": result.message}
     for name in ("n_train", "n_test", "claimed", "setting", "counts"):

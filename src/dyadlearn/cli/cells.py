@@ -15,13 +15,14 @@ from dyadlearn._tables import id_text
 from dyadlearn._text import joined, make_list, make_table, number
 from dyadlearn.cli.commands import Predict, Tune
 from dyadlearn.cli.entities import Files, open_source, training_side
-from dyadlearn.cli.explained import figures_by, table_by
+from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, save_model
 from dyadlearn.cli.options import refuse, written_options
-from dyadlearn.cli.predict_table import Reason, beside, counted, is_predicted, write_beside
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table
+from dyadlearn.cli.predict_table import Reason, is_predicted, write_beside
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import among
+from dyadlearn.views.cells import variance_columns
 
 # Word for the setting in which no side is new.
 _CELL = "cell"
@@ -102,9 +103,9 @@ def _model(options: Tune, fixed: list[str], terminal: Terminal) -> Any:
     if "" in files.paths:
         raise ValueError(f"--entities names a side and its file, such as mother={files.paths['']}.")
     kernels = files.of_each(options.kernel, "--kernel", common=True)
-    entities: dict[str, Any] = {}
-    specs: dict[str, Any] = {}
-    params: dict[str, Any] = {}
+    entities: Arguments = {}
+    specs: Arguments = {}
+    params: Arguments = {}
     for name, path in files.paths.items():
         source = open_source(path, kernel=kernels.get(name))
         entities[name], recipes, _ = training_side({"": source}, {"": None}, options, terminal)
@@ -169,9 +170,9 @@ def scores_of_cells(
     return scores
 
 
-def figures_of_scores(scores: Any) -> dict[str, dict[str, Any]]:
+def figures_of_scores(scores: Any) -> dict[str, Figures]:
     """Return the figures of each setting, with those of each score by its name."""
-    figures: dict[str, dict[str, Any]] = {}
+    figures: dict[str, Figures] = {}
     for result, new, key in zip(scores.results, scores["new"], keys_of_scores(scores), strict=True):
         start = {"setting": result.setting.value, "new": new, "method": result.method}
         if result.actual is not None:
@@ -211,7 +212,7 @@ def inspect_cells(loaded: Loaded, terminal: Terminal) -> None:
     terminal.result(figures, make_list(rows), _table_of_variances(model))
 
 
-def _figures(model: Any) -> dict[str, Any]:
+def _figures(model: Any) -> Figures:
     """Return what is known of a model, for JSON."""
     fitted = model.fitted_
     return {
@@ -221,18 +222,8 @@ def _figures(model: Any) -> dict[str, Any]:
         "terms": list(fitted.term_names),
         "estimation": fitted.estimation,
         "log_likelihood": fitted.log_likelihood,
-        "variances": as_rows(_variances(model)),
+        "variances": as_rows(variance_columns(fitted)),
         "fixed_effects": model.fixed_effects_,
-    }
-
-
-def _variances(model: Any) -> dict[str, list[Any]]:
-    """Return the variances of a model as named columns."""
-    return {
-        "term": list(model.variances_),
-        "variance": list(model.variances_.values()),
-        "standard_error": list(model.standard_errors_.values()),
-        "share": model.fitted_.shares().tolist(),
     }
 
 
@@ -255,7 +246,7 @@ def _lines(model: Any) -> list[tuple[str, str]]:
 
 
 def _table_of_variances(model: Any) -> Any:
-    columns = _variances(model)
+    columns = variance_columns(model.fitted_)
     return column_table(columns, 1, [name.replace("_", " ") for name in columns])
 
 
@@ -285,8 +276,8 @@ def predict_cells(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
     with terminal.working("Predictions"):
         predicted = _predicted(loaded.model, kept, coverage, terminal)
     settings = dict(Counter(predicted["setting"]))
-    figures = {"settings": settings, "coverage": coverage, **counted(reasons)}
-    write_beside(options, figures, beside(cells, predicted, reasons), terminal)
+    figures = {"settings": settings, "coverage": coverage}
+    write_beside(options, cells, predicted, reasons, figures, terminal)
 
 
 def _reasons(fitted: Any, table: Mapping[str, Sequence[Any]]) -> np.ndarray:
@@ -375,16 +366,7 @@ def _explain(options: Predict, model: Any, terminal: Terminal) -> None:
     by = options.by if written_options("by") else "label"
     if by not in explanation.kinds:
         raise ValueError(f"--by must be one of {', '.join(explanation.kinds)}, found {by!r}.")
-    figures = {
-        "cell": explanation.cell,
-        "setting": explanation.setting,
-        "prediction": explanation.prediction,
-        "label": explanation.label,
-        "mean": explanation.mean,
-        "share_of_mean": explanation.share_of_mean,
-        "share_of_deviations": explanation.share_of_deviations,
-        "terms": explanation.terms,
-    }
+    figures = figures_of(explanation, "cell") | {"terms": explanation.terms}
     kinds = ["label", *fitted.side_names]
     if options.output is None:
         figures["by"] = {kind: figures_by(explanation, kind) for kind in kinds}

@@ -8,8 +8,43 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn import _registry
-from dyadlearn.cli import options
-from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, written_options
+from dyadlearn.cli.options import (
+    COMPARED,
+    MODELS,
+    OF_MODELS,
+    PAGES,
+    SCORES,
+    Average,
+    Cells,
+    Clip,
+    Files,
+    Fingerprint,
+    Folds,
+    Force,
+    Instances,
+    Kernel,
+    LabelFile,
+    Method,
+    Nested,
+    Number,
+    OfModel,
+    Options,
+    Paths,
+    Prevalence,
+    Rules,
+    Scoring,
+    Seed,
+    Setting,
+    Settings,
+    Sides,
+    Structures,
+    TableOutput,
+    Tasks,
+    check_scores,
+    option,
+    refuse,
+    written_options,
+)
 
 _COLUMN = "[NAME=]COLUMN"
 # Options of tune for labels of cells.
@@ -27,7 +62,7 @@ _OF_CELLS += ("kernel", "intercept", "device", "setting", "scoring", "output", "
 _GROUPS = "a table of id, group; identical; similar:0.6; or scaffold, of SMILES."
 
 
-class Demo(options.Options, module="demo"):
+class Demo(Options, module="demo"):
     """Try everything once, on Debian packages and tags.
 
     Three models are tuned, the likeliest missing tags are listed, and a report is written. This
@@ -38,15 +73,13 @@ class Demo(options.Options, module="demo"):
         dyadlearn demo
     """
 
-    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path(
-        "report.html"
-    )
-    force: options.Force = False
+    output: Path = option("The page to write.", "--output", "-o", default=Path("report.html"))
+    force: Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES
 
 
-class Datasets(options.Options, module="demo"):
+class Datasets(Options, module="demo"):
     """List real data to try, or download one of them.
 
     With a name, the data set is downloaded unless it is there already, and written as tables if
@@ -63,18 +96,14 @@ class Datasets(options.Options, module="demo"):
     """
 
     name: Annotated[str | None, Argument(metavar="NAME", help="The data set to download.")] = None
-    to: Annotated[
-        Path | None, Option(help="Folder to write labels.csv, instances.csv and tasks.csv to.")
-    ] = None
-    data_home: Annotated[
-        Path | None, Option(help="Folder of downloads; default $DYADLEARN_DATA or a cache.")
-    ] = None
-    force: options.Force = False
+    to: Path | None = option("Folder to write labels.csv, instances.csv and tasks.csv to.")
+    data_home: Path | None = option("Folder of downloads; default $DYADLEARN_DATA or a cache.")
+    force: Force = False
 
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, module="tune"):
+class Tune(Structures, Cells, LabelFile, Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -126,101 +155,67 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
         Path,
         Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs."),
     ]
-    instances: options.Instances = None
-    tasks: options.Tasks = None
-    label: Annotated[
-        str | None, Option(metavar="COLUMN", help="One table: its column of labels.")
-    ] = None
+    instances: Instances = None
+    tasks: Tasks = None
+    label: str | None = option("One table: its column of labels.", metavar="COLUMN")
     output: Annotated[
         Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")
     ]
-    force: options.Force = False
-    instances_smiles: Annotated[
-        options.Files, Option(metavar=_COLUMN, help="SMILES column of --instances.")
-    ] = None
-    tasks_smiles: Annotated[
-        options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")
-    ] = None
-    fingerprint: options.Fingerprint = None
-    drop_invalid: Annotated[
-        bool, Option(help="Leave out SMILES and sequences that cannot be read.")
-    ] = False
-    model: Annotated[
-        str | None,
-        Option(
-            help=f"One of {', '.join(MODELS)}, or multiway for --terms; by default the better of "
-            f"two-step and kronecker."
-        ),
-    ] = None
-    kernel: options.Kernel = None
-    task_kernel: Annotated[
-        options.Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")
-    ] = None
-    intercept: Annotated[
-        bool, Option(help="Fit a mean and main effects of both sides, or not.")
-    ] = True
-    device: Annotated[
-        str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")
-    ] = None
-    setting: options.Setting = "B"
-    scoring: Annotated[
-        str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")
-    ] = None
-    average: options.Average = None
-    alphas: Annotated[
-        str | None,
-        Option(
-            help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of "
-            "the kernel."
-        ),
-    ] = None
-    task_alphas: Annotated[
-        str | None, Option(help="Regularisations of the tasks; by default --alphas.")
-    ] = None
-    constants: Annotated[
-        str | None,
-        Option(
-            help="--model kronecker or pair: constants to add to both kernels, as 0.1,1,10: "
-            "weights of main effects."
-        ),
-    ] = None
-    shares: Annotated[
-        list[str] | None,
-        Option(
-            metavar="A,B,C",
-            help="--model pair: weights of the product kernel, of a function for each task and of "
-            "one for each instance, such as 2,1,1; repeatable; default ten triples.",
-        ),
-    ] = None
-    cv: options.Folds = None
-    method: options.Method = None
-    groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = (
-        None
+    force: Force = False
+    instances_smiles: Files = option("SMILES column of --instances.", metavar=_COLUMN)
+    tasks_smiles: Files = option("SMILES column of --tasks.", metavar=_COLUMN)
+    fingerprint: Fingerprint = None
+    drop_invalid: bool = option(
+        "Leave out SMILES and sequences that cannot be read.", default=False
     )
-    task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = (
-        None
+    model: str | None = option(
+        f"One of {', '.join(MODELS)}, or multiway for --terms; by default the better of "
+        f"two-step and kronecker."
     )
-    exhaustive: Annotated[
-        bool, Option(help="Score all regularisations, also if labels are missing.")
-    ] = False
-    keep_labels: Annotated[
-        bool, Option(help="--model online: keep labels for update --known replace.")
-    ] = False
-    stages: Annotated[
-        str, Option(help="--model learned: maximum number of stages; auto is 3 in A, else 1.")
-    ] = "auto"
-    steps: Annotated[
-        int, Option(min=1, help="--model learned: maximum number of steps of each descent.")
-    ] = 60
-    shrinkage: Annotated[
-        float, Option(help="--model learned: penalty on unequal weights; 0 is none.")
-    ] = 0.1
-    normalize: Annotated[
-        bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")
-    ] = True
-    seed: Annotated[
-        int | None, Option(min=0, help="--model learned: seed of the folds to learn from.")
-    ] = None
+    kernel: Kernel = None
+    task_kernel: Files = option("Kernel of the tasks.", metavar="[NAME=]KERNEL")
+    intercept: bool = option("Fit a mean and main effects of both sides, or not.", default=True)
+    device: str | None = option("Device to compute on: cuda is a GPU, by torch or cupy.")
+    setting: Setting = "B"
+    scoring: str | None = option(f"Score; by default roc_auc or squared error. One of {SCORES}.")
+    average: Average = None
+    alphas: str | None = option(
+        "Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of "
+        "the kernel."
+    )
+    task_alphas: str | None = option("Regularisations of the tasks; by default --alphas.")
+    constants: str | None = option(
+        "--model kronecker or pair: constants to add to both kernels, as 0.1,1,10: "
+        "weights of main effects."
+    )
+    shares: list[str] | None = option(
+        "--model pair: weights of the product kernel, of a function for each task and of "
+        "one for each instance, such as 2,1,1; repeatable; default ten triples.",
+        metavar="A,B,C",
+    )
+    cv: Folds = None
+    method: Method = None
+    groups: Path | None = option(f"Instances to leave out together: {_GROUPS}")
+    task_groups: Path | None = option(f"Tasks to leave out together: {_GROUPS}")
+    exhaustive: bool = option(
+        "Score all regularisations, also if labels are missing.", default=False
+    )
+    keep_labels: bool = option(
+        "--model online: keep labels for update --known replace.", default=False
+    )
+    stages: str = option(
+        "--model learned: maximum number of stages; auto is 3 in A, else 1.", default="auto"
+    )
+    steps: int = option(
+        "--model learned: maximum number of steps of each descent.", default=60, min=1
+    )
+    shrinkage: float = option(
+        "--model learned: penalty on unequal weights; 0 is none.", default=0.1
+    )
+    normalize: bool = option(
+        "--model learned: scale kernels to a unit diagonal, or to mean 1.", default=True
+    )
+    seed: int | None = option("--model learned: seed of the folds to learn from.", min=0)
 
     needs: ClassVar[Rules] = dict.fromkeys(
         ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
@@ -240,7 +235,7 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
             return (self.model,)
         if self.id_column:
             return ("independent",)
-        models: tuple[str, ...] = options.COMPARED
+        models: tuple[str, ...] = COMPARED
         for name in ("task_alphas", "constants"):
             if getattr(self, name) is not None:
                 models = tuple(model for model in models if model in OF_MODELS[name])
@@ -256,8 +251,7 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
         name = self.model
         if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        options.check_method(self.method)
-        options.check_average(self.average)
+        check_scores(self.average, self.method)
         if not self.models:
             raise ValueError(
                 "--task-alphas and --constants are of different models: leave one of them out."
@@ -285,7 +279,7 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
                 "--terms and --model multiway belong together: give the terms, such as 'mother + "
                 "father + mother:father', and no other model."
             )
-        options.refuse(self, _OF_CELLS, "is for pairs, and --terms for cells of other sides")
+        refuse(self, _OF_CELLS, "is for pairs, and --terms for cells of other sides")
         if self.label is None:
             raise ValueError("Name the column of the labels by --label.")
 
@@ -300,9 +294,9 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
                 )
             return
         in_files = ("instances", "tasks", "columns", "format", "transpose")
-        for option in written_options(*in_files):
+        for written in written_options(*in_files):
             raise ValueError(
-                f"{option} is for labels and sides in several files: leave it out beside "
+                f"{written} is for labels and sides in several files: leave it out beside "
                 f"--smiles, --sequence, --id and --label."
             )
         if len(columns) != 2 or columns[0][0] == "ids":
@@ -332,13 +326,13 @@ class Tune(options.Structures, options.Cells, options.LabelFile, options.Sides, 
         for parameter, having in OF_MODELS.items():
             if set(self.models) & set(having):
                 continue
-            for option in written_options(parameter):
+            for written in written_options(parameter):
                 raise ValueError(
-                    f"{which} has no option {option}: use it with --model {' or '.join(having)}."
+                    f"{which} has no option {written}: use it with --model {' or '.join(having)}."
                 )
 
 
-class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
+class Evaluate(OfModel, TableOutput, module="evaluate"):
     """Score, compare, test or verify a model.
 
     Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside
@@ -361,36 +355,25 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
         dyadlearn evaluate model.dyad --permutations 99 --setting D
     """
 
-    setting: options.Settings = None
-    scoring: options.Scoring = None
-    average: options.Average = None
-    by: Annotated[
-        str | None,
-        Option(help="setting: score the pairs of each actual setting apart, in sparse tables."),
-    ] = None
-    cv: options.Folds = None
-    method: options.Method = None
-    against: Annotated[
-        list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")
-    ] = None
-    resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = (
-        1000
+    setting: Settings = None
+    scoring: Scoring = None
+    average: Average = None
+    by: str | None = option(
+        "setting: score the pairs of each actual setting apart, in sparse tables."
     )
-    coverage: Annotated[float, Option(help="Coverage of the intervals of --against.")] = 0.95
-    permutations: Annotated[
-        int | None, Option(min=1, help="Number of permutations of a permutation test.")
-    ] = None
-    permute: Annotated[
-        str | None, Option(help="instances, tasks or both; by default the new side.")
-    ] = None
-    verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = (
-        False
+    cv: Folds = None
+    method: Method = None
+    against: list[Path] | None = option("Another model to compare with.", metavar="MODEL")
+    resamples: int = option("Number of bootstrap samples of --against.", default=1000, min=10)
+    coverage: float = option("Coverage of the intervals of --against.", default=0.95)
+    permutations: int | None = option("Number of permutations of a permutation test.", min=1)
+    permute: str | None = option("instances, tasks or both; by default the new side.")
+    verify: bool = option("Compare hold-out predictions with refitted models.", default=False)
+    number: int = option(
+        "Cells to refit for --verify, in each setting.", "-n", "--number", default=20, min=1
     )
-    number: Annotated[
-        int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")
-    ] = 20
-    nested: options.Nested = True
-    seed: options.Seed = 0
+    nested: Nested = True
+    seed: Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
     needs |= dict.fromkeys(("resamples", "coverage"), ("against",))
@@ -401,13 +384,12 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     def check(self) -> None:
         """Raise if the method is unknown, or if an option has no effect."""
         super().check()
-        options.check_method(self.method)
-        options.check_average(self.average)
+        check_scores(self.average, self.method)
         if self.by not in (None, "setting"):
             raise ValueError(f"--by is setting, found {self.by!r}.")
 
 
-class Audit(options.Structures, options.TableOutput, module="audit"):
+class Audit(Structures, TableOutput, module="audit"):
     """Check which setting a split is, and what leaks.
 
     Give the tables of a split in the order of their use, such as training, validation and test; or
@@ -435,44 +417,26 @@ class Audit(options.Structures, options.TableOutput, module="audit"):
     sources: Annotated[
         list[Path], Argument(metavar="TABLE", help="Parts of a split, or a model file.")
     ]
-    split: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of the name of each row's part.")
-    ] = None
-    columns: Annotated[
-        str | None, Option(help="Columns of the pairs, such as user,item or 1,2; default 1,2.")
-    ] = None
-    setting: Annotated[
-        str | None,
-        Option(
-            help="The setting that the split should be; for a model those of hold-outs to show."
-        ),
-    ] = None
-    time: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of dates: are test pairs later?")
-    ] = None
-    label: Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels.")] = None
-    prediction: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of predictions, to score by similarity.")
-    ] = None
-    scoring: Annotated[
-        str | None,
-        Option(
-            metavar="SCORE", help=f"Score; by default roc_auc or squared error. One of {SCORES}."
-        ),
-    ] = None
-    instances: options.Instances = None
-    tasks: options.Tasks = None
-    instances_smiles: Annotated[
-        options.Files, Option(metavar="COLUMN", help="SMILES column of --instances.")
-    ] = None
-    tasks_smiles: Annotated[
-        options.Files, Option(metavar="COLUMN", help="SMILES column of --tasks.")
-    ] = None
-    fingerprint: options.Fingerprint = None
-    kernel: options.Kernel = None
-    task_kernel: Annotated[options.Files, Option(metavar="KERNEL", help="Kernel of the tasks.")] = (
-        None
+    split: str | None = option("Column of the name of each row's part.", metavar="COLUMN")
+    columns: str | None = option("Columns of the pairs, such as user,item or 1,2; default 1,2.")
+    setting: str | None = option(
+        "The setting that the split should be; for a model those of hold-outs to show."
     )
+    time: str | None = option("Column of dates: are test pairs later?", metavar="COLUMN")
+    label: str | None = option("Column of the labels.", metavar="COLUMN")
+    prediction: str | None = option(
+        "Column of predictions, to score by similarity.", metavar="COLUMN"
+    )
+    scoring: str | None = option(
+        f"Score; by default roc_auc or squared error. One of {SCORES}.", metavar="SCORE"
+    )
+    instances: Instances = None
+    tasks: Tasks = None
+    instances_smiles: Files = option("SMILES column of --instances.", metavar="COLUMN")
+    tasks_smiles: Files = option("SMILES column of --tasks.", metavar="COLUMN")
+    fingerprint: Fingerprint = None
+    kernel: Kernel = None
+    task_kernel: Files = option("Kernel of the tasks.", metavar="KERNEL")
 
     needs: ClassVar[Rules] = {
         "prediction": ("label",),
@@ -495,9 +459,9 @@ class Audit(options.Structures, options.TableOutput, module="audit"):
         if self.is_of_model:
             mine = ("sources", "setting", "scoring", "output", "force", "sides", "json", "quiet")
             others = [name for name in vars(self) if name not in mine]
-            for option in written_options(*others):
+            for written in written_options(*others):
                 raise ValueError(
-                    f"{option} is for a split in tables: leave it out for a model file."
+                    f"{written} is for a split in tables: leave it out for a model file."
                 )
             if len(self.sources) > 1:
                 raise ValueError("Give one model file, or the tables of a split.")
@@ -509,15 +473,15 @@ class Audit(options.Structures, options.TableOutput, module="audit"):
         if self.split is not None and len(self.sources) > 1:
             raise ValueError("--split is for one table that holds all parts: give one table.")
         if self.structures:
-            for option in written_options("columns", "instances", "tasks"):
-                raise ValueError(f"{option} has no effect beside --smiles, --sequence and --id.")
+            for written in written_options("columns", "instances", "tasks"):
+                raise ValueError(f"{written} has no effect beside --smiles, --sequence and --id.")
             if len(self.structures) != 2:
                 raise ValueError(
                     "Name the columns of both sides: two of --smiles, --sequence and --id."
                 )
 
 
-class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):
+class Predict(OfModel, TableOutput, LabelFile, module="predict"):
     """Predict for new instances, new tasks, or both.
 
     Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A
@@ -571,53 +535,33 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
         dyadlearn predict model.dyad --explain --cell mother=m1,father=f2,trial=t3
     """
 
-    instances: options.Instances = None
-    tasks: options.Tasks = None
-    pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = (
-        None
+    instances: Instances = None
+    tasks: Tasks = None
+    pairs: Path | None = option("Only these pairs: a table of instance, task.")
+    table: Path | None = option(
+        "One table of known and new structures, for a model that was tuned on one."
     )
-    table: Annotated[
-        Path | None,
-        Option(help="One table of known and new structures, for a model that was tuned on one."),
-    ] = None
-    labels: Annotated[
-        Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")
-    ] = None
-    long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
-    probability: Annotated[
-        bool, Option(help="Predict the probability of the larger of two labels.")
-    ] = False
-    prevalence: options.Prevalence = None
-    interval: Annotated[
-        float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")
-    ] = None
-    clip: options.Clip = None
-    baseline: Annotated[
-        bool, Option(help="Predict pairs with an unknown id by means of labels.")
-    ] = False
-    explain: Annotated[
-        bool, Option(help="List the training labels that a prediction comes from.")
-    ] = False
-    instance: Annotated[
-        str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")
-    ] = None
-    task: Annotated[
-        str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")
-    ] = None
-    cell: Annotated[
-        str | None,
-        Option(metavar="SIDE=ID,...", help="Cell to explain, for a model of --terms."),
-    ] = None
-    by: Annotated[
-        str,
-        Option(
-            help="List that --explain -o writes: by pair, instance or task; by label, term or side."
-        ),
-    ] = "pair"
-    sort: Annotated[
-        str, Option(help="What --explain lists first: the largest contribution, or weight.")
-    ] = "contribution"
-    number: options.Number = 10
+    labels: Path | None = option("Known labels of the new rows: a grid, or a table of pairs.")
+    long: bool = option("Write rows of instance, task, prediction.", default=False)
+    probability: bool = option(
+        "Predict the probability of the larger of two labels.", default=False
+    )
+    prevalence: Prevalence = None
+    interval: float | None = option("Write rows with bounds of this coverage, such as 0.9.")
+    clip: Clip = None
+    baseline: bool = option("Predict pairs with an unknown id by means of labels.", default=False)
+    explain: bool = option("List the training labels that a prediction comes from.", default=False)
+    instance: str | None = option("Instance to explain: of training, or of a file.", metavar="ID")
+    task: str | None = option("Task to explain: of training, or of a file.", metavar="ID")
+    cell: str | None = option("Cell to explain, for a model of --terms.", metavar="SIDE=ID,...")
+    by: str = option(
+        "List that --explain -o writes: by pair, instance or task; by label, term or side.",
+        default="pair",
+    )
+    sort: str = option(
+        "What --explain lists first: the largest contribution, or weight.", default="contribution"
+    )
+    number: Number = 10
 
     needs: ClassVar[Rules] = {
         "by": ("explain", "output"),
@@ -652,13 +596,13 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
                 f"{self.interval:g}."
             )
         if not (self.probability or self.table):
-            for option in written_options("prevalence"):
+            for written in written_options("prevalence"):
                 raise ValueError(
-                    f"{option} goes with --probability: add it, or leave {option} out."
+                    f"{written} goes with --probability: add it, or leave {written} out."
                 )
 
 
-class Recommend(options.OfModel, options.TableOutput, module="predict"):
+class Recommend(OfModel, TableOutput, module="predict"):
     """List the best pairs that are not observed.
 
     These are the best tasks for an instance, the best instances for a task, or the best pairs of
@@ -677,42 +621,28 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn recommend model.dyad --pairs --per-instance 2 --by upper --probability
     """
 
-    subject: Annotated[
-        str | None, Option("--for", metavar="ID", help="A known instance or task.")
-    ] = None
-    new: Annotated[
-        options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")
-    ] = None
-    pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
-    number: Annotated[
-        int | None, Option("-n", "--number", min=1, help="List length; default 10, or 20 pairs.")
-    ] = None
-    side: Annotated[
-        str | None, Option(help="instance or task, if the id or the file could be either.")
-    ] = None
-    setting: options.Setting = "A"
-    zeros: Annotated[
-        bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")
-    ] = None
-    observed: Annotated[
-        bool, Option(help="List observed pairs too, predicted without their labels.")
-    ] = False
-    by: Annotated[
-        str, Option(help="Rank by score, or by the upper or lower bound of the interval.")
-    ] = "score"
-    coverage: Annotated[float, Option(help="Coverage of the intervals of --by.")] = 0.9
-    probability: Annotated[
-        bool, Option(help="Add the probability of the larger of two labels.")
-    ] = False
-    prevalence: options.Prevalence = None
-    per_instance: Annotated[
-        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of an instance.")
-    ] = None
-    per_task: Annotated[
-        int | None, Option(min=1, help="Maximum number of pairs, or of lists, of a task.")
-    ] = None
-    clip: options.Clip = None
-    cv: options.Folds = None
+    subject: str | None = option("A known instance or task.", "--for", metavar="ID")
+    new: Files = option("New instances, or tasks by --side task.", metavar="[NAME=]FILE")
+    pairs: bool = option("List the best of all pairs that are not observed.", default=False)
+    number: int | None = option("List length; default 10, or 20 pairs.", "-n", "--number", min=1)
+    side: str | None = option("instance or task, if the id or the file could be either.")
+    setting: Setting = "A"
+    zeros: bool | None = option("Treat zeros as not observed; default if all pairs are 0 or 1.")
+    observed: bool = option(
+        "List observed pairs too, predicted without their labels.", default=False
+    )
+    by: str = option(
+        "Rank by score, or by the upper or lower bound of the interval.", default="score"
+    )
+    coverage: float = option("Coverage of the intervals of --by.", default=0.9)
+    probability: bool = option("Add the probability of the larger of two labels.", default=False)
+    prevalence: Prevalence = None
+    per_instance: int | None = option(
+        "Maximum number of pairs, or of lists, of an instance.", min=1
+    )
+    per_task: int | None = option("Maximum number of pairs, or of lists, of a task.", min=1)
+    clip: Clip = None
+    cv: Folds = None
 
     needs: ClassVar[Rules] = {"prevalence": ("probability",)}
     excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "observed", "cv")}
@@ -722,13 +652,13 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         """Raise if an option has no effect."""
         super().check()
         if self.by == "score":
-            for option in options.written_options("coverage"):
+            for written in written_options("coverage"):
                 raise ValueError(
-                    f"{option} goes with --by lower or --by upper: add it, or leave {option} out."
+                    f"{written} goes with --by lower or --by upper: add it, or leave {written} out."
                 )
 
 
-class Screen(options.OfModel, options.TableOutput, module="predict"):
+class Screen(OfModel, TableOutput, module="predict"):
     """List the labels that look most wrong.
 
     These are the labels that held-out predictions contradict most: the first to check for mistakes.
@@ -740,15 +670,13 @@ class Screen(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn screen model.dyad --label 0 -n 100 -o suspicious.csv
     """
 
-    number: options.Number = 20
-    setting: options.Setting = "A"
-    label: Annotated[float | None, Option(help="List only cells with this label, such as 0.")] = (
-        None
-    )
-    cv: options.Folds = None
+    number: Number = 20
+    setting: Setting = "A"
+    label: float | None = option("List only cells with this label, such as 0.")
+    cv: Folds = None
 
 
-class Update(options.LabelFile, options.OfModel, module="update"):
+class Update(LabelFile, OfModel, module="update"):
     """Add instances, tasks or labels to an online model.
 
     Without --output the model file is replaced, after everything succeeded. To fit an online model,
@@ -768,24 +696,18 @@ class Update(options.LabelFile, options.OfModel, module="update"):
     labels: Annotated[
         Path, Option(help="Labels of the new instances or tasks: a grid or a long table.")
     ]
-    instances: Annotated[
-        Path | None, Option(help="New instances; with --tasks, the known instances.")
-    ] = None
-    tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = (
-        None
+    instances: Path | None = option("New instances; with --tasks, the known instances.")
+    tasks: Path | None = option("New tasks, labelled for all known instances.")
+    output: Path | None = option("Model file to write instead of the old one.", "--output", "-o")
+    known: str = option(
+        "If instances are known already: error, or replace their labels.", default="error"
     )
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")
-    ] = None
-    known: Annotated[
-        str, Option(help="If instances are known already: error, or replace their labels.")
-    ] = "error"
-    force: options.Force = False
+    force: Force = False
 
     in_place: ClassVar[tuple[str, ...]] = ("source",)
 
 
-class Inspect(options.OfModel, module="evaluate"):
+class Inspect(OfModel, module="evaluate"):
     """Show the content of a model file.
 
     The output lists the model, its parameters and scores, its files of data, and how they were
@@ -797,7 +719,7 @@ class Inspect(options.OfModel, module="evaluate"):
     """
 
 
-class Report(options.OfModel, module="evaluate"):
+class Report(OfModel, module="evaluate"):
     """Write an HTML report about a model.
 
     The report is one page that opens in any browser, without a network.
@@ -807,21 +729,15 @@ class Report(options.OfModel, module="evaluate"):
         dyadlearn report model.dyad -o report.html --title "Nuclear receptors"
     """
 
-    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path(
-        "report.html"
+    output: Path = option("The page to write.", "--output", "-o", default=Path("report.html"))
+    title: str | None = option("The heading.")
+    names: Paths = option("Names of ids: FASTA, or a table of id, name.", metavar="FILE")
+    setting: Settings = None
+    scoring: str | None = option(f"Score; by default that of the search. One of {SCORES}.")
+    permutations: int = option(
+        "Number of permutations of the labels for a null score.", default=0, min=0
     )
-    title: Annotated[str | None, Option(help="The heading.")] = None
-    names: Annotated[
-        options.Paths, Option(metavar="FILE", help="Names of ids: FASTA, or a table of id, name.")
-    ] = None
-    setting: options.Settings = None
-    scoring: Annotated[
-        str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")
-    ] = None
-    permutations: Annotated[
-        int, Option(min=0, help="Number of permutations of the labels for a null score.")
-    ] = 0
-    nested: options.Nested = True
-    force: options.Force = False
+    nested: Nested = True
+    force: Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES

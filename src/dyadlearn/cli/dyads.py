@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,6 @@ from dyadlearn.cli.entities import (
     Files,
     Recipes,
     Source,
-    naming,
     of_texts,
     open_source,
     read_mapping,
@@ -127,6 +127,17 @@ class _Side:
                 return dict(zip(table.row_ids.labels, table.values, strict=True))
         return {}
 
+    def training(
+        self, axis: Axis, n: int, labels: Path, options: Tune | Audit, terminal: Terminal
+    ) -> tuple[Any, Any, np.ndarray]:
+        """Return the entities, their recipes and their positions on the axis of n labels of a file."""
+        if not self.sources:
+            return None, None, np.arange(n)
+        places = {}
+        for name, source in self.sources.items():
+            places[name] = places_in(source.file, n, axis, labels, terminal)
+        return training_side(self.sources, places, options, terminal)
+
 
 def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
@@ -148,9 +159,9 @@ def read_dyads(path: Path, options: Tune, terminal: Terminal) -> Dyads:
     row_axis = Axis(names.instances, "rows", grid.row_ids)
     column_axis = Axis(names.tasks, "columns", grid.column_ids)
     n_rows, n_columns = grid.values.shape
-    reader = _Reader(path, options, terminal)
-    instances, recipes, rows = reader.training(sides[0], row_axis, n_rows)
-    tasks, task_recipes, columns = reader.training(sides[1], column_axis, n_columns)
+    how = (path, options, terminal)
+    instances, recipes, rows = sides[0].training(row_axis, n_rows, *how)
+    tasks, task_recipes, columns = sides[1].training(column_axis, n_columns, *how)
     if (len(rows), len(columns)) != grid.values.shape:
         grid = grid.take(rows, columns)
     row_ids = grid.row_ids or instances.row_ids
@@ -200,10 +211,7 @@ def _read_one_table(
     """Return the labels and both sides of one table, whose columns hold structures."""
     cells = read_cells(path)
     on_error = "drop" if options.drop_invalid else "raise"
-    columns = []
-    for kind, name in options.structures:
-        with naming(path):
-            columns.append(read_structures(cells, kind, name, on_error))
+    columns = [read_structures(cells, *structure, on_error) for structure in options.structures]
     table = long_table(cells, columns, str(options.label))
     if len(table.lines) < len(cells.lines):
         n_left = len(cells.lines) - len(table.lines)
@@ -211,18 +219,28 @@ def _read_one_table(
             f"{n_left} of {len(cells.lines)} rows of {path} lack a valid structure and were dropped."
         )
     grid = _from_long(table, options, terminal, options.model != "online")
-    kernels = (options.kernel, options.task_kernel)
-    sides = [side_of_column(path, *pair, options) for pair in zip(columns, kernels, strict=True)]
+    sides = sides_of_columns(path, columns, options)
     names = names_of(options.sides)
     m, q = grid.values.shape
     terminal.note(
         f"{len(table.lines):,} rows of {path} have {m:,} different {names.instances} and {q:,} "
         f"different {names.tasks}; equal structures are one."
     )
-    return grid, (sides[0], sides[1])
+    return grid, sides
 
 
-def side_of_column(
+def sides_of_columns(
+    path: Path, columns: Sequence[Structures], options: Tune | Audit
+) -> tuple[_Side, _Side]:
+    """Return the sides that two columns of one table describe."""
+    first, second = columns
+    return (
+        _side_of_column(path, first, options.kernel, options),
+        _side_of_column(path, second, options.task_kernel, options),
+    )
+
+
+def _side_of_column(
     path: Path, column: Structures, kernels: list[str] | None, options: Tune | Audit
 ) -> _Side:
     """Return the side that a column of one table describes, with a description for each kind of fingerprints."""
@@ -249,25 +267,6 @@ def side_of_column(
         more = (of_kernel.get(name), column.name, fingerprint)
         sources[name] = of_texts(column.kind, path, texts, ids, *more)
     return _Side(files, sources)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Reads the rows of both sides that the labels of a file need."""
-
-    labels: Path
-    options: Tune
-    terminal: Terminal
-
-    def training(self, side: _Side, axis: Axis, n: int) -> Any:
-        """Return the entities of a side, their recipes and their positions on the axis of n labels."""
-        if not side.sources:
-            return None, None, np.arange(n)
-        places = {
-            name: places_in(source.file, n, axis, self.labels, self.terminal)
-            for name, source in side.sources.items()
-        }
-        return training_side(side.sources, places, self.options, self.terminal)
 
 
 def _check_not_transposed(
@@ -344,8 +343,11 @@ def read_labels(
     cells = None
     if suffix_of(path) not in (".npy", ".npz"):
         cells = read_cells(path)
-    is_long = cells is not None and _is_long(cells, options, known)
+    is_long = options.columns is not None
+    if cells is not None and not is_long:
+        is_long = (options.format or shape_of(cells, known)) == "long"
     if cells is None:
+        is_long = False
         grid = _grid_of_arrays(path)
     elif is_long:
         grid = _from_long(cells, options, terminal, may_list)
@@ -364,13 +366,6 @@ def read_labels(
     if not is_sparse(grid.values) and np.isnan(grid.values).all():
         raise DataFileError(f"{path} holds no label: all its cells are missing.")
     return grid.transposed if options.transpose else grid
-
-
-def _is_long(cells: FileTable, options: LabelFile, known: Ids | None) -> bool:
-    """Return whether the options or the content say that a table is long."""
-    if options.columns is not None:
-        return True
-    return (options.format or shape_of(cells, known)) == "long"
 
 
 def _grid_of_arrays(path: Path) -> Table:
@@ -428,7 +423,9 @@ def _long_columns(cells: FileTable, columns: str | None) -> tuple[FileTable, lis
     path = cells.path
     headings = cells.headings
     names = _names_of_columns(cells, columns)
-    is_named = columns is not None and not _are_numbers(names, cells)
+    # Names that are no headings may be the numbers of columns.
+    has_others = bool(set(names) - set(headings))
+    is_named = columns is not None and not (has_others and all(map(_WHOLE.fullmatch, names)))
     if is_named:
         places = [cells.place(name) for name in names]
     else:
@@ -466,12 +463,6 @@ def _names_of_columns(cells: FileTable, columns: str | None) -> list[str]:
             f"--columns must name three columns (instance, task, value), found {columns!r}."
         )
     return names
-
-
-def _are_numbers(names: list[str], cells: FileTable) -> bool:
-    """Return whether names of columns are their numbers, not headings."""
-    has_others = bool(set(names) - set(cells.headings))
-    return has_others and all(map(_WHOLE.fullmatch, names))
 
 
 def _numbered_place(cells: FileTable, number: str) -> int:

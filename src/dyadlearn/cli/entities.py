@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,13 +27,19 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.commands import Audit, Tune
 from dyadlearn.cli.options import file_options, is_named
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import Arguments, Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+# Modules and functions that compute features of SMILES, and those of sequences for each kernel.
+_FUNCTIONS = {
+    "smiles": ("chemistry", "fingerprints"),
+    "smith-waterman": ("sequences", "smith_waterman"),
+    "spectrum": ("sequences", "kmer_counts"),
+}
 # Parameters of fingerprints and kernels that are no options of the command line.
 _NOT_OPTIONS = ("smiles", "sequences", "ids", "kind", "on_error", "n_jobs", "progress")
 
@@ -42,9 +49,9 @@ Places = np.ndarray | None
 Entities = Table | Descriptions
 
 
-def parse_values(text: str) -> dict[str, Any]:
+def parse_values(text: str) -> Arguments:
     """Read ``option=value,option=value``; numbers, true and false are converted."""
-    options: dict[str, Any] = {}
+    options: Arguments = {}
     for part in text.split(","):
         option, _, value = (piece.strip() for piece in part.partition("="))
         if not option or not value:
@@ -65,7 +72,7 @@ def _value(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdecimal() else number
 
 
-def parse_kernel(text: str | None) -> tuple[str | None, dict[str, Any]]:
+def parse_kernel(text: str | None) -> tuple[str | None, Arguments]:
     """Split ``name:option=value,option=value`` into a name and options."""
     name, _, rest = (text or "").partition(":")
     return name.strip() or None, parse_values(rest) if rest else {}
@@ -196,14 +203,14 @@ class Recipe(Stored):
 
     kind: str
     kernel: str
-    params: dict[str, Any] = field(default_factory=dict)
+    params: Arguments = field(default_factory=dict)
     column: str | None = None
-    fingerprint: dict[str, Any] = field(default_factory=dict)
+    fingerprint: Arguments = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
 
     @property
-    def of_model(self) -> tuple[str, dict[str, Any] | None]:
+    def of_model(self) -> tuple[str, Arguments | None]:
         """The parameters `kernel` and `kernel_params` of the model."""
         if self.kind == "kernel" or self.kernel == "smith-waterman":
             return "precomputed", None
@@ -455,7 +462,7 @@ def _recipe_of_texts(source: Source, texts: Table, terminal: Terminal) -> Recipe
     return Recipe("smiles", kernel, params, source.column, fingerprint)
 
 
-def parse_fingerprint(text: str | None) -> dict[str, Any]:
+def parse_fingerprint(text: str | None) -> Arguments:
     """Return the kind and the options of fingerprints, from ``kind:option=value,option=value``."""
     from dyadlearn.kernels.chemistry import KINDS
 
@@ -525,25 +532,14 @@ def _features(
     texts.
     """
     assert texts.row_ids is not None
-    function: Any
     options = recipe.params
-    progress: dict[str, Any] = {}
     owner = f"The kernel {recipe.kernel}"
     if recipe.kind == "smiles":
-        from dyadlearn.kernels.chemistry import fingerprints
-
-        function = fingerprints
         options = recipe.fingerprint
         owner = "--fingerprint"
-    elif recipe.kernel == "spectrum":
-        from dyadlearn.kernels.sequences import kmer_counts
-
-        function = kmer_counts
-    else:
-        from dyadlearn.kernels.sequences import smith_waterman
-
-        function = smith_waterman
-        progress = {"progress": terminal.progress}
+    module, name = _FUNCTIONS[recipe.kernel if recipe.kind == "sequences" else "smiles"]
+    function = getattr(import_module(f"dyadlearn.kernels.{module}"), name)
+    progress = {"progress": terminal.progress} if name == "smith_waterman" else {}
     known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
     for name in options:
         if name not in known and name != "kind":

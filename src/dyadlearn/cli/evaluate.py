@@ -20,7 +20,7 @@ from dyadlearn.cli.cells import (
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
 from dyadlearn.cli.entities import in_words, read_names
 from dyadlearn.cli.models import Loaded, load, load_model, refuse_pairs, settings_of
-from dyadlearn.cli.terminal import Terminal, column_table, stacked, to_plain
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, column_table, stacked, to_plain
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
@@ -103,17 +103,18 @@ def _score(
 ) -> None:
     """Print the scores of hold-out predictions in each setting."""
     known = _known(model, settings or list(Setting), loaded, terminal)
-    params: dict[str, Any] = {
-        "scoring": options.scoring or _scoring_of(model, loaded),
-        "average": options.average,
-        "by": options.by,
-        "cv": options.cv,
-        "method": options.method,
-        "nested": options.nested,
-        "sides": loaded.names,
-    }
     with terminal.working("Hold-out"):
-        scores = dyadlearn.evaluate(model, known, **params)
+        scores = dyadlearn.evaluate(
+            model,
+            known,
+            scoring=options.scoring or _scoring_of(model, loaded),
+            average=options.average,
+            by=options.by,
+            cv=options.cv,
+            method=options.method,
+            nested=options.nested,
+            sides=loaded.names,
+        )
     terminal.note(*scores.notes)
     figures = figures_of_scores(scores)
     headings, lines, left = scores.table()
@@ -153,7 +154,7 @@ def _known(
     return known or settings  # if none is known, the library raises an error that explains why
 
 
-def _verify(model: Any, rows: list[dict[str, Any]], options: Evaluate, terminal: Terminal) -> None:
+def _verify(model: Any, rows: list[Figures], options: Evaluate, terminal: Terminal) -> None:
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
     is_complete = model.labels.is_full
     if not is_complete:
@@ -161,62 +162,59 @@ def _verify(model: Any, rows: list[dict[str, Any]], options: Evaluate, terminal:
             "Labels are missing or weighted: refits are compared for complete labels only, nothing "
             "is verified."
         )
-    params: dict[str, Any] = {"n": options.number, "random_state": options.seed}
     for row in rows:
         row["difference"] = None
         if is_complete:
             setting = row["setting"]
             with terminal.working(f"Setting {setting}: refitting"):
-                row["difference"] = dyadlearn.verify_holdout(model, setting, **params)
+                row["difference"] = dyadlearn.verify_holdout(
+                    model, setting, n=options.number, random_state=options.seed
+                )
 
 
 def _test(
     options: Evaluate,
     loaded: Loaded,
     model: Any,
-    asked: Sequence[dict[str, Any]],
+    asked: Sequence[Arguments],
     terminal: Terminal,
 ) -> None:
     """Test whether the model is better than on permuted labels."""
     roles = ("instances", "tasks")
     scoring = options.scoring[0] if options.scoring else loaded.origin.get("scoring")
-    params: dict[str, Any] = {
-        "permute": loaded.role(options.permute, "--permute", roles, "both"),
-        "scoring": scoring,
-        "n_permutations": options.permutations,
-        "random_state": options.seed,
-        "progress": terminal.progress,
-    }
-    tests: list[Any] = []
+    permute = loaded.role(options.permute, "--permute", roles, "both")
+    names = dict(zip(roles, loaded.names.both, strict=True))
+    figures = []
+    lines = []
+    tables = []
     with terminal.working("Permutations", len(asked)):
         for setting in asked:
-            tests.append(dyadlearn.permutation_test(model, **setting, **params))
-    figures = [_figures_of_test(test) for test in tests]
-    headings = ["setting", "permuted", "method", tests[0].scoring, "null", "p"]
-    table = make_table(headings, [_line_of_test(test, loaded) for test in tests], left=3)
+            test = dyadlearn.permutation_test(
+                model,
+                **setting,
+                permute=permute,
+                scoring=scoring,
+                n_permutations=options.permutations or 0,
+                random_state=options.seed,
+                progress=terminal.progress,
+            )
+            figures.append({name: getattr(test, name) for name in _TEST})
+            permuted = names.get(test.permuted, test.permuted)
+            null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
+            texts = [number(test.score), null, number(test.p_value)]
+            lines.append([test.setting, permuted, test.method, *texts])
+            tables.append(test.columns())
+    headings = ["setting", "permuted", "method", figures[0]["scoring"], "null", "p"]
+    table = make_table(headings, lines, left=3)
     title = f"{options.permutations} permutations of the labels"
-    columns = stacked([test.columns() for test in tests])
-    terminal.table({"settings": figures}, [title, table], columns, options.output)
-
-
-def _figures_of_test(test: Any) -> dict[str, Any]:
-    """Return the result of a permutation test as figures for JSON."""
-    return {name: getattr(test, name) for name in _TEST}
-
-
-def _line_of_test(test: Any, loaded: Loaded) -> list[str]:
-    """Return the result of a permutation test as cells of a table."""
-    names = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}
-    permuted = names.get(test.permuted, test.permuted)
-    null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
-    return [test.setting, permuted, test.method, number(test.score), null, number(test.p_value)]
+    terminal.table({"settings": figures}, [title, table], stacked(tables), options.output)
 
 
 def _compare(
     options: Evaluate,
     loaded: Loaded,
     model: Any,
-    asked: Sequence[dict[str, Any]],
+    asked: Sequence[Arguments],
     terminal: Terminal,
 ) -> None:
     """Compare models on the same held-out labels."""
@@ -226,29 +224,29 @@ def _compare(
             models[name] = model
         else:
             models[name] = _other(path, loaded)
-    params: dict[str, Any] = {
-        "scoring": options.scoring[0] if options.scoring else None,
-        "average": options.average,
-        "n_resamples": options.resamples,
-        "coverage": options.coverage,
-        "random_state": options.seed,
-        "sides": loaded.sides,
-    }
-    comparisons = []
+    figures = []
+    things: list[Any] = []
+    columns = []
+    verdicts = []
     for setting in asked or [{"setting": _tuned_for(models)}]:
         with terminal.working("Hold-out and resamples"):
-            comparison = dyadlearn.compare(models, **setting, **params)
+            comparison = dyadlearn.compare(
+                models,
+                **setting,
+                scoring=options.scoring[0] if options.scoring else None,
+                average=options.average,
+                n_resamples=options.resamples,
+                coverage=options.coverage,
+                random_state=options.seed,
+                sides=loaded.sides,
+            )
         terminal.note(*comparison.notes)
-        comparisons.append(comparison)
-    figures = [_figures_of_comparison(comparison) for comparison in comparisons]
-    tables: list[Any] = []
-    columns = []
-    for comparison in comparisons:
         scores = comparison.columns()
-        tables += [_title_of_comparison(comparison), _table_of_comparison(comparison)]
+        figures.append(_figures_of_comparison(comparison))
+        things += [_title_of_comparison(comparison), _table_of_scores(scores, comparison.scoring)]
         columns.append({"setting": [comparison.setting] * len(models), **scores})
-    verdicts = [comparison.verdict for comparison in comparisons]
-    terminal.table({"settings": figures}, tables, stacked(columns), options.output, verdicts)
+        verdicts.append(comparison.verdict)
+    terminal.table({"settings": figures}, things, stacked(columns), options.output, verdicts)
 
 
 def _other(path: Path, loaded: Loaded) -> Any:
@@ -262,7 +260,7 @@ def _other(path: Path, loaded: Loaded) -> Any:
     return other.model
 
 
-def _figures_of_comparison(comparison: Any) -> dict[str, Any]:
+def _figures_of_comparison(comparison: Any) -> Figures:
     """Return a comparison as figures for JSON."""
     figures = {}
     for name, value in vars(comparison).items():
@@ -282,12 +280,9 @@ def _title_of_comparison(comparison: Any) -> str:
     )
 
 
-def _table_of_comparison(comparison: Any) -> Any:
+def _table_of_scores(scores: dict[str, Any], scoring: str) -> Any:
     """Return the scores of a comparison as a table."""
-    scores = comparison.columns()
-    headings = []
-    for name in scores:
-        headings.append(name if name == comparison.scoring else name.replace("_", " "))
+    headings = [name if name == scoring else name.replace("_", " ") for name in scores]
     return column_table(scores, 1, headings)
 
 
@@ -345,7 +340,7 @@ def inspect(options: Inspect, terminal: Terminal) -> None:
     terminal.result(figures, make_list(rows))
 
 
-def _figures(loaded: Loaded) -> dict[str, Any]:
+def _figures(loaded: Loaded) -> Figures:
     """Return all that is known of a model."""
     model = loaded.model
     origin = loaded.origin
@@ -381,12 +376,12 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _counts(model: Any) -> dict[str, Any]:
+def _counts(model: Any) -> Figures:
     """Return the numbers of instances, tasks and labels of training."""
     if model.grows:  # an online model stores statistics only
         return {"instances": model.n_seen_, "tasks": model.n_tasks_}
     labels = model.fitted_.labels
-    counts: dict[str, Any] = {}
+    counts: Figures = {}
     if labels.grid is None:
         counts["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
     instances, tasks = labels.shape
@@ -410,14 +405,14 @@ def _listed(ids: Ids | None) -> list[str] | None:
     return list(map(id_text, ids.labels))
 
 
-def _constants(model: Any) -> dict[str, Any]:
+def _constants(model: Any) -> Figures:
     """Return the constants of both kernels, if the model has main effects whose weight is a parameter."""
     if not hasattr(model, "constants") or len(model.fitted_.sides) != 2 or not model.fit_intercept:
         return {}
     return {"constants": [side.spec.level for side in model.fitted_.sides]}
 
 
-def _shares(model: Any) -> dict[str, Any]:
+def _shares(model: Any) -> Figures:
     """Return the shares of the product kernel, per task and per instance, if they are parameters of the model."""
     is_pair = hasattr(model, "per_task") or hasattr(model, "shares")
     if not is_pair or len(model.fitted_.sides) != 2:
@@ -443,7 +438,7 @@ def report(options: Report, terminal: Terminal) -> None:
     names: dict[Hashable, str] = {}
     for path in options.names or ():
         names |= read_names(path)
-    params: dict[str, Any] = {"title": options.title, "scoring": options.scoring, "names": names}
+    params: Arguments = {"title": options.title, "scoring": options.scoring, "names": names}
     if loaded.has_cells:
         refuse_pairs(options, "nested", "permutations")
         params["scoring"] = options.scoring or loaded.origin.get("scoring")

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from dyadlearn._text import number
-from dyadlearn.cli.terminal import as_rows, column_table
+from dyadlearn.cli.terminal import Figures, as_rows, column_table
+
+# Figures of the prediction for a pair, and of that for a cell.
+_FIGURES = ("setting", "prediction", "label", "mean", "share_of_mean", "share_of_deviations")
 
 
-def figures_by(explanation: Any, kind: str) -> dict[str, Any]:
+def figures_of(explanation: Any, *ids: str) -> Figures:
+    """Return what an explanation tells of a prediction, for JSON; `ids` are the names of its ids."""
+    return {name: getattr(explanation, name) for name in (*ids, *_FIGURES)}
+
+
+def figures_by(explanation: Any, kind: str) -> Figures:
     """Return the list of an explanation by what `kind` names, for JSON."""
     listed = explanation.by(kind)
     rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}

@@ -114,8 +114,10 @@ class Loaded:
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:
         """The ids of the instances and of the tasks as text; an error is raised if two are equal as text."""
-        instances, tasks = self.model_ids
-        return _as_text(instances, "instances"), _as_text(tasks, "tasks")
+        texts: list[Ids | None] = []
+        for ids, side in zip(self.model_ids, ("instances", "tasks"), strict=True):
+            texts.append(None if ids is None else text_ids(ids, f"The {side} of the model"))
+        return texts[0], texts[1]
 
     def model_id(self, axis: int, text: str, where: str) -> Any:
         """Return the id or the position in the model of an instance (axis 0) or a task (axis 1) that a text names."""
@@ -154,12 +156,6 @@ def _is_network(model: Any) -> bool:
     if isinstance(model, dyadlearn.MultiwayRidge):
         return False
     return not model.grows and model.fitted_.is_network
-
-
-def _as_text(ids: Ids | None, side: str) -> Ids | None:
-    if ids is None:
-        return None
-    return text_ids(ids, f"The {side} of the model")
 
 
 def load(options: OfModel, *, cells: bool = False) -> Loaded:
@@ -208,7 +204,9 @@ def load_model(path: Path, *, cells: bool = False) -> Loaded:
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path} holds a feature map, not a model: it cannot predict.")
     try:
-        versions = _versions_of(header)
+        versions = header.get("versions", {})
+        if type(versions) is not dict or not all(type(text) is str for text in versions.values()):
+            raise TypeError("versions are names and texts")
         about = header.get(_KEY)
         if about is None:
             loaded = Loaded(model, _python_recipes(model))
@@ -235,14 +233,6 @@ def _with_ids(regressor: Any) -> Any:
     )
     model.fitted_ = fitted.with_tables(form, fitted.tables)
     return model
-
-
-def _versions_of(header: dict[str, Any]) -> dict[str, str]:
-    """Return the versions in the header of a model file, after checking them."""
-    versions = header.get("versions", {})
-    if type(versions) is not dict or not all(type(text) is str for text in versions.values()):
-        raise TypeError("versions are names and texts")
-    return versions
 
 
 def _described(model: Any, about: Any) -> Loaded:
@@ -277,13 +267,10 @@ def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
     if isinstance(model, dyadlearn.MultiwayRidge):
         return {}, None
-    sides = [_recipes(side) for side in predicting(model).descriptions]
+    sides: list[Recipes] = []
+    for descriptions in predicting(model).descriptions:
+        sides.append({name: _recipe(*description) for name, description in descriptions.items()})
     return sides[0], sides[1] if len(sides) > 1 else None
-
-
-def _recipes(descriptions: dict[str, Any]) -> Recipes:
-    """Return the recipes of a side from its kernels and the names of its columns."""
-    return {name: _recipe(spec, names) for name, (spec, names) in descriptions.items()}
 
 
 def _recipe(spec: Any, names: Ids | None) -> Recipe:

@@ -11,10 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib import import_module
 from typing import Any
 
 from dyadlearn._files.tables import FileTable, is_blank
 from dyadlearn._tables import id_text
+from dyadlearn.cli.entities import naming
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.sides import SideNames
 
@@ -26,6 +28,10 @@ _ENDINGS = re.compile(
     r"([\s_.-]*(iso|isomeric|canonical))?[\s_.-]*(smiles|structure|sequences?|seq|fasta|ids?|names?)$",
     re.IGNORECASE,
 )
+_READERS = {
+    "smiles": ("chemistry", "canonical_smiles"),
+    "sequences": ("sequences", "clean_sequences"),
+}
 _WORDS = {"smiles": "molecule", "sequences": "sequence", "ids": "task"}
 
 
@@ -65,29 +71,17 @@ def read_structures(cells: FileTable, kind: str, name: str, on_error: str) -> St
     if kind == "ids":
         cleaned = dict(zip(texts, texts, strict=True))
     else:
+        module, function = _READERS[kind]
+        read = getattr(import_module(f"dyadlearn.kernels.{module}"), function)
+        with naming(cells.path):
+            clean, kept = read(texts, where, on_error=on_error)
         # Several lines may share a number in a parquet file, so positions are matched.
-        read, kept = _READERS[kind](texts, where, on_error)
         text_at = dict(zip(where, texts, strict=True))
-        cleaned = {text_at[line]: text for line, text in zip(kept, read, strict=True)}
+        cleaned = {text_at[line]: text for line, text in zip(kept, clean, strict=True)}
     make_id = sequence_id if kind == "sequences" else str
     id_of = {text: make_id(clean) for text, clean in cleaned.items()}
     labels = [None if is_blank(cell) else id_of.get(id_text(cell)) for cell in column]
     return Structures(kind, name, labels, {id_of[text]: cleaned[text] for text in cleaned})
-
-
-def _molecules(texts: list[str], where: list[str], on_error: str) -> Any:
-    from dyadlearn.kernels.chemistry import canonical_smiles
-
-    return canonical_smiles(texts, where, on_error=on_error)
-
-
-def _sequences(texts: list[str], where: list[str], on_error: str) -> Any:
-    from dyadlearn.kernels.sequences import clean_sequences
-
-    return clean_sequences(texts, where, on_error=on_error)
-
-
-_READERS = {"smiles": _molecules, "sequences": _sequences}
 
 
 def sequence_id(sequence: str) -> str:
@@ -107,16 +101,11 @@ def sequence_id(sequence: str) -> str:
 
 def long_table(cells: FileTable, sides: Sequence[Structures], label: str) -> FileTable:
     """Return the rows with both structures as a long table of id, id and label."""
-    values = cells.column(label)
-    rows = zip(sides[0].labels, sides[1].labels, values, cells.numbers, strict=True)
-    lines: list[Any] = []
-    numbers = []
-    for first, second, value, number in rows:
-        if first is not None and second is not None:
-            lines.append([first, second, value])
-            numbers.append(number)
+    rows = zip(sides[0].labels, sides[1].labels, cells.column(label), strict=True)
+    lines: list[Sequence[Any]] = list(rows)
+    kept = [row for row, line in enumerate(lines) if None not in line[:2]]
     headings = [sides[0].name, sides[1].name, label]
-    return replace(cells, headings=headings, lines=lines, numbers=numbers, id_place=0)
+    return replace(cells, headings=headings, lines=lines, id_place=0).only(kept)
 
 
 def names_of_columns(columns: Sequence[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
@@ -20,7 +20,7 @@ from typer import Argument, Option
 
 from dyadlearn._files.atomic import TABLES, check_place, ids_file
 from dyadlearn._registry import SCORINGS, names_where
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import OPTIONS, Terminal
 
 #: Names that --scoring takes, for help texts; 10 stands for any number.
 SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in SCORINGS)
@@ -49,8 +49,7 @@ _SETTINGS = "A (new pairs), B (new instances), C (new tasks), D (both new)"
 _KERNELS = "linear, rbf:gamma=0.1, tanimoto (for SMILES), precomputed, smith-waterman or spectrum:k=3 (for FASTA)."
 Files = list[str] | None
 Paths = list[Path] | None
-INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
-Instances = Annotated[Files, INSTANCES]
+Instances = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
 Kernel = Annotated[
     Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")
@@ -79,12 +78,14 @@ Method = Annotated[
     str | None,
     Option(help="exact or folds: hold out by a formula whatever it costs, or refit folds."),
 ]
-FINGERPRINT = Option(
-    metavar="[NAME=]KIND",
-    help="Fingerprints of SMILES: morgan:radius=3,n_bits=4096, feature_morgan, atom_pairs, torsions, "
-    "paths, maccs, descriptors; default morgan.",
-)
-Fingerprint = Annotated[Files, FINGERPRINT]
+Fingerprint = Annotated[
+    Files,
+    Option(
+        metavar="[NAME=]KIND",
+        help="Fingerprints of SMILES: morgan:radius=3,n_bits=4096, feature_morgan, atom_pairs, torsions, "
+        "paths, maccs, descriptors; default morgan.",
+    ),
+]
 Clip = Annotated[
     str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
 ]
@@ -103,6 +104,20 @@ _DESCRIPTIONS = ("instances", "tasks", "new", "entities")
 Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if it exists.")]
 
 
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Return the field of an option; without `names` it is called as the field.
+
+    Parameters
+    ----------
+    help : str
+    *names : str
+    default : object, default=None
+    **more
+        Further arguments of `typer.Option`.
+    """
+    return field(default=default, metadata={"option": Option(*names, help=help, **more)})
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -114,8 +129,8 @@ class Options:
     the module of this package that has the function of the command.
     """
 
-    json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")] = False
+    json: bool = option("Print the figures as one JSON object.", default=False)
+    quiet: bool = option("Print no notes and no progress.", "--quiet", "-q", default=False)
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
@@ -127,6 +142,7 @@ class Options:
 
     def __init_subclass__(cls, module: str = "commands") -> None:
         cls.module = module
+        OPTIONS.update(cls.__annotations__)
         dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
@@ -195,14 +211,10 @@ def refuse(options: Options, used: tuple[str, ...], why: str) -> None:
         raise ValueError(f"{option} {why}: leave it out.")
 
 
-def check_average(average: str | None) -> None:
-    """Raise if an average is unknown."""
+def check_scores(average: str | None, method: str | None) -> None:
+    """Raise if an average or a method of hold-out is unknown."""
     if average not in (None, "pooled", "instance", "task", "fold"):
         raise ValueError(f"--average is pooled, instance, task or fold, found {average!r}.")
-
-
-def check_method(method: str | None) -> None:
-    """Raise if a method of hold-out is unknown."""
     if method not in (None, "exact", "folds"):
         raise ValueError(f"--method is exact or folds, found {method!r}.")
 
@@ -210,9 +222,7 @@ def check_method(method: str | None) -> None:
 class Sides(Options):
     """Option for the names of the sides."""
 
-    sides: Annotated[
-        str | None, Option(help="Words for an instance and a task, such as host,parasite.")
-    ] = None
+    sides: str | None = option("Words for an instance and a task, such as host,parasite.")
 
 
 class OfModel(Sides):
@@ -224,9 +234,7 @@ class OfModel(Sides):
 class TableOutput(Sides):
     """Options for writing a table to a file."""
 
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")
-    ] = None
+    output: Path | None = option("A .csv, .tsv or .parquet to write.", "--output", "-o")
     force: Force = False
 
     endings: ClassVar[tuple[str, ...]] = TABLES
@@ -235,16 +243,11 @@ class TableOutput(Sides):
 class Structures(Options):
     """Options for one table, whose columns hold the structures of both sides."""
 
-    smiles: Annotated[
-        Files, Option(metavar="COLUMN", help="One table: its column of SMILES; repeatable.")
-    ] = None
-    sequence: Annotated[
-        Files, Option(metavar="COLUMN", help="One table: its column of sequences; repeatable.")
-    ] = None
-    id_column: Annotated[
-        str | None,
-        Option("--id", metavar="COLUMN", help="One table: ids of tasks that have no structure."),
-    ] = None
+    smiles: Files = option("One table: its column of SMILES; repeatable.", metavar="COLUMN")
+    sequence: Files = option("One table: its column of sequences; repeatable.", metavar="COLUMN")
+    id_column: str | None = option(
+        "One table: ids of tasks that have no structure.", "--id", metavar="COLUMN"
+    )
 
     @property
     def structures(self) -> list[tuple[str, str]]:
@@ -258,44 +261,27 @@ class Structures(Options):
 class Cells(Options):
     """Options for labels of cells of three or more sides, which are columns of one table."""
 
-    terms: Annotated[
-        str | None,
-        Option(
-            help="Three or more sides: a random effect for each side or interaction, as "
-            "'mother + father + mother:father'; a*b is a + b + a:b."
-        ),
-    ] = None
-    entities: Annotated[
-        Files,
-        Option(
-            metavar="SIDE=FILE", help="Features of a side of --terms, or its kernel; repeatable."
-        ),
-    ] = None
-    fixed: Annotated[
-        str | None, Option(metavar="COLUMNS", help="Columns with fixed effects, as trial,year.")
-    ] = None
-    weights: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of the weights of labels of --terms.")
-    ] = None
-    symmetric: Annotated[
-        str | None,
-        Option(metavar="A,B", help="Two sides of --terms whose order does not matter."),
-    ] = None
+    terms: str | None = option(
+        "Three or more sides: a random effect for each side or interaction, as "
+        "'mother + father + mother:father'; a*b is a + b + a:b."
+    )
+    entities: Files = option(
+        "Features of a side of --terms, or its kernel; repeatable.", metavar="SIDE=FILE"
+    )
+    fixed: str | None = option("Columns with fixed effects, as trial,year.", metavar="COLUMNS")
+    weights: str | None = option("Column of the weights of labels of --terms.", metavar="COLUMN")
+    symmetric: str | None = option(
+        "Two sides of --terms whose order does not matter.", metavar="A,B"
+    )
 
 
 class LabelFile(Options):
     """Options for reading a file of labels."""
 
-    format: Annotated[
-        str | None, Option(help="Form of the labels, grid or long; by default detected.")
-    ] = None
-    columns: Annotated[
-        str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")
-    ] = None
-    fill: Annotated[
-        float | None, Option(help="Value of pairs that a long table lacks; by default missing.")
-    ] = None
-    transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
+    format: str | None = option("Form of the labels, grid or long; by default detected.")
+    columns: str | None = option("Columns of a long table, such as user,item,stars or 1,2,3.")
+    fill: float | None = option("Value of pairs that a long table lacks; by default missing.")
+    transpose: bool = option("The rows of the labels are tasks.", default=False)
 
 
 # Files that a command reads ------------------------------------------------------------------------
@@ -397,19 +383,21 @@ def make_command(kind: type[Options]) -> Callable[..., None]:
 def _parameters(kind: type[Options]) -> list[inspect.Parameter]:
     """Return the parameters of a command: the options of its class, then those of the base classes, and its context."""
     types = get_type_hints(kind, include_extras=True)
-    fields = inspect.signature(kind).parameters
+    defaults = inspect.signature(kind).parameters
+    known = {entry.name: entry for entry in fields(kind)}
     order: dict[str, None] = {}
     for base in kind.__mro__:
         order |= dict.fromkeys(vars(base).get("__annotations__", ()))
     parameters = []
-    for name in order:
-        if name not in fields:
-            continue
-        parameter = fields[name].replace(annotation=types[name])
-        option = parameter.annotation.__metadata__[0]
-        if parameter.default is False and not option.param_decls:
+    for name in filter(known.__contains__, order):
+        annotation = types[name]
+        if known[name].metadata:
+            annotation = Annotated[annotation, known[name].metadata["option"]]
+        parameter = defaults[name].replace(annotation=annotation)
+        about = annotation.__metadata__[0]
+        if parameter.default is False and not about.param_decls:
             # No option to switch it off.
-            option.param_decls = (f"--{name.replace('_', '-')}",)
+            about.param_decls = (f"--{name.replace('_', '-')}",)
         parameters.append(parameter)
     keyword_only = inspect.Parameter.KEYWORD_ONLY
     parameters.append(inspect.Parameter("context", keyword_only, annotation=typer.Context))

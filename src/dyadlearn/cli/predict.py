@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,10 +21,10 @@ from dyadlearn.cli.cells import predict_cells
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
-from dyadlearn.cli.explained import figures_by, table_by
+from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.predict_table import predict_table
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
@@ -59,98 +60,85 @@ class Side:
 
 @dataclass(frozen=True)
 class Request:
-    """What to predict, and with which model.
+    """What to predict, and how.
 
     Attributes
     ----------
     options : Predict
     loaded : Loaded
-    instances, tasks : Side
+    sides : (Side, Side)
+        The instances and the tasks.
     pairs : FileTable or None
         The pairs to predict; None means all pairs of both sides.
     scale : (float, float)
         The ends of the scale to which predictions are clipped.
+    function : callable
+        Returns the predictions for instances and tasks.
     """
 
     options: Predict
     loaded: Loaded
-    instances: Side
-    tasks: Side
+    sides: tuple[Side, Side]
     pairs: FileTable | None
     scale: tuple[float, float]
+    function: Callable[..., Any]
 
     @property
-    def sides(self) -> tuple[Side, Side]:
-        """Both sides."""
-        return self.instances, self.tasks
+    def entities(self) -> list[Entities | None]:
+        """The new instances and the new tasks."""
+        return [side.entities for side in self.sides]
 
     @property
     def shape(self) -> tuple[int, int]:
         """The numbers of instances and tasks."""
-        return len(self.instances.ids), len(self.tasks.ids)
-
-    @property
-    def settings(self) -> Any:
-        """The settings that the pairs belong to."""
-        return settings_of(self.loaded.model, self.instances.entities, self.tasks.entities)
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """Computes predictions and, with a coverage, the bounds of their intervals.
-
-    Attributes
-    ----------
-    request : Request
-    function : callable
-        Returns the predictions for instances and tasks.
-    figures : dict
-        Figures about the predictions, for JSON.
-    """
-
-    request: Request
-    function: Callable[[Any, Any], Any]
-    figures: dict[str, Any] = field(default_factory=dict)
+        return len(self.sides[0].ids), len(self.sides[1].ids)
 
     @property
     def words(self) -> tuple[str, str]:
         """The name of what is predicted, in the singular and in the plural."""
-        if self.request.options.probability:
+        if self.options.probability:
             return "probability", "probabilities"
         return "prediction", "predictions"
 
     @property
     def headings(self) -> list[str]:
         """The names of the figures of a pair."""
-        bounds = []
-        if self.request.options.interval is not None:
-            bounds = ["lower", "upper"]
-        return [self.words[0], *bounds]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the figures are the predictions of the model, and nothing else."""
-        options = self.request.options
-        return not options.probability and options.labels is None and options.interval is None
+        if self.options.interval is None:
+            return [self.words[0]]
+        return [self.words[0], "lower", "upper"]
 
     def stack(self, X: Any, tasks: Any) -> np.ndarray:
         """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
         grids = [self.function(X, tasks)]
-        coverage = self.request.options.interval
+        coverage = self.options.interval
         if coverage is not None:
-            grids += self.request.loaded.model.predict_interval(X, tasks, coverage=coverage)
+            grids += self.loaded.model.predict_interval(X, tasks, coverage=coverage)
         flat = [to_numpy(grid).reshape(len(grid), -1) for grid in grids]
-        return np.asarray(np.clip(flat, *self.request.scale))
+        return np.asarray(np.clip(flat, *self.scale))
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield stacks of grids for blocks of instances, one below the other."""
-        request = self.request
-        X = request.instances.entities
-        tasks = request.tasks.entities
-        if request.options.labels is None:
-            return _blocks(self.stack, len(self.headings), X, tasks, request.shape)
+        """Yield stacks of grids (depth, b, q) for blocks of b instances, one below the other.
+
+        Predictions for the instances of training cannot be computed for a part of them. They are
+        computed for blocks of new tasks, and stored in a temporary file until they are complete.
+        """
+        X, T = self.entities
+        m, q = self.shape
+        depth = len(self.headings)
+        parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
         # Labels of new rows are those of all of them.
-        return iter([self.stack(X, tasks)])
+        if self.options.labels is not None or len(parts) == 1:
+            yield self.stack(X, T)
+        elif X is not None:
+            yield from (self.stack(_taken(X, np.arange(m)[part]), T) for part in parts)
+        elif T is None:
+            yield self.stack(None, None)
+        else:
+            with TemporaryFile() as file:
+                complete = np.memmap(file, np.float64, "w+", shape=(depth, m, q))
+                for part in row_blocks(q, 8 * depth * m, _BLOCK_BYTES):
+                    complete[:, :, part] = self.stack(None, _taken(T, np.arange(q)[part]))
+                yield from (complete[:, part] for part in parts)
 
 
 def predict(options: Predict, terminal: Terminal) -> None:
@@ -167,15 +155,22 @@ def predict(options: Predict, terminal: Terminal) -> None:
     if options.table is not None:
         predict_table(options, options.table, loaded, terminal)
         return
-    _check_asked(options, loaded)
     request = _request(options, loaded, terminal)
-    predictor = _predictor(request, terminal)
-    if request.pairs is None and not options.long and options.interval is None:
-        done, content = _write_grid(predictor, terminal)
-    else:
-        done, content = _write_list(predictor, terminal)
     m, q = request.shape
-    figures = {"instances": m, "tasks": q, **predictor.figures}
+    figures: Figures = {"instances": m, "tasks": q}
+    if options.labels is not None:
+        few = _few_labels(request, options.labels, terminal)
+        request = replace(request, function=partial(request.function, labels=few))
+    elif options.probability:
+        calibration = _calibration(request, terminal)
+        request = replace(request, function=calibration.predict)
+        figures["calibration"] = calibration.columns()
+    elif options.interval is not None:
+        _note_intervals(request, terminal)
+    if request.pairs is None and not options.long and options.interval is None:
+        done, content = _write_grid(request, terminal)
+    else:
+        done, content = _write_list(request, terminal)
     if options.output is not None:
         content = {"output": str(options.output)}
     terminal.result({**figures, **content})
@@ -183,54 +178,45 @@ def predict(options: Predict, terminal: Terminal) -> None:
         terminal.say(f"Wrote {done} to {options.output}.")
 
 
-def _check_asked(options: Predict, loaded: Loaded) -> None:
-    """Raise if nothing is asked for, or if intervals are impossible."""
+def _request(options: Predict, loaded: Loaded, terminal: Terminal) -> Request:
+    """Read what is asked for; raise if it is nothing."""
     has_known_pairs = options.pairs is not None and not loaded.model.grows
     if not options.instances and not options.tasks and not has_known_pairs:
         raise ValueError(
             "Give --instances or --tasks, or --pairs of training ids, which online models do not "
             "know."
         )
-
-
-def _request(options: Predict, loaded: Loaded, terminal: Terminal) -> Request:
-    """Read what is asked for."""
     scale = _scale(options.clip)
     pairs = None if options.pairs is None else _read_pairs(options.pairs)
     asked = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
     instances, tasks = (_side(options, loaded, axis, asked[axis], terminal) for axis in (0, 1))
-    return Request(options, loaded, instances, tasks, pairs, scale)
+    return Request(options, loaded, (instances, tasks), pairs, scale, loaded.model.predict)
 
 
-def _predictor(request: Request, terminal: Terminal) -> Predictor:
-    """Return what computes the predictions, with notes about them."""
-    options = request.options
+def _calibration(request: Request, terminal: Terminal) -> Any:
+    """Return the calibration of the settings of what is asked for, with notes about it."""
     model = request.loaded.model
-    function = model.predict
-    figures: dict[str, Any] = {}
-    if options.labels is not None:
-        function = partial(function, labels=_few_labels(request, options.labels, terminal))
-    if options.probability:
-        with terminal.working("Calibration"):
-            calibration = dyadlearn.calibrate(
-                model, request.settings, prevalence=options.prevalence
-            )
-        for result in calibration.settings.values():
-            base_rate = f"(base rate: {result.baseline_brier:.4f})"
-            brier = f"a held-out Brier score of {result.brier:.4f} {base_rate}"
-            terminal.note(f"probabilities in setting {result.setting} have {brier}.")
-        function = calibration.predict
-        figures["calibration"] = calibration.columns()
-    if options.interval is not None:
-        if is_binary(model.fitted_.labels.values):
-            terminal.note(
-                "labels have two values: --probability gives probabilities instead of bounds."
-            )
-        if Setting.A in request.settings:
-            terminal.note(
-                "the interval of a pair with a known label is around its held-out prediction."
-            )
-    return Predictor(request, function, figures)
+    settings = settings_of(model, *request.entities)
+    with terminal.working("Calibration"):
+        calibration = dyadlearn.calibrate(model, settings, prevalence=request.options.prevalence)
+    for result in calibration.settings.values():
+        base_rate = f"(base rate: {result.baseline_brier:.4f})"
+        brier = f"a held-out Brier score of {result.brier:.4f} {base_rate}"
+        terminal.note(f"probabilities in setting {result.setting} have {brier}.")
+    return calibration
+
+
+def _note_intervals(request: Request, terminal: Terminal) -> None:
+    """Print notes about intervals."""
+    model = request.loaded.model
+    if is_binary(model.fitted_.labels.values):
+        terminal.note(
+            "labels have two values: --probability gives probabilities instead of bounds."
+        )
+    if Setting.A in settings_of(model, *request.entities):
+        terminal.note(
+            "the interval of a pair with a known label is around its held-out prediction."
+        )
 
 
 def _few_labels(request: Request, path: Path, terminal: Terminal) -> Any:
@@ -241,7 +227,7 @@ def _few_labels(request: Request, path: Path, terminal: Terminal) -> Any:
             "out."
         )
     table = read_labels(path, request.options, terminal)
-    whole = Table(None, request.instances.ids, request.tasks.ids)
+    whole = Table(None, request.sides[0].ids, request.sides[1].ids)
     return few_labels(table, whole, request.shape)
 
 
@@ -250,15 +236,13 @@ def _is_json(options: Predict) -> bool:
     return options.output is None and options.json
 
 
-def _write_grid(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+def _write_grid(request: Request, terminal: Terminal) -> tuple[str, Figures]:
     """Write predictions as a grid; return what was written, in words, and the grid for JSON."""
-    request = predictor.request
     options = request.options
-    rows = request.instances.ids
-    columns = request.tasks.ids
-    words = predictor.words[1]
+    rows, columns = (side.ids for side in request.sides)
+    words = request.words[1]
     done = f"{len(rows)} × {len(columns)} {words}"
-    blocks = (block[0] for block in predictor.blocks())
+    blocks = (block[0] for block in request.blocks())
     if _is_json(options):
         grid = np.concatenate(list(blocks))
         return done, {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
@@ -268,22 +252,20 @@ def _write_grid(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str
     return done, {}
 
 
-def _write_list(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str, Any]]:
+def _write_list(request: Request, terminal: Terminal) -> tuple[str, Figures]:
     """Write predictions as rows of pairs; return what was written, in words, and the rows for JSON."""
-    request = predictor.request
     options = request.options
+    pairs = request.pairs
     names = request.loaded.sides or SideNames()
-    headings = [*names.headings(predictor.headings), *predictor.headings]
-    if request.pairs is None:
-        lists = _long(predictor.blocks(), request.instances.ids.labels, request.tasks.ids.labels)
-        m, q = request.shape
-        count = m * q
+    headings = [*names.headings(request.headings), *request.headings]
+    if pairs is None:
+        lists = _long(request)
+        count = math.prod(request.shape)
     else:
-        pairs = request.pairs
-        values = _values_of_pairs(predictor, pairs)
+        values = _values_of_pairs(request, pairs)
         lists = iter([[pairs.labels(0), pairs.labels(1), *values.tolist()]])
         count = values.shape[1]
-    words = predictor.words[1]
+    words = request.words[1]
     done = f"{count} {words}"
     tables = (dict(zip(headings, columns, strict=True)) for columns in lists)
     if _is_json(options):
@@ -293,82 +275,47 @@ def _write_list(predictor: Predictor, terminal: Terminal) -> tuple[str, dict[str
     return done, {}
 
 
-def _values_of_pairs(predictor: Predictor, pairs: FileTable) -> np.ndarray:
-    """Return the figures (d, n) of pairs."""
-    request = predictor.request
-    all_places = [_places(request, pairs, axis) for axis in (0, 1)]
-    is_unknown = np.minimum(*all_places) < 0
-    places = np.maximum(all_places[0], 0), np.maximum(all_places[1], 0)
-    if predictor.is_plain and is_large(request.shape):
-        # The other pairs are not predicted.
-        values = _pairs_alone(request, places).clip(*request.scale)
-    else:
-        values = _at(predictor.blocks(), places, len(predictor.headings))
-    if request.options.baseline:
-        values = np.where(is_unknown, _means(request, pairs), values)
-    return values
-
-
-def _blocks(
-    answer: Callable[[Any, Any], np.ndarray],
-    depth: int,
-    X: Entities | None,
-    T: Entities | None,
-    shape: tuple[int, int],
-) -> Iterator[np.ndarray]:
-    """Yield stacks of grids (depth, b, q) for blocks of b instances, one below the other.
-
-    Predictions for the instances of training cannot be computed for a part of them. They are
-    computed for blocks of new tasks, and stored in a temporary file until they are complete.
-    """
-    m, q = shape
-    parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
-    if X is not None:
-        yield from (answer(_taken(X, np.arange(m)[part]), T) for part in parts)
-    elif T is None or len(parts) == 1:
-        yield answer(None, T)
-    else:
-        with TemporaryFile() as file:
-            complete = np.memmap(file, np.float64, "w+", shape=(depth, m, q))
-            for part in row_blocks(q, 8 * depth * m, _BLOCK_BYTES):
-                complete[:, :, part] = answer(None, _taken(T, np.arange(q)[part]))
-            yield from (complete[:, part] for part in parts)
-
-
-def _long(
-    blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[Any]
-) -> Iterator[list[Any]]:
+def _long(request: Request) -> Iterator[list[Any]]:
     """Yield the columns of a long table of all pairs, for each block: instances, tasks and figures."""
-    labels = iter(rows)
-    for block in blocks:
+    instances, tasks = (side.ids.labels for side in request.sides)
+    labels = iter(instances)
+    for block in request.blocks():
         depth, b, q = block.shape
         first: list[Any] = []
         for _ in range(b):
             first += [next(labels)] * q
-        yield [first, [*columns] * b, *block.reshape(depth, -1).tolist()]
+        yield [first, [*tasks] * b, *block.reshape(depth, -1).tolist()]
 
 
-def _at(
-    blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], depth: int
-) -> np.ndarray:
-    """Return the figures (depth, n) of the pairs at the given positions of the grid."""
-    values = np.empty((depth, len(places[0])))
-    start = 0
-    for block in blocks:
-        here = np.flatnonzero((places[0] >= start) & (places[0] < start + block.shape[1]))
-        values[:, here] = block[:, places[0][here] - start, places[1][here]]
-        start += block.shape[1]
+def _values_of_pairs(request: Request, pairs: FileTable) -> np.ndarray:
+    """Return the figures (d, n) of pairs."""
+    options = request.options
+    all_places = [_places(request, pairs, axis) for axis in (0, 1)]
+    is_unknown = np.minimum(*all_places) < 0
+    rows, columns = (np.maximum(places, 0) for places in all_places)
+    is_plain = not options.probability and options.labels is None and options.interval is None
+    if is_plain and is_large(request.shape):
+        # The other pairs are not predicted.
+        values = _pairs_alone(request, rows, columns).clip(*request.scale)
+    else:
+        values = np.empty((len(request.headings), len(rows)))
+        start = 0
+        for block in request.blocks():
+            here = np.flatnonzero((rows >= start) & (rows < start + block.shape[1]))
+            values[:, here] = block[:, rows[here] - start, columns[here]]
+            start += block.shape[1]
+    if options.baseline:
+        values = np.where(is_unknown, _means(request, pairs), values)
     return values
 
 
-def _pairs_alone(request: Request, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _pairs_alone(request: Request, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
     ids = []
-    for side, trained in zip(request.sides, request.loaded.model_ids, strict=True):
-        ids.append(trained if side.entities is None else side.entities.row_ids)
-    pairs = zip(*map(ids_at, ids, places), strict=True)
-    entities = [side.entities for side in request.sides]
-    predictions = request.loaded.model.predict_pairs(*entities, list(pairs))
+    for entities, trained in zip(request.entities, request.loaded.model_ids, strict=True):
+        ids.append(trained if entities is None else entities.row_ids)
+    pairs = zip(*map(ids_at, ids, (rows, columns)), strict=True)
+    predictions = request.loaded.model.predict_pairs(*request.entities, list(pairs))
     return to_numpy(predictions)[None, :]
 
 
@@ -389,10 +336,12 @@ def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Ter
     model_ids = loaded.model_ids[axis]
     ids = known if entities is None else entities.row_ids
     if ids is None:
-        if entities is None:
-            count = _n_trained(loaded.model, axis)
-        else:
+        if entities is not None:
             count = n_entities(entities)
+        elif loaded.model.grows:
+            count = int((loaded.model.n_seen_, loaded.model.n_tasks_)[axis])
+        else:
+            count = int(fitted_of(loaded.model).labels.shape[axis])
         return Side(entities, Ids(tuple(map(str, range(count)))))
     if entities is not None and known is not None and model_ids is not None:
         # Ids of the model may be whole numbers.
@@ -400,13 +349,6 @@ def _side(options: Predict, loaded: Loaded, axis: int, asked: Any, terminal: Ter
         named = Ids(tuple(names.get(label, label) for label in ids.labels))
         entities = each_table(entities, lambda table: replace(table, row_ids=named))
     return Side(entities, ids)
-
-
-def _n_trained(model: Any, axis: int) -> int:
-    """Return the number of instances (axis 0) or tasks (axis 1) of training."""
-    if model.grows:
-        return int((model.n_seen_, model.n_tasks_)[axis])
-    return int(fitted_of(model).labels.shape[axis])
 
 
 def _taken(entities: Entities, rows: np.ndarray) -> Entities:
@@ -474,16 +416,7 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
             loaded.model, *asked, n=options.number, sort=options.sort, sides=loaded.sides
         )
     terminal.note(*explanation.notes)
-    figures = {
-        "instance": explanation.instance,
-        "task": explanation.task,
-        "setting": explanation.setting,
-        "prediction": explanation.prediction,
-        "label": explanation.label,
-        "mean": explanation.mean,
-        "share_of_mean": explanation.share_of_mean,
-        "share_of_deviations": explanation.share_of_deviations,
-    }
+    figures = figures_of(explanation, *_WORDS)
     kinds = ["pair", "instance"]
     if not explanation.is_network:
         kinds.append("task")
@@ -533,9 +466,15 @@ def screen(options: Screen, terminal: Terminal) -> None:
     loaded = load(options)
     setting = one_setting(options.setting)
     _ = loaded.ids  # raises if two ids are equal as text
-    params: dict[str, Any] = {"label": options.label, "cv": options.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
-        suspects = dyadlearn.screen(loaded.model, setting, n=options.number, **params)
+        suspects = dyadlearn.screen(
+            loaded.model,
+            setting,
+            n=options.number,
+            label=options.label,
+            cv=options.cv,
+            sides=loaded.sides,
+        )
     columns = suspects.columns()
     figures = {"setting": suspects.setting, "method": suspects.method, "cells": as_rows(columns)}
     where = f"in setting {suspects.setting} ({suspects.method})"
@@ -553,7 +492,7 @@ def recommend(options: Recommend, terminal: Terminal) -> None:
     columns = result.columns()
     for name in {"score", "lower", "upper"} & columns.keys():
         columns[name] = np.asarray(columns[name]).clip(*_scale(options.clip)).tolist()
-    figures: dict[str, Any] = {"recommended": of}
+    figures: Figures = {"recommended": of}
     if not options.pairs:
         figures["for"] = options.subject or " ".join(options.new or ())
     figures |= {
@@ -583,7 +522,7 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     role = loaded.role(options.side, "--side", ("instance", "task"))
     model = loaded.model
     setting = one_setting(options.setting)
-    params: dict[str, Any] = {
+    params: Arguments = {
         "by": options.by,
         "coverage": options.coverage,
         "per_instance": options.per_instance,
@@ -593,9 +532,10 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
     if options.probability:
         of_new = "C" if role == "task" else "B"
         asked = of_new if options.new else setting
-        how: dict[str, Any] = {"prevalence": options.prevalence, "cv": options.cv}
         with terminal.working("Calibration"):
-            params["probability"] = dyadlearn.calibrate(model, asked, **how)
+            params["probability"] = dyadlearn.calibrate(
+                model, asked, prevalence=options.prevalence, cv=options.cv
+            )
     held_out = {
         "zeros": options.zeros,
         "observed": options.observed,
@@ -606,7 +546,7 @@ def _recommended(options: Recommend, loaded: Loaded, terminal: Terminal) -> Any:
         if options.new:
             axis = int(role == "task")
             entities = loaded.new(options.new, axis, "--new", terminal)
-            new: dict[str, Any] = {("X", "tasks")[axis]: entities}
+            new: Arguments = {("X", "tasks")[axis]: entities}
             return dyadlearn.recommend(model, **new, n=options.number or 10, **params)
         params |= held_out
         if options.pairs:
@@ -627,7 +567,7 @@ def _for_known(loaded: Loaded, subject: str, role: str | None, **params: Any) ->
             # Ids may be whole numbers.
             return dyadlearn.recommend(model, instance=int(subject), **params)
     axis = _axis_of(loaded, subject, role)
-    asked: dict[str, Any] = {_WORDS[axis]: loaded.model_id(axis, subject, "the ids")}
+    asked: Arguments = {_WORDS[axis]: loaded.model_id(axis, subject, "the ids")}
     return dyadlearn.recommend(model, **asked, **params)
 
 

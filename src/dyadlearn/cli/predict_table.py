@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from dyadlearn._files.tables import FileTable, read_cells, write_blocks
 from dyadlearn._tables import free_name, make_ids, shown
 from dyadlearn._text import joined
 from dyadlearn.cli.commands import Predict
-from dyadlearn.cli.entities import Entities, naming, new_entities, of_texts
+from dyadlearn.cli.entities import Entities, new_entities, of_texts
 from dyadlearn.cli.models import Loaded
 from dyadlearn.cli.one_table import Structures, read_structures
-from dyadlearn.cli.terminal import Terminal, as_rows
+from dyadlearn.cli.terminal import Figures, Terminal, as_rows
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.diagnostics.mixed import MixedPredictions, predict_mixed
 from dyadlearn.exceptions import IdError
@@ -41,53 +40,40 @@ class Reason:
 def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Terminal) -> None:
     """Write the rows of a table with the setting, the prediction and the certainty of each."""
     cells = read_cells(path)
-    sides = []
-    for kind, name in _columns(loaded):
-        with naming(path):
-            sides.append(read_structures(cells, kind, name, "drop"))
-    known = [_known(loaded, side, axis) for axis, side in enumerate(sides)]
+    sides = [read_structures(cells, *column, "drop") for column in _columns(loaded)]
+    known = []
+    for side, ids in zip(sides, loaded.ids, strict=True):
+        assert ids is not None  # models of one table have ids
+        known.append(among(side.labels, ids.labels))
     reasons = _reasons(loaded, sides, known)
     kept = is_predicted(reasons)
     _note_reasons(_sentences(loaded, sides, known, reasons), kept, path, terminal)
     places = []
-    new = []
+    new: list[Entities | None] = []
     for axis, side in enumerate(sides):
-        describe = partial(_new_entities, loaded, side, axis=axis, path=path, terminal=terminal)
-        at, entities = _places(side, known[axis], kept, describe)
+        at, fresh = _places(side, known[axis], kept)
         places.append(at)
-        new.append(entities)
+        new.append(_new_entities(loaded, side, fresh, axis, path, terminal) if fresh else None)
     coverage = 0.9 if options.interval is None else options.interval
     with terminal.working("Predictions"):
         result = predict_mixed(
             loaded.model, places, new, coverage=coverage, prevalence=options.prevalence
         )
     _note(result, loaded, terminal)
-    columns = beside(cells, result.columns(), reasons)
     counts = {letter: int((result.settings == letter).sum()) for letter in "ABCD"}
-    figures = {"settings": counts, "coverage": result.coverage, **counted(reasons)}
-    write_beside(options, figures, columns, terminal)
+    figures = {"settings": counts, "coverage": result.coverage}
+    write_beside(options, cells, result.columns(), reasons, figures, terminal)
 
 
 def _columns(loaded: Loaded) -> list[tuple[str, str]]:
     """Return the kind and the name of both columns of structures, with which the model was tuned."""
-    columns: Any = loaded.origin.get("columns")
-    is_list = isinstance(columns, list) and len(columns) == 2
-    if not is_list or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
-        for pair in columns
-    ):
-        raise ValueError(
-            "--table is for a model that was tuned on one table, by --smiles, --sequence and "
-            "--label: use --instances and --tasks."
-        )
-    return [(kind, name) for kind, name in columns]
-
-
-def _known(loaded: Loaded, side: Structures, axis: int) -> np.ndarray:
-    """Return the training position of the entity of each row, -1 for a new one and for none."""
-    ids = loaded.ids[axis]
-    assert ids is not None  # models of one table have ids
-    return among(side.labels, ids.labels)
+    match loaded.origin.get("columns"):
+        case [[str(kind), str(name)], [str(other_kind), str(other_name)]]:
+            return [(kind, name), (other_kind, other_name)]
+    raise ValueError(
+        "--table is for a model that was tuned on one table, by --smiles, --sequence and --label: "
+        "use --instances and --tasks."
+    )
 
 
 def _reasons(
@@ -158,22 +144,15 @@ def _note_reasons(
         terminal.note(f"{path}: {sentence} They have no prediction.")
 
 
-def _places(
-    side: Structures,
-    known: np.ndarray,
-    kept: np.ndarray,
-    describe: Callable[[list[str]], Entities],
-) -> tuple[np.ndarray, Entities | None]:
-    """Return the training position of each kept row, or -1 - k for row k of the new entities, and these."""
+def _places(side: Structures, known: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return the training position of each kept row, or -1 - k for row k of the new entities, and their ids."""
     rows = np.flatnonzero(kept)
     labels = [str(side.labels[row]) for row in rows]
     is_new = known[rows] < 0
     fresh = list(dict.fromkeys(np.array(labels, dtype=object)[is_new].tolist()))
-    if not fresh:
-        return known[rows], None
     number = {label: -1 - k for k, label in enumerate(fresh)}
     at = np.array([number.get(label, -1) for label in labels])
-    return np.where(is_new, at, known[rows]), describe(fresh)
+    return np.where(is_new, at, known[rows]), fresh
 
 
 def _new_entities(
@@ -219,18 +198,27 @@ def _note(result: MixedPredictions, loaded: Loaded, terminal: Terminal) -> None:
         )
 
 
-def beside(
-    cells: FileTable, predicted: Mapping[str, Sequence[Any]], reasons: np.ndarray
-) -> dict[str, Sequence[Any]]:
-    """Return the columns of the table, then those of the predictions, and why rows have none.
+def write_beside(
+    options: Predict,
+    cells: FileTable,
+    predicted: Mapping[str, Sequence[Any]],
+    reasons: np.ndarray,
+    figures: Figures,
+    terminal: Terminal,
+) -> None:
+    """Write or print the columns of a table, then those of the predictions, and why rows have none.
 
     Parameters
     ----------
+    options : Predict
     cells : FileTable
     predicted : mapping of str to sequence
         Columns of the rows with a prediction.
     reasons : array of Reason of shape (n,)
         Why each row has no prediction; None for rows with one.
+    figures : dict
+        Further figures for JSON.
+    terminal : Terminal
     """
     columns: dict[str, Sequence[Any]] = {}
     for place, heading in enumerate(cells.headings):
@@ -245,30 +233,10 @@ def beside(
     if len(rows) < len(reasons):
         texts = [None if reason is None else str(reason) for reason in reasons]
         columns[free_name("no_prediction", columns)] = texts
-    return columns
-
-
-def counted(reasons: np.ndarray) -> dict[str, dict[str, int]]:
-    """Return the number of rows without a prediction by reason, as a figure for JSON; nothing without any."""
-    counts = Counter(map(str, reasons[~is_predicted(reasons)]))
-    if not counts:
-        return {}
-    return {"no_prediction": dict(counts)}
-
-
-def write_beside(
-    options: Predict,
-    figures: dict[str, Any],
-    columns: dict[str, Sequence[Any]],
-    terminal: Terminal,
-) -> None:
-    """Write the table of predictions to a file or print it; `figures` are further ones for JSON."""
-    if options.output is not None:
-        write_blocks(options.output, [columns])
-        terminal.result({**figures, "output": str(options.output)})
-        terminal.say(f"Wrote {len(next(iter(columns.values())))} rows to {options.output}.")
-    elif options.json:
-        terminal.result({**figures, "predictions": as_rows(columns)})
-    else:
+        figures = {**figures, "no_prediction": dict(Counter(filter(None, texts)))}
+    if options.output is None and not options.json:
         with terminal.printing(None):
             write_blocks(None, [columns])
+        return
+    figures_of_rows = {} if options.output else {"predictions": as_rows(columns)}
+    terminal.table({**figures, **figures_of_rows}, (), columns, options.output)

@@ -33,48 +33,13 @@ from dyadlearn.exceptions import (
     RenamedWarning,
 )
 
+#: Figures for JSON, and arguments of the library, by their names.
+Figures = dict[str, Any]
+Arguments = dict[str, Any]
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
-# Parameters whose options have the same name.
-_SAME_NAME = (
-    "alphas",
-    "average",
-    "by",
-    "constants",
-    "coverage",
-    "cv",
-    "data_home",
-    "device",
-    "exhaustive",
-    "groups",
-    "instances",
-    "keep_labels",
-    "kernel",
-    "known",
-    "label",
-    "labels",
-    "method",
-    "nested",
-    "new",
-    "normalize",
-    "observed",
-    "per_instance",
-    "per_task",
-    "permute",
-    "prevalence",
-    "scoring",
-    "setting",
-    "shares",
-    "shrinkage",
-    "sides",
-    "sort",
-    "stages",
-    "task_alphas",
-    "task_groups",
-    "task_kernel",
-    "tasks",
-    "zeros",
-)
+#: Names of the options of all commands, which their classes add.
+OPTIONS: set[str] = set()
 # Parameters whose options have another name.
 _OTHER_NAME: dict[str, str] = {
     "X": "--instances",
@@ -111,7 +76,7 @@ def option_of(parameter: Parameter) -> str:
     value = parameter.value
     if (name, value) in _OPTIONS_WITH_VALUE:
         return _OPTIONS_WITH_VALUE[name, value]
-    if name in _SAME_NAME:
+    if name in OPTIONS:
         option = f"--{name.replace('_', '-')}"
     elif name in _OTHER_NAME:
         option = _OTHER_NAME[name]
@@ -257,7 +222,7 @@ def column_table(
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
-def as_rows(columns: Columns) -> list[dict[str, Any]]:
+def as_rows(columns: Columns) -> list[Figures]:
     """Return named columns as a dict for each row."""
     return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
 

@@ -22,7 +22,7 @@ from dyadlearn.cli.dyads import Dyads, names_of, read_dyads, read_groups
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, one_setting, save_model
 from dyadlearn.cli.one_table import names_of_columns
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import Arguments, Figures, Terminal
 from dyadlearn.holdout.actual import actual_settings, counts_of, in_one_line
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
@@ -35,25 +35,6 @@ from dyadlearn.views.weights import weights_of_model
 
 # Figures that are stored in the model file.
 _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "shares", "score")
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A fitted search.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the model, as in --model.
-    search : estimator
-        The search, or the model with learned kernels.
-    choice : Better or None
-        The comparison of several models that this one comes from.
-    """
-
-    kind: str
-    search: Any
-    choice: Better | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +58,7 @@ class Outcome:
     """
 
     model: Any
-    figures: dict[str, Any]
+    figures: Figures
     rows: Sequence[tuple[str, str]]
     scoring: str
     score: float
@@ -86,11 +67,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tuned:
-    """All that `tune` tells people about a fit.
+    """A fitted search, and all that `tune` tells people about it.
 
     Attributes
     ----------
-    fit : Fit
+    kind : str
+        Name of the model, as in --model.
+    search : estimator
+        The search, or the model with learned kernels.
+    choice : Better or None
+        The comparison of several models that this one comes from.
     outcome : Outcome
     baselines : dict of str to float
         Scores of the baselines.
@@ -99,19 +85,24 @@ class Tuned:
         Names of the sides.
     """
 
-    fit: Fit
+    kind: str
+    search: Any
+    choice: Better | None
     outcome: Outcome
     baselines: dict[str, float]
     data: Dyads
     names: SideNames
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """The figures for JSON."""
-        search = self.fit.search
-        choice = self.fit.choice
+        search = self.search
+        choice = self.choice
         instances, tasks = self.data.labels.values.shape
         figures = {
+            "model": self.kind,
+            "setting": search.holdout_setting_,
+            "alpha": float(search.alpha_),
             **self.outcome.figures,
             "holdout": search.holdout_method_,
             "baselines": self.baselines,
@@ -119,7 +110,7 @@ class Tuned:
             "tasks": tasks,
             "observed": self.data.observed.size,
         }
-        if self.fit.kind != "learned":
+        if self.kind != "learned":
             figures["reason"] = search.holdout_reason_
         if choice is not None:
             figures["choice"] = {
@@ -132,16 +123,16 @@ class Tuned:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Names and values for people."""
-        search = self.fit.search
+        search = self.search
         outcome = self.outcome
         reason = getattr(search, "holdout_reason_", search.holdout_method_)
         return [
-            ("model", self.fit.kind),
+            ("model", self.kind),
             ("labels", self._labels),
             *zip(self.names.both, map(in_words, self.data.recipes), strict=True),
             (self._title, f"{number(outcome.sign * outcome.score)}, {reason}"),
             ("baselines", self._baselines or "left out, because of the interrupt"),
-            ("alpha", number(outcome.figures["alpha"])),
+            ("alpha", number(float(search.alpha_))),
             *outcome.rows,
         ]
 
@@ -155,13 +146,10 @@ class Tuned:
     @property
     def _title(self) -> str:
         """The name of the score."""
-        setting = self.fit.search.holdout_setting_
-        if self.outcome.sign < 0:
-            scoring = "held-out error"
-        else:
-            scoring = self.outcome.scoring
+        setting = self.search.holdout_setting_
+        scoring = self.outcome.scoring if self.outcome.sign > 0 else "held-out error"
         title = f"{scoring} in setting {setting}"
-        average = getattr(self.fit.search, "average", None) or as_average(None, setting)
+        average = getattr(self.search, "average", None) or as_average(None, setting)
         averaged = {
             "instance": self.names.instances,
             "task": self.names.tasks,
@@ -200,31 +188,32 @@ def _tune(options: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
         data = read_dyads(options.labels, options, terminal)
     if options.model == "online":
         _check_online(data, names, terminal)
+    params["scoring"] = options.scoring
     if options.scoring is None and options.model != "learned":
         params["scoring"] = usual_scoring(data.observed)
-    else:
-        params["scoring"] = options.scoring
-    fit = _fit(options, data, params, names)
+    kind, search, choice = _fit(options, data, params, names)
     if options.model == "learned":
-        outcome = _outcome_of_learned(fit, options, names)
+        outcome = _outcome_of_learned(search, options, names)
     else:
-        outcome = _outcome_of_search(fit, options, params["scoring"], data)
-    baselines = _baselines(fit.search, terminal, interrupts)
-    tuned = Tuned(fit, outcome, baselines, data, names)
+        outcome = _outcome_of_search(kind, search, options, params["scoring"], data)
+    baselines = _baselines(search, terminal, interrupts)
+    tuned = Tuned(kind, search, choice, outcome, baselines, data, names)
     _note_nothing_learnt(tuned, terminal)
-    _note_settings(fit.search, terminal)
+    _note_settings(search, terminal)
     loaded = _loaded(tuned, options)
     with terminal.working("Writing"):
         save_model(loaded, options.output)
     terminal.result({**tuned.figures, "sides": loaded.sides, "output": str(options.output)})
     terminal.say(make_list(tuned.lines))
-    if fit.choice is not None:
-        terminal.say(f"Why {fit.kind}: {fit.choice.reason}")
+    if choice is not None:
+        terminal.say(f"Why {kind}: {choice.reason}")
     terminal.say(f"Wrote {options.output}.")
 
 
-def _fit(options: Tune, data: Dyads, params: dict[str, Any], names: SideNames) -> Fit:
-    """Return the fitted search, or the better one of two."""
+def _fit(
+    options: Tune, data: Dyads, params: Arguments, names: SideNames
+) -> tuple[str, Any, Better | None]:
+    """Return the name of a model, its fitted search, and the comparison of two models that it comes from."""
     row_ids = data.labels.row_ids
     column_ids = data.labels.column_ids
     groups = {
@@ -233,43 +222,24 @@ def _fit(options: Tune, data: Dyads, params: dict[str, Any], names: SideNames) -
             options.task_groups, column_ids, names.tasks, data.smiles[1], "task_groups"
         ),
     }
-    tried = _models_to_try(options)
+    tried = options.models
+    if options.model == "online":
+        # Its regularisation is chosen by the search of the equivalent model.
+        tried = ("two-step",) if options.has("tasks") else ("independent",)
     if len(tried) == 1:
         search = fit_model(tried[0], data, params, **groups)
-        return Fit(options.model or tried[0], search)
+        return options.model or tried[0], search, None
     searches = {name: make_model(name, data, params) for name in tried}
     choice = better_of(searches, **_training(data), **groups)
     _forget_progress(choice.model)
-    return Fit(choice.name, choice.model, choice)
+    return choice.name, choice.model, choice
 
 
-def _models_to_try(options: Tune) -> tuple[str, ...]:
-    """Return the models whose search is run."""
-    if options.model != "online":
-        return options.models
-    # The regularisation of an online model is chosen by the search of the equivalent model.
-    if options.has("tasks"):
-        return ("two-step",)
-    return ("independent",)
-
-
-def _common_figures(fit: Fit) -> dict[str, Any]:
-    """Return the first figures, which every model has."""
-    search = fit.search
-    return {
-        "model": fit.kind,
-        "setting": search.holdout_setting_,
-        "alpha": float(search.alpha_),
-    }
-
-
-def _outcome_of_learned(fit: Fit, options: Tune, names: SideNames) -> Outcome:
+def _outcome_of_learned(model: Any, options: Tune, names: SideNames) -> Outcome:
     """Return the weights and the score of learned kernels; without --scoring, people read an error."""
-    model = fit.search
     weights = weights_of_model(model)
     assert weights is not None
     figures = {
-        **_common_figures(fit),
         "holdout_error": model.holdout_error_,
         "stages": model.n_stages_,
         **weights.figures(),
@@ -282,13 +252,11 @@ def _outcome_of_learned(fit: Fit, options: Tune, names: SideNames) -> Outcome:
     return Outcome(model, figures, rows, options.scoring, score)
 
 
-def _outcome_of_search(fit: Fit, options: Tune, scoring: str, data: Dyads) -> Outcome:
+def _outcome_of_search(kind: str, search: Any, options: Tune, scoring: str, data: Dyads) -> Outcome:
     """Return the regularisation and the score of a search, and the model: the search, or an online model."""
-    search = fit.search
     chosen = getattr(search, "task_alpha_", None)
     task_alpha = None if chosen is None else float(chosen)
     figures = {
-        **_common_figures(fit),
         "scoring": scoring,
         "score": search.best_score_,
         "task_alpha": task_alpha,
@@ -297,13 +265,13 @@ def _outcome_of_search(fit: Fit, options: Tune, scoring: str, data: Dyads) -> Ou
     if getattr(search, "constants", None) is not None and search.constants_ is not None:
         figures["constants"] = list(search.constants_)
         rows.append(("constants", " and ".join(map(number, search.constants_))))
-    if fit.kind == "pair":
+    if kind == "pair":
         figures["shares"] = list(search.shares_)
         rows.append(("shares", ", ".join(map(number, search.shares_))))
     model = search
     if options.model == "online":
         params = {
-            "alpha": figures["alpha"],
+            "alpha": float(search.alpha_),
             "task_alpha": task_alpha or 1.0,
             "keep_labels": options.keep_labels,
             "fit_intercept": options.intercept,
@@ -324,7 +292,7 @@ def _baselines(search: Any, terminal: Terminal, interrupts: Interrupts) -> dict[
 def _note_nothing_learnt(tuned: Tuned, terminal: Terminal) -> None:
     """Print a note if the model is not better than the baselines, unless all labels are equal."""
     outcome = tuned.outcome
-    setting = as_setting(tuned.fit.search.holdout_setting_)
+    setting = as_setting(tuned.search.holdout_setting_)
     note = nothing_learnt(outcome.scoring, setting, outcome.score, tuned.baselines, tuned.names)
     if note is not None and np.ptp(tuned.data.observed) > 0:
         terminal.note(note)
@@ -358,14 +326,14 @@ def _loaded(tuned: Tuned, options: Tune) -> Loaded:
         name: None if math.isnan(mean) else mean for name, mean in tuned.baselines.items()
     }
     instances, tasks = data.recipes
-    recipes = (instances, None if tuned.fit.kind == "independent" else tasks)
+    recipes = (instances, None if tuned.kind == "independent" else tasks)
     return Loaded(tuned.outcome.model, recipes, origin).named(options.sides)
 
 
 # Models and their parameters -----------------------------------------------------------------------
 
 
-def make_model(name: str, data: Dyads, params: dict[str, Any]) -> Any:
+def make_model(name: str, data: Dyads, params: Arguments) -> Any:
     """Return a model that is not fitted, or the search that chooses its regularisation if there is one.
 
     Parameters
@@ -392,7 +360,7 @@ def make_model(name: str, data: Dyads, params: dict[str, Any]) -> Any:
     return kind(**{key: value for key, value in params.items() if key in known})
 
 
-def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:
+def fit_model(name: str, data: Dyads, params: Arguments, **groups: Any) -> Any:
     """Fit the model of `make_model` on data.
 
     Parameters
@@ -410,7 +378,7 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> 
     return model
 
 
-def _training(data: Dyads) -> dict[str, Any]:
+def _training(data: Dyads) -> Arguments:
     """Return the arguments of `fit`."""
     return {"X": data.instances, "y": data.labels, "tasks": data.tasks}
 
@@ -421,11 +389,11 @@ def _forget_progress(model: Any) -> None:
         model.progress = None
 
 
-def _params(options: Tune, terminal: Terminal) -> dict[str, Any]:
+def _params(options: Tune, terminal: Terminal) -> Arguments:
     """Return the options as parameters of a search or of learned kernels."""
     setting = one_setting(options.setting)
     _check_setting(options, setting)
-    params: dict[str, Any] = {
+    params: Arguments = {
         "setting": setting,
         "fit_intercept": options.intercept,
         "progress": terminal.progress,
@@ -453,7 +421,7 @@ def _check_setting(options: Tune, setting: str) -> None:
             )
 
 
-def _params_of_learned(options: Tune) -> dict[str, Any]:
+def _params_of_learned(options: Tune) -> Arguments:
     """Return the options of learned kernels as parameters."""
     if options.stages != "auto" and not options.stages.isdecimal():
         raise ValueError(f"--stages must be a whole number or auto, found {options.stages!r}.")
@@ -468,7 +436,7 @@ def _params_of_learned(options: Tune) -> dict[str, Any]:
     }
 
 
-def _params_of_search(options: Tune) -> dict[str, Any]:
+def _params_of_search(options: Tune) -> Arguments:
     """Return the options of a search as parameters."""
     alphas = _alphas(options.alphas, "alphas")
     if options.task_alphas is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,49 +19,6 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import KNOWN
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Labels to add to an online model.
-
-    Attributes
-    ----------
-    loaded : Loaded
-        The model.
-    grid : Table
-        The labels.
-    path : Path
-        File of the labels.
-    files : (Path or None, Path or None)
-        Files of the instances and of the tasks.
-    terminal : Terminal
-    """
-
-    loaded: Loaded
-    grid: Table
-    path: Path
-    files: tuple[Path | None, Path | None]
-    terminal: Terminal
-
-    def side(self, axis: int) -> Table | None:
-        """Return the instances (axis 0) or tasks (axis 1) in the order of the labels; None without a file."""
-        path = self.files[axis]
-        recipes = self.loaded.recipes[axis]
-        if path is None or recipes is None:
-            return None
-        recipe = recipes[""]  # an online model has one file a side
-        source = entities.open_new(path, recipe)
-        n = self.grid.values.shape[axis]
-        places = places_in(source.file, n, self._axis(axis), self.path, self.terminal)
-        table = entities.new_entities(source, recipe, None, self.terminal, places)
-        return self.loaded.with_names(table, axis)
-
-    def _axis(self, axis: int) -> Axis:
-        names = self.loaded.names
-        if axis == 0:
-            return Axis(names.instances, "rows", self.grid.row_ids)
-        return Axis(names.tasks, "columns", self.grid.column_ids)
-
-
 def update(options: Update, terminal: Terminal) -> None:
     """Add instances, tasks or labels to an online model, and write its file."""
     check_choice(options.known, "known", KNOWN)
@@ -71,11 +28,14 @@ def update(options: Update, terminal: Terminal) -> None:
     _check_possible(options, loaded)
     grid = read_labels(options.labels, options, terminal)
     files = (options.instances, options.tasks)
-    batch = Batch(loaded, grid, options.labels, files, terminal)
-    if _are_new_tasks(batch):
-        _add_tasks(batch)
+    sides = []
+    for axis, path in enumerate(files):
+        sides.append(_side(loaded, axis, path, grid, options.labels, terminal))
+    if _are_new_tasks(loaded, grid, options.tasks):
+        _add_tasks(loaded, grid, *sides)
     else:
-        _add_instances(batch, options.known)
+        grid = _for_known_tasks(loaded, grid, options.labels, terminal)
+        loaded.model.partial_fit(sides[0], grid, known=options.known)
     save_model(loaded, target)
     model = loaded.model
     names = loaded.names
@@ -101,39 +61,57 @@ def _check_possible(options: Update, loaded: Loaded) -> None:
         )
 
 
-def _are_new_tasks(batch: Batch) -> bool:
+def _side(
+    loaded: Loaded,
+    axis: int,
+    path: Path | None,
+    grid: Table,
+    labels: Path,
+    terminal: Terminal,
+) -> Table | None:
+    """Return the instances (axis 0) or tasks (axis 1) in the order of the labels; None without a file."""
+    recipes = loaded.recipes[axis]
+    if path is None or recipes is None:
+        return None
+    recipe = recipes[""]  # an online model has one file a side
+    source = entities.open_new(path, recipe)
+    ids = (grid.row_ids, grid.column_ids)
+    labelled = Axis(loaded.names.both[axis], ("rows", "columns")[axis], ids[axis])
+    places = places_in(source.file, grid.values.shape[axis], labelled, labels, terminal)
+    table = entities.new_entities(source, recipe, None, terminal, places)
+    return loaded.with_names(table, axis)
+
+
+def _are_new_tasks(loaded: Loaded, grid: Table, tasks: Path | None) -> bool:
     """Return whether the labels are those of new tasks: --tasks is given or, without features of tasks, all are new."""
-    known = batch.loaded.ids[1]
-    columns = batch.grid.column_ids
-    if batch.loaded.recipes[1] is not None or known is None or columns is None:
-        return batch.files[1] is not None
+    known = loaded.ids[1]
+    columns = grid.column_ids
+    if loaded.recipes[1] is not None or known is None or columns is None:
+        return tasks is not None
     return not set(columns.labels) & set(known.labels)
 
 
-def _add_tasks(batch: Batch) -> None:
+def _add_tasks(loaded: Loaded, grid: Table, instances: Table | None, tasks: Table | None) -> None:
     """Add new tasks to the model."""
-    instances = batch.side(0)
-    tasks = batch.side(1)
-    known = batch.loaded.ids[1]
-    columns = batch.grid.column_ids
+    known = loaded.ids[1]
+    columns = grid.column_ids
     if known is not None and columns is not None:
         repeated = set(known.labels) & set(columns.labels)
         if repeated:
-            name = batch.loaded.names.tasks.capitalize()
+            name = loaded.names.tasks.capitalize()
             raise IdError(f"{name} {shown(sorted(repeated))} are known already: rename new ones.")
-    batch.loaded.model.partial_fit_tasks(tasks, batch.grid, X=instances)
+    loaded.model.partial_fit_tasks(tasks, grid, X=instances)
 
 
-def _add_instances(batch: Batch, known: str) -> None:
-    """Add instances to the model, or replace their labels."""
-    instances = batch.side(0)
-    tasks = batch.loaded.ids[1]
-    grid = _with_missing(batch.grid, tasks, batch.path, batch.terminal)
-    of_model = f"the {batch.loaded.names.tasks} of the model"
-    grid = grid.columns_as(tasks, f"the columns of {batch.path}", of_model)
+def _for_known_tasks(loaded: Loaded, grid: Table, labels: Path, terminal: Terminal) -> Table:
+    """Return labels with a column for each task of the model, in its order."""
+    tasks = loaded.ids[1]
+    grid = _with_missing(grid, tasks, labels, terminal)
+    of_model = f"the {loaded.names.tasks} of the model"
+    grid = grid.columns_as(tasks, f"the columns of {labels}", of_model)
     # The ids of a model may be whole numbers; the columns are in its order now, so their ids can be
     # dropped.
-    batch.loaded.model.partial_fit(instances, replace(grid, column_ids=None), known=known)
+    return replace(grid, column_ids=None)
 
 
 def _with_missing(grid: Table, known: Ids | None, labels: Path, terminal: Terminal) -> Table:

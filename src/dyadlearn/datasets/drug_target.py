@@ -156,10 +156,8 @@ def fetch_yamanishi(
     _check(labels, ~np.isin(labels.values, (0, 1)), str(paths[0]), "0 or 1")
     facts = {"title": _TITLES[short], "ones": int(labels.values.sum()), "address": _YAMANISHI}
     smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
-    similarities = _Similarities(drugs, targets)
-    return _bunch(
-        "yamanishi", labels, similarities, _Shape(instances, as_frame), facts, smiles=smiles
-    )
+    data = _Data("yamanishi", labels, drugs, targets, facts)
+    return data.bunch(instances, as_frame, smiles=smiles)
 
 
 # Address of the publisher of the similarities.
@@ -283,12 +281,9 @@ def fetch_davis(
         "address": _DAVIS,
         "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
     }
-    return _bunch(
-        "davis",
-        table,
-        _Similarities(drugs, targets),
-        _Shape(instances, as_frame),
-        facts,
+    return _Data("davis", table, drugs, targets, facts).bunch(
+        instances,
+        as_frame,
         smiles=_read_texts(folder.find("smiles.tsv")),
         sequences=_read_texts(folder.find("proteins.tsv")),
     )
@@ -383,36 +378,24 @@ def fetch_kiba(
     check_choice(instances, "instances", ("drugs", "targets", "proteins"))
     folder = DataFolder("'kiba'", "kiba", resolve_home(data_home))
     [path] = folder.find_all(["kiba.npz"], f"an archive of the files at {_KIBA}")
-    archive = _read_kiba(path)
-    observed = int(np.isfinite(archive.labels.values).sum())
+    labels, fingerprints, targets = _read_kiba(path)
+    observed = int(np.isfinite(labels.values).sum())
     facts = {
         "observed": observed,
-        "share": 100 * observed / archive.labels.values.size,
+        "share": 100 * observed / labels.values.size,
         "address": _KIBA,
     }
-    similarities = _Similarities(tanimoto(archive.fingerprints), archive.targets)
-    return _bunch(
-        "kiba",
-        archive.labels,
-        similarities,
-        _Shape(instances, as_frame),
-        facts,
-        fingerprints=archive.fingerprints,
+    return _Data("kiba", labels, tanimoto(fingerprints), targets, facts).bunch(
+        instances,
+        as_frame,
+        fingerprints=fingerprints,
         smiles=_read_texts(folder.find("ligands.tsv")),
         sequences=_read_texts(folder.find("proteins.tsv")),
     )
 
 
-class _Kiba(NamedTuple):
-    """Content of an archive of the KIBA data: labels (m, q), fingerprints (m, n_bits) and similarities (q, q)."""
-
-    labels: Table
-    fingerprints: np.ndarray
-    targets: np.ndarray
-
-
-def _read_kiba(path: Path) -> _Kiba:
-    """Read the archive of the KIBA data; raise if its arrays do not fit together."""
+def _read_kiba(path: Path) -> tuple[Table, np.ndarray, np.ndarray]:
+    """Return labels (m, q), fingerprints (m, n_bits) and similarities (q, q); raise if they do not fit together."""
     stored = load_npz(
         path,
         {
@@ -437,11 +420,9 @@ def _read_kiba(path: Path) -> _Kiba:
     bits = stored["drug_ecfp4_bits"]
     if bits.dtype != np.uint8:
         raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
-    return _Kiba(
-        labels=Table(stored["kiba"].astype(np.float64), drugs, targets),
-        fingerprints=np.unpackbits(bits, axis=1, count=_N_BITS),
-        targets=stored["target_sim"].astype(np.float64),
-    )
+    labels = Table(stored["kiba"].astype(np.float64), drugs, targets)
+    fingerprints = np.unpackbits(bits, axis=1, count=_N_BITS)
+    return labels, fingerprints, stored["target_sim"].astype(np.float64)
 
 
 # Tables and texts ------------------------------------------------------------------------------------
@@ -473,60 +454,47 @@ def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> No
         )
 
 
-class _Similarities(NamedTuple):
-    """Similarities of the drugs (m, m) and of the targets (q, q)."""
+class _Data(NamedTuple):
+    """A data set of drugs × targets.
 
-    drugs: np.ndarray
-    targets: np.ndarray
-
-
-class _Shape(NamedTuple):
-    """How a data set is returned: its rows, "drugs" or any other text for targets, and whether as frames."""
-
-    instances: str
-    as_frame: bool
-
-
-def _bunch(
-    name: str,
-    labels: Table,
-    similarities: _Similarities,
-    shape: _Shape,
-    facts: Mapping[str, Any],
-    **rest: Any,
-) -> Bunch:
-    """Return a data set with either side as rows.
-
-    Parameters
+    Attributes
     ----------
     name : str
         Name of the data set, as in ``fetch_davis``.
     labels : Table of shape (m, q)
-        Labels of drugs × targets, with ids.
-    similarities : _Similarities
-    shape : _Shape
+        Labels with ids.
+    drugs, targets : arrays of shape (m, m) and (q, q)
+        Similarities.
     facts : mapping
         Facts of the description, besides the numbers of drugs and targets.
-    **rest
-        Further entries of the result.
     """
-    m, q = labels.values.shape
-    K, G = similarities
-    if shape.instances != "drugs":
-        labels = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T))
-        G, K = similarities
-    rows = labels.row_ids
-    columns = labels.column_ids
-    owner = f"fetch_{name}"
-    return Bunch(
-        Y=as_given(labels, shape.as_frame, owner),
-        K=as_given(Table(K, rows, rows), shape.as_frame, owner),
-        G=as_given(Table(G, columns, columns), shape.as_frame, owner),
-        instance_names=np.array(labels.ids),
-        task_names=np.array(labels.transposed.ids),
-        DESCR=describe(name, drugs=m, targets=q, **facts),
-        **rest,
-    )
+
+    name: str
+    labels: Table
+    drugs: np.ndarray
+    targets: np.ndarray
+    facts: Mapping[str, Any]
+
+    def bunch(self, instances: str, as_frame: bool, **rest: Any) -> Bunch:
+        """Return the data set with "drugs" or, for any other text, targets as rows; `rest` are further entries."""
+        labels = self.labels
+        m, q = labels.values.shape
+        K, G = self.drugs, self.targets
+        if instances != "drugs":
+            labels = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T))
+            K, G = G, K
+        rows = labels.row_ids
+        columns = labels.column_ids
+        owner = f"fetch_{self.name}"
+        return Bunch(
+            Y=as_given(labels, as_frame, owner),
+            K=as_given(Table(K, rows, rows), as_frame, owner),
+            G=as_given(Table(G, columns, columns), as_frame, owner),
+            instance_names=np.array(labels.ids),
+            task_names=np.array(labels.transposed.ids),
+            DESCR=describe(self.name, drugs=m, targets=q, **self.facts),
+            **rest,
+        )
 
 
 def _read_texts(path: Path | None) -> dict[str, str]:

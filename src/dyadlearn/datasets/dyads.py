@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
-from dyadlearn.kernels.gram import gram
+from dyadlearn.kernels.gram import Params, gram
 
 # A factor is spanned by this many centres, and its scale is measured on this many further rows.
 # Both are drawn with the function, so that the truth does not depend on the size of the sample.
@@ -29,8 +28,8 @@ def make_dyads(
     n_task_features: int = 4,
     kernel: Any = "rbf",
     task_kernel: Any = "rbf",
-    kernel_params: Mapping[str, Any] | None = None,
-    task_kernel_params: Mapping[str, Any] | None = None,
+    kernel_params: Params = None,
+    task_kernel_params: Params = None,
     rank: int = 3,
     mean: float = 0.0,
     main_effects: float = 0.0,
@@ -117,31 +116,39 @@ def make_dyads(
     >>> bool((network.Y == -network.Y.T).all())
     True
     """
-    _check_counts(n_instances, n_tasks, n_features, n_task_features, rank)
+    counts = {
+        "n_instances": n_instances,
+        "n_tasks": n_tasks,
+        "n_features": n_features,
+        "n_task_features": n_task_features,
+        "rank": rank,
+    }
+    for name, count in counts.items():
+        check_whole(count, name)
     _check_sizes(noise, main_effects, mean, missing)
     _check_kinds(labels, symmetry, mean)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     _check_size(n_instances, None if sign else n_tasks)
     side = _Side(kernel, kernel_params, n_features)
     task_side = side if sign else _Side(task_kernel, task_kernel_params, n_task_features)
-    streams = _Streams(*_independent_streams(random_state))
-    function = _Truth.draw(side, task_side, sign, rank, streams.function)
-    effects = _draw_effects(side, task_side, sign, float(main_effects), streams.effects)
+    of_function, of_instances, of_tasks, of_noise, of_missing, of_effects = _streams(random_state)
+    function = _Truth.draw(side, task_side, sign, rank, of_function)
+    effects = _draw_effects(side, task_side, sign, float(main_effects), of_effects)
     function = replace(function, mean=float(mean), effects=effects)
 
-    X = function.first.draw_rows(n_instances, streams.instances)
-    tasks = None if sign else function.second.draw_rows(n_tasks, streams.tasks)
+    X = side.draw_rows(n_instances, of_instances)
+    tasks = None if sign else task_side.draw_rows(n_tasks, of_tasks)
     truth = function(X, tasks)
-    values = truth + noise * _mirrored(streams.noise.standard_normal(truth.shape), sign)
+    values = truth + noise * _mirrored(of_noise.standard_normal(truth.shape), sign)
     if labels == "binary":
         values = (values > 0).astype(np.float64)
-    observed = _mirrored(streams.missing.random(truth.shape), abs(sign)) >= missing
-    K = side.kernel_matrix(X)
+    observed = _mirrored(of_missing.random(truth.shape), abs(sign)) >= missing
+    K = side.gram(X)
     return Bunch(
         X=X,
         tasks=tasks,
         K=K,
-        G=K if tasks is None else task_side.kernel_matrix(tasks),
+        G=K if tasks is None else task_side.gram(tasks),
         Y=np.where(observed, values, np.nan),
         truth=truth,
         observed=observed,
@@ -150,17 +157,6 @@ def make_dyads(
 
 
 # Checks of the arguments ---------------------------------------------------------------------------
-
-
-def _check_counts(
-    n_instances: Any, n_tasks: Any, n_features: Any, n_task_features: Any, rank: Any
-) -> None:
-    """Raise unless all are positive whole numbers."""
-    check_whole(n_instances, "n_instances")
-    check_whole(n_tasks, "n_tasks")
-    check_whole(n_features, "n_features")
-    check_whole(n_task_features, "n_task_features")
-    check_whole(rank, "rank")
 
 
 def _is_number(value: Any, least: float, below: float) -> bool:
@@ -212,23 +208,43 @@ def _check_size(n_instances: int, n_tasks: int | None) -> None:
 # The true function ---------------------------------------------------------------------------------
 
 
-class _Streams(NamedTuple):
-    """Independent random streams of the parts of a sample."""
+class _Side(NamedTuple):
+    """Kernel and number of features of one side."""
 
-    function: np.random.Generator
-    instances: np.random.Generator
-    tasks: np.random.Generator
-    noise: np.random.Generator
-    missing: np.random.Generator
-    effects: np.random.Generator
+    kernel: Any
+    params: Params
+    n_features: int
+
+    def gram(self, rows: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:
+        """Return the kernel between `rows` (n, features) and others, or the kernel matrix (n, n) of `rows`."""
+        return np.asarray(gram(rows, others, kernel=self.kernel, kernel_params=self.params))
+
+    def draw_rows(self, n_rows: int, stream: np.random.Generator) -> np.ndarray:
+        """Draw features (n_rows, features)."""
+        return stream.uniform(-1, 1, size=(n_rows, self.n_features))
+
+    def draw_factor(self, rank: int, stream: np.random.Generator) -> _Factor:
+        """Draw functions of this side."""
+        centres = self.draw_rows(_N_CENTRES, stream)
+        weights = stream.standard_normal((_N_CENTRES, rank))
+        # The weights of a function add up to zero; otherwise it would be nearly constant if all
+        # rows are similar.
+        return _Factor(self, centres, weights - weights.mean(axis=0))
+
+    def draw_effect(self, mean_square: float, stream: np.random.Generator) -> _Factor:
+        """Draw a main effect of this side, with a given mean square over a reference sample."""
+        factor = self.draw_factor(1, stream)
+        values = factor(self.draw_rows(_N_REFERENCE, stream))
+        size = np.linalg.norm(values) / np.sqrt(values.size)
+        scale = np.sqrt(mean_square) / size if size > 0 else 0.0
+        return replace(factor, weights=factor.weights * scale)
 
 
 @dataclass(frozen=True)
 class _Factor:
     """The functions a_1 … a_rank of one side: expansions over `centres` (c, features) with `weights` (c, rank)."""
 
-    kernel: Any
-    params: Mapping[str, Any] | None
+    side: _Side
     centres: np.ndarray
     weights: np.ndarray
 
@@ -238,39 +254,7 @@ class _Factor:
 
     def basis(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel (n, c) between rows and centres, which the weights multiply."""
-        return np.asarray(gram(rows, self.centres, kernel=self.kernel, kernel_params=self.params))
-
-    def draw_rows(self, n_rows: int, stream: np.random.Generator) -> np.ndarray:
-        """Draw features (n_rows, features)."""
-        return stream.uniform(-1, 1, size=(n_rows, self.centres.shape[1]))
-
-
-class _Side(NamedTuple):
-    """Kernel and number of features of one side."""
-
-    kernel: Any
-    params: Mapping[str, Any] | None
-    n_features: int
-
-    def kernel_matrix(self, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel matrix (n, n) of `rows`."""
-        return np.asarray(gram(rows, kernel=self.kernel, kernel_params=self.params))
-
-    def draw_factor(self, rank: int, stream: np.random.Generator) -> _Factor:
-        """Draw functions of this side."""
-        centres = stream.uniform(-1, 1, size=(_N_CENTRES, self.n_features))
-        weights = stream.standard_normal((_N_CENTRES, rank))
-        # The weights of a function add up to zero; otherwise it would be nearly constant if all
-        # rows are similar.
-        return _Factor(self.kernel, self.params, centres, weights - weights.mean(axis=0))
-
-    def draw_effect(self, mean_square: float, stream: np.random.Generator) -> _Factor:
-        """Draw a main effect of this side, with a given mean square over a reference sample."""
-        factor = self.draw_factor(1, stream)
-        values = factor(factor.draw_rows(_N_REFERENCE, stream))
-        size = np.linalg.norm(values) / np.sqrt(values.size)
-        scale = np.sqrt(mean_square) / size if size > 0 else 0.0
-        return replace(factor, weights=factor.weights * scale)
+        return self.side.gram(rows, self.centres)
 
 
 @dataclass(frozen=True)
@@ -326,11 +310,10 @@ def _draw_effects(
 
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
     """Scale `truth` to mean square 1 over a reference sample."""
-    rows = truth.first.draw_rows(_N_REFERENCE, stream)
-    if truth.sign:
-        columns = rows
-    else:
-        columns = truth.second.draw_rows(_N_REFERENCE, stream)
+    rows = truth.first.side.draw_rows(_N_REFERENCE, stream)
+    columns = rows
+    if not truth.sign:
+        columns = truth.second.side.draw_rows(_N_REFERENCE, stream)
     values = truth(rows, columns)
     size = np.linalg.norm(values) / np.sqrt(values.size)
     row_norm = np.linalg.norm(truth.first.basis(rows))
@@ -352,7 +335,7 @@ def _mirrored(values: Array, sign: int) -> np.ndarray:
     return np.asarray(upper + sign * upper.T + diagonal)
 
 
-def _independent_streams(random_state: Any) -> list[np.random.Generator]:
+def _streams(random_state: Any) -> list[np.random.Generator]:
     """Return six independent random streams, from any kind of `random_state`."""
     if isinstance(random_state, np.random.Generator):
         entropy = int(random_state.integers(2**63))

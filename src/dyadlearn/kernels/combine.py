@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +16,15 @@ from dyadlearn._memory import check_kernel_memory
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, like_inputs, make_ids, read_table
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.kernels.gram import Kernel, check_kernel, gram, gram_diagonal, is_estimated
+from dyadlearn.kernels.gram import (
+    Kernel,
+    Params,
+    check_kernel,
+    gram,
+    gram_diagonal,
+    is_estimated,
+    is_precomputed,
+)
 from dyadlearn.kernels.repair import is_finite, read_gram
 
 
@@ -229,7 +237,7 @@ def pairs_of(
     symmetric: bool = True,
     known: tuple[Any, Any] | None = None,
     kernel: Kernel = "precomputed",
-    kernel_params: Mapping[str, Any] | None = None,
+    kernel_params: Params = None,
 ) -> dict[str, Any]:
     r"""Compute kernels of pairs of entities, such as drug combinations or hybrids, from a kernel of the entities.
 
@@ -289,7 +297,7 @@ def pairs_of(
         )
     if isinstance(K, list | tuple):
         K = np.asarray(K)
-    is_kernel = isinstance(kernel, str) and kernel == "precomputed"
+    is_kernel = is_precomputed(kernel)
     if is_kernel:
         table = read_gram(K, "K", is_square=known is None)
     else:
@@ -340,7 +348,7 @@ def _kernel_of_members(
     rows: np.ndarray,
     columns: np.ndarray | None,
     kernel: Kernel,
-    kernel_params: Mapping[str, Any] | None,
+    kernel_params: Params,
 ) -> Table:
     """Return the kernel between members from their features; without columns, those of the rows.
 

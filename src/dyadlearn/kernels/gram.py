@@ -25,8 +25,10 @@ from dyadlearn._tables import Table, like_inputs, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-# A name, or a callable kernel(A, B, **params) that returns the whole block.
+#: A name, or a callable kernel(A, B, **params) that returns the whole block.
 Kernel = str | Callable[..., Any]
+#: Parameters of a kernel by their names.
+Params = Mapping[str, Any] | None
 
 #: Kernels by their names for ``kernel="…"``, registered by the decorator `named`.
 KERNELS: dict[str, Callable[..., Array]] = {}
@@ -97,14 +99,19 @@ def kernel_names() -> tuple[str, ...]:
     return tuple(sorted(KERNELS))
 
 
+def is_precomputed(kernel: Any) -> bool:
+    """Return whether a kernel is a matrix already, and not a function of features."""
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
 def takes_missing(kernel: Any) -> bool:
     """Return whether a kernel is computed from features that may be NaN."""
     return isinstance(kernel, str) and kernel in TAKES_MISSING
 
 
 def fitted_params(
-    kernel: Kernel, params: Mapping[str, Any] | None, rows: Array, weights: Array | None = None
-) -> Mapping[str, Any] | None:
+    kernel: Kernel, params: Params, rows: Array, weights: Array | None = None
+) -> Params:
     """Return the parameters of a kernel, with those that it estimates from its training rows (n, d).
 
     Weights (n,) count rows: a row with weight 2 counts as two rows.
@@ -114,7 +121,7 @@ def fitted_params(
     return params
 
 
-def is_estimated(kernel: Kernel, params: Mapping[str, Any] | None) -> bool:
+def is_estimated(kernel: Kernel, params: Params) -> bool:
     """Return whether a kernel estimates its parameters from its training rows, because they are not given."""
     has_params = any(value is not None for value in (params or {}).values())
     return isinstance(kernel, str) and kernel in _ESTIMATES and not has_params
@@ -125,7 +132,7 @@ def gram(
     B: Any = None,
     *,
     kernel: Kernel = "linear",
-    kernel_params: Mapping[str, Any] | None = None,
+    kernel_params: Params = None,
 ) -> Any:
     r"""Compute the kernel between all rows of two feature matrices.
 
@@ -198,9 +205,7 @@ def gram(
     return like_inputs(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
-def gram_diagonal(
-    A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None
-) -> Any:
+def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Params = None) -> Any:
     r"""Compute the kernel of every row with itself: the diagonal of `gram`, without the other entries.
 
     .. math:: k_i = k(a_i, a_i)
@@ -290,7 +295,7 @@ def _checked(values: Array, kernel: Kernel) -> Array:
     return values
 
 
-def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def check_kernel(kernel: Any, params: Params = None) -> dict[str, Any]:
     """Return the parameters of a kernel as a dict; raise if it is unknown or does not take them.
 
     Nothing is computed, so that errors are raised before any work is done.

@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -51,20 +51,40 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn import _array as arrays
-from dyadlearn._array import Array
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    copied,
+    double,
+    drawn,
+    epsilon,
+    is_foreign,
+    is_sparse,
+    itemsize,
+    largest,
+    namespace,
+    row_blocks,
+    solve_lower,
+    take_block,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._checks import check_choice, check_instances, check_same_library, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels.gram import (
+    Params,
     check_kernel,
     common_diagonal,
     fitted_params,
     gram,
     gram_diagonal,
     is_estimated,
+    is_precomputed,
     takes_missing,
 )
 from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
@@ -172,7 +192,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _columns: Ids | None = field(init=False)
     # Parameters of the kernel, with those that it estimates from all training rows, not only from
     # the landmarks.
-    _params: Mapping[str, Any] | None = field(init=False)
+    _params: Params = field(init=False)
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "_factor": "n_components_ n_components_",
@@ -181,10 +201,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     }
 
     n_components: int = 100
-    kernel: Any = field(default="rbf", kw_only=True)
-    kernel_params: Any = field(default=None, kw_only=True)
-    method: str = field(default="rpcholesky", kw_only=True)
-    random_state: Any = field(default=None, kw_only=True)
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    kernel_params: Any = None
+    method: str = "rpcholesky"
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose landmarks among the rows.
@@ -215,7 +236,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         array of shape (n, `n_components_`)
         """
         rows, pivots = self._fitted(X)
-        return arrays.cast(pivots.features, _dtype(rows, pivots.features))
+        return cast(pivots.features, _dtype(rows, pivots.features))
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
@@ -232,9 +253,9 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         rows = self._read(X, reset=False)
         dtype = _dtype(rows, self._factor)
-        features = arrays.zeros((rows.shape[0], self.n_components_), self._factor, dtype)
+        features = zeros((rows.shape[0], self.n_components_), self._factor, dtype)
         for part, block in self._mapped(rows):
-            features[part, :] = arrays.cast(block, dtype)
+            features[part, :] = cast(block, dtype)
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
@@ -259,14 +280,14 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         rows = self._read(X, reset=False)
         diagonal = self._self_kernel(rows, diagonal)
-        xp = arrays.namespace(diagonal)
+        xp = namespace(diagonal)
         squares = [xp.sum(features * features, axis=1) for _, features in self._mapped(rows)]
         residual = diagonal - xp.astype(xp.concat(squares), diagonal.dtype, copy=False)
         return xp.where(residual > 0, residual, 0.0)
 
     # Fitting -------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Any) -> tuple[Array, Pivots]:
+    def _fitted(self, X: Any) -> tuple[Array, PartialCholesky]:
         """Choose and store the landmarks; return the rows that were read and the result of `pivoted`."""
         with all_or_nothing(self):
             self._check_params()
@@ -284,7 +305,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             if self._is_precomputed:
                 self._diagonal = common_diagonal(pivots.diagonal)
             else:
-                self.components_ = arrays.take_rows(rows, pivots.positions)
+                self.components_ = take_rows(rows, pivots.positions)
             self.error_ = pivots.error
             self._factor = pivots.factor
         return rows, pivots
@@ -310,7 +331,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @property
     def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_precomputed(self.kernel)
 
     def _source(self, rows: Array) -> Source:
         if self._is_precomputed:
@@ -363,7 +384,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _self_kernel(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
         if diagonal is not None:
-            diagonal = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
+            diagonal = as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
             n = rows.shape[0]
             if tuple(diagonal.shape) != (n,):
                 raise ValueError(
@@ -377,13 +398,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             raise KernelError(
                 "k(x, x) of new rows is not part of a precomputed kernel: give diagonal=."
             )
-        return arrays.namespace(rows).full_like(rows[:, 0], self._diagonal)
+        return namespace(rows).full_like(rows[:, 0], self._diagonal)
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
         """Yield features of rows, block by block."""
         landmarks = self.component_indices_ if self._is_precomputed else self.components_
         for part, K in self._source(rows).columns(landmarks):
-            yield part, arrays.solve_lower(self._factor, K.T).T
+            yield part, solve_lower(self._factor, K.T).T
 
     # scikit-learn ----------------------------------------------------------------------------------
 
@@ -416,39 +437,33 @@ class Source:
 
     values: Array
     kernel: Any
-    params: Mapping[str, Any] | None = None
+    params: Params = None
 
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
         if self.kernel is None:
-            return arrays.double(arrays.namespace(self.values).linalg.diagonal(self.values))
-        return gram_diagonal(_numbers(self.values), kernel=self.kernel, kernel_params=self.params)
+            return double(namespace(self.values).linalg.diagonal(self.values))
+        return gram_diagonal(_numbers(self.values), **self._how)
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "kernel_params": self.params}
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
         if self.kernel is None:
-            return arrays.double(arrays.take_block(self.values, at, at))
-        return gram(
-            _numbers(arrays.take_rows(self.values, at)),
-            kernel=self.kernel,
-            kernel_params=self.params,
-        )
+            return double(take_block(self.values, at, at))
+        return gram(_numbers(take_rows(self.values, at)), **self._how)
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
         width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
-        for part in arrays.row_blocks(self.values.shape[0], 8 * width):
+        for part in row_blocks(self.values.shape[0], 8 * width):
             rows = self.values[part, ...]
             if self.kernel is None:
-                yield part, arrays.double(arrays.take_rows(rows.T, landmarks).T)
+                yield part, double(take_rows(rows.T, landmarks).T)
             else:
-                K = gram(
-                    _numbers(rows),
-                    _numbers(landmarks),
-                    kernel=self.kernel,
-                    kernel_params=self.params,
-                )
-                yield part, K
+                yield part, gram(_numbers(rows), _numbers(landmarks), **self._how)
 
 
 def _dtype(rows: Array, features: Array) -> Any:
@@ -458,7 +473,7 @@ def _dtype(rows: Array, features: Array) -> Any:
 
 def _numbers(rows: Array) -> Array:
     """Return numeric rows in double precision, and other objects unchanged."""
-    return rows if rows.ndim == 1 else arrays.double(rows)
+    return rows if rows.ndim == 1 else double(rows)
 
 
 class _OnLists:
@@ -478,7 +493,7 @@ class _OnLists:
 
 def _objects(X: Any) -> np.ndarray | None:
     """Return a sequence of texts or other objects as an array of objects (n,); None for a table of numbers."""
-    if arrays.is_sparse(X) or arrays.is_foreign(X) or isinstance(X, Table):
+    if is_sparse(X) or is_foreign(X) or isinstance(X, Table):
         return None
     values = read_table(X, "X", of_words=True).values
     objects = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
@@ -493,35 +508,9 @@ def _objects(X: Any) -> np.ndarray | None:
 # The mathematics ---------------------------------------------------------------------------------
 
 
-class Pivots(NamedTuple):
-    """Landmarks, and the features of all rows.
-
-    Attributes
-    ----------
-    positions : ndarray of shape (r,)
-        Positions of the landmarks, in the order in which they were chosen.
-    features : array of shape (n, r)
-        Φ, such that ΦΦᵀ is close to the kernel.
-    factor : array of shape (r, r)
-        R, lower triangular: the Cholesky factor of the kernel between the landmarks, in this order.
-    residual, diagonal : arrays of shape (n,)
-        Diagonals of K − ΦΦᵀ and of K, with negative entries set to zero.
-    """
-
-    positions: np.ndarray
-    features: Array
-    factor: Array
-    residual: Array
-    diagonal: Array
-
-    @property
-    def error(self) -> float:
-        """Trace of the residual, relative to the trace of the kernel."""
-        xp = arrays.namespace(self.diagonal)
-        return float(xp.sum(self.residual)) / float(xp.sum(self.diagonal))
-
-
-def pivoted(source: Source, n_components: int, method: str, rng: np.random.Generator) -> Pivots:
+def pivoted(
+    source: Source, n_components: int, method: str, rng: np.random.Generator
+) -> PartialCholesky:
     r"""Choose landmarks, block by block, and remove their columns from the kernel.
 
     No n × n matrix is formed. The residual of k(x, x) after r products has a rounding error of
@@ -542,37 +531,38 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
 
     Returns
     -------
-    Pivots
+    PartialCholesky
     """
-    cholesky = _PartialCholesky(source, n_components)
+    cholesky = PartialCholesky(source, n_components)
     # A uniformly drawn candidate whose residual has lost more than half of its digits would add
     # noise to rows with a large residual. It is skipped, and may be drawn again after all
     # candidates were tried.
-    half = math.sqrt(arrays.epsilon(cholesky.diagonal))
+    half = math.sqrt(epsilon(cholesky.diagonal))
     unseen = np.empty(0, dtype=np.intp)
     if method == "uniform":
         unseen = rng.permutation(len(cholesky))
-    while cholesky.n_left > 0 and arrays.largest(cholesky.residual) > 0:
+    while cholesky.n_left > 0 and largest(cholesky.residual) > 0:
         in_order = len(unseen) == 0
         if in_order:
-            positions = arrays.drawn(cholesky.residual, rng.random(_BLOCK))
+            positions = drawn(cholesky.residual, rng.random(_BLOCK))
         else:
             positions, unseen = np.split(unseen, [min(_BLOCK, cholesky.n_left)])
         residual = _at(cholesky.residual, positions)
         sizes = _at(cholesky.diagonal, positions)
         least = rng.random(_BLOCK) * residual if in_order else half * sizes
         cholesky.add(_Candidates(positions, residual, sizes, least), in_order=in_order)
-    largest = arrays.largest(cholesky.diagonal)
-    allowed = max(definiteness_tolerance(cholesky.diagonal, len(cholesky)), half * largest)
+    top = largest(cholesky.diagonal)
+    allowed = max(definiteness_tolerance(cholesky.diagonal, len(cholesky)), half * top)
     if -cholesky.lowest > allowed:
         warnings.warn(
             f"The kernel is not positive semi-definite: features exceed k(x, x) by up to "
-            f"{-cholesky.lowest:.3g}, and its largest value is {largest:.3g}. Repair it, or choose "
+            f"{-cholesky.lowest:.3g}, and its largest value is {top:.3g}. Repair it, or choose "
             f"another one.",
             KernelRepairWarning,
             stacklevel=4,
         )
-    return cholesky.pivots
+    cholesky.trim()
+    return cholesky
 
 
 class _Candidates(NamedTuple):
@@ -594,7 +584,7 @@ class _Candidates(NamedTuple):
     least: np.ndarray
 
 
-class _PartialCholesky:
+class PartialCholesky:
     """Factorisation of a kernel by its columns of the landmarks so far.
 
     Attributes
@@ -603,8 +593,14 @@ class _PartialCholesky:
         The kernel of n rows.
     diagonal : array of shape (n,)
         k(x, x); a row with a negative one counts as zero and has zero features.
-    positions, features, factor, residual
-        As in `Pivots`; `features` and `factor` have space for all landmarks.
+    positions : ndarray of shape (r,)
+        Positions of the landmarks, in the order in which they were chosen.
+    features : array of shape (n, r)
+        Φ, such that ΦΦᵀ is close to the kernel. It has space for all landmarks, like `factor`.
+    factor : array of shape (r, r)
+        R, lower triangular: the Cholesky factor of the kernel between the landmarks, in this order.
+    residual : array of shape (n,)
+        Diagonal of K − ΦΦᵀ, with negative entries set to zero.
     noise : float
         Share of k(x, x) below which a residual counts as zero.
     lowest : float
@@ -614,24 +610,24 @@ class _PartialCholesky:
     def __init__(self, source: Source, n_components: int) -> None:
         diagonal = source.diagonal()
         n = diagonal.shape[0]
-        xp = arrays.namespace(diagonal)
+        xp = namespace(diagonal)
         self.source = source
         self.lowest = min(0.0, float(xp.min(diagonal)))
         self.diagonal = xp.where(diagonal > 0, diagonal, 0.0)
-        if arrays.largest(self.diagonal) == 0:
+        if largest(self.diagonal) == 0:
             raise KernelError(
                 "The kernel of every row with itself is zero or less: choose another kernel, or "
                 "other rows."
             )
         most = min(n_components, n)
         n_numbers = n * (most + 4 * min(most, _BLOCK)) + most**2
-        n_bytes = arrays.itemsize(diagonal) * n_numbers
+        n_bytes = itemsize(diagonal) * n_numbers
         check_memory(n_bytes, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
-        self.noise = max(most, 10) * arrays.epsilon(diagonal)
+        self.noise = max(most, 10) * epsilon(diagonal)
         self.positions = np.empty(0, dtype=np.intp)
-        self.residual = arrays.copied(self.diagonal)
-        self.features = arrays.zeros((n, most), diagonal)
-        self.factor = arrays.zeros((most, most), diagonal)
+        self.residual = copied(self.diagonal)
+        self.features = zeros((n, most), diagonal)
+        self.factor = zeros((most, most), diagonal)
 
     def __len__(self) -> int:
         return int(self.diagonal.shape[0])
@@ -642,29 +638,31 @@ class _PartialCholesky:
         return int(self.factor.shape[0]) - len(self.positions)
 
     @property
-    def pivots(self) -> Pivots:
-        """The landmarks so far."""
+    def error(self) -> float:
+        """Trace of the residual, relative to the trace of the kernel."""
+        xp = namespace(self.diagonal)
+        return float(xp.sum(self.residual)) / float(xp.sum(self.diagonal))
+
+    def trim(self) -> None:
+        """Remove the space for further landmarks."""
         done = len(self.positions)
-        features = self.features
-        factor = self.factor
         if self.n_left:
-            features = arrays.copied(features[:, :done])
-            factor = arrays.copied(factor[:done, :done])
-        return Pivots(self.positions, features, factor, self.residual, self.diagonal)
+            self.features = copied(self.features[:, :done])
+            self.factor = copied(self.factor[:done, :done])
 
     def add(self, candidates: _Candidates, *, in_order: bool) -> None:
         """Add the accepted ones of some candidates to the landmarks; parameters as in `_accepted`."""
         done = len(self.positions)
-        ahead = arrays.take_rows(self.features, candidates.positions)[:, :done]
-        left = arrays.to_numpy(self.source.block(candidates.positions) - ahead @ ahead.T)
+        ahead = take_rows(self.features, candidates.positions)[:, :done]
+        left = to_numpy(self.source.block(candidates.positions) - ahead @ ahead.T)
         accepted, triangle = _accepted(candidates, left, self.noise, self.n_left, in_order=in_order)
         if not len(accepted):
             return
         stop = done + len(accepted)
         chosen = candidates.positions[accepted]
-        ahead = arrays.take_rows(ahead, accepted)
-        triangle = arrays.as_array_of(triangle, self.diagonal, dtype=self.diagonal.dtype)
-        new = arrays.solve_lower(triangle, self._residual_columns(chosen, ahead).T).T
+        ahead = take_rows(ahead, accepted)
+        triangle = as_array_of(triangle, self.diagonal, dtype=self.diagonal.dtype)
+        new = solve_lower(triangle, self._residual_columns(chosen, ahead).T).T
         self.features[:, done:stop] = new
         self.factor[done:stop, :done] = ahead
         self.factor[done:stop, done:stop] = triangle
@@ -675,14 +673,14 @@ class _PartialCholesky:
         """Return the columns (n, t) of the residual at new landmarks, whose features so far are `ahead`."""
         landmarks: Any = chosen
         if self.source.kernel is not None:
-            landmarks = arrays.take_rows(self.source.values, chosen)
-        xp = arrays.namespace(self.diagonal)
+            landmarks = take_rows(self.source.values, chosen)
+        xp = namespace(self.diagonal)
         columns = xp.concat([K for _, K in self.source.columns(landmarks)])
         return columns - self.features[:, : len(self.positions)] @ ahead.T
 
     def _reduce(self, new: Array, chosen: np.ndarray) -> None:
         """Subtract new features (n, t) from the residual, and set what is rounding to zero."""
-        xp = arrays.namespace(self.diagonal)
+        xp = namespace(self.diagonal)
         residual = self.residual - xp.sum(new * new, axis=1)
         relative = residual / xp.where(self.diagonal > 0, self.diagonal, 1.0)
         self.lowest = min(self.lowest, float(xp.min(residual)))
@@ -695,7 +693,7 @@ class _PartialCholesky:
 
 def _at(values: Array, positions: np.ndarray) -> np.ndarray:
     """Return some of the values (n,) in double precision."""
-    return np.asarray(arrays.to_numpy(arrays.take_rows(values, positions)), dtype=np.float64)
+    return np.asarray(to_numpy(take_rows(values, positions)), dtype=np.float64)
 
 
 def _accepted(

@@ -21,8 +21,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn import _array as arrays
-from dyadlearn._array import Array
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    dense,
+    epsilon,
+    float_dtype,
+    is_sparse,
+    itemsize,
+    namespace,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._checks import check_choice, check_matrix, check_same_library
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
@@ -34,12 +46,14 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
 from dyadlearn.kernels.gram import (
     DIVISIBLE,
     SAME,
+    Params,
     check_kernel,
     common_diagonal,
     fitted_params,
     gram,
     gram_diagonal,
     is_estimated,
+    is_precomputed,
 )
 from dyadlearn.kernels.repair import mended, not_square
 
@@ -86,7 +100,7 @@ class Description(Stored):
 
     name: str
     kernel: str | Callable[..., Any]
-    params: Mapping[str, Any] | None
+    params: Params
     start: int
     stop: int
     weight: float = 1.0
@@ -101,7 +115,7 @@ class Description(Stored):
     @property
     def is_precomputed(self) -> bool:
         """Whether the columns hold a place and kernel values."""
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_precomputed(self.kernel)
 
     @property
     def is_divisible(self) -> bool:
@@ -123,14 +137,14 @@ class Description(Stored):
         else:
             rows = self._raw_diagonal(a)
             block = normalize(raw, rows, rows if b is None else self._raw_diagonal(b))
-        return self._not_negative(arrays.cast(block, arrays.float_dtype(a)))
+        return self._not_negative(cast(block, float_dtype(a)))
 
     def knows_diagonal(self, a: Array) -> bool:
         """Return whether the kernel of each row with itself is known: that of a precomputed kernel need not be."""
         if not self.is_precomputed or self.new_diagonal is not None:
             return True
         places = _places(a)
-        return not bool(arrays.namespace(places).any(places < 0))
+        return not bool(namespace(places).any(places < 0))
 
     def diagonal_of(self, a: Array, raw: Array | None = None) -> Array:
         """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent.
@@ -139,9 +153,9 @@ class Description(Stored):
         """
         if raw is None:
             raw = self._raw_diagonal(a)
-        raw = arrays.cast(raw, arrays.float_dtype(a))
+        raw = cast(raw, float_dtype(a))
         if self.normalized:
-            return arrays.namespace(raw).astype(raw > 0, raw.dtype)
+            return namespace(raw).astype(raw > 0, raw.dtype)
         return self._not_negative(raw / self.scale)
 
     def term(self, block: Array) -> Array:
@@ -154,15 +168,15 @@ class Description(Stored):
         """Return a block of a kernel with an exponent without negative entries, which are rounding."""
         if not self.has_exponent:
             return block
-        return arrays.namespace(block).where(block < 0, 0.0, block)
+        return namespace(block).where(block < 0, 0.0, block)
 
     def _raw(self, a: Array, b: Array | None) -> Array:
         """Return the kernel (n_a, n_b) between rows before scaling."""
         if not self.is_precomputed:
             return gram(a, b, kernel=self.kernel, kernel_params=self.params)
-        a = arrays.dense(a)
+        a = dense(a)
         places = _places(a if b is None else b)
-        if int(arrays.namespace(places).min(places)) >= 0:
+        if int(namespace(places).min(places)) >= 0:
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._raw_diagonal(a)[:, None]
@@ -176,11 +190,11 @@ class Description(Stored):
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, kernel_params=self.params)
         places = _places(a)
-        xp = arrays.namespace(places)
-        diagonal = arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
+        xp = namespace(places)
+        diagonal = as_array_of(self.diagonal, dense(a), dtype=a.dtype)
         is_new = places < 0
         known_places = xp.where(is_new, xp.zeros_like(places), places)
-        of_training = arrays.take_rows(diagonal, known_places)
+        of_training = take_rows(diagonal, known_places)
         if not bool(xp.any(is_new)):
             return of_training
         if self.new_diagonal is None:
@@ -200,20 +214,20 @@ class Description(Stored):
 
 def _places(part: Array) -> Array:
     """Return the places of rows: the first of the columns of a precomputed kernel."""
-    part = arrays.dense(part[:, :1])
-    return arrays.namespace(part).astype(part[:, 0], arrays.namespace(part).int64)
+    part = dense(part[:, :1])
+    return namespace(part).astype(part[:, 0], namespace(part).int64)
 
 
 def with_places(values: Array, places: np.ndarray) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows, then its values."""
-    first = arrays.as_array_of(places, values, dtype=values.dtype)[:, None]
-    return arrays.namespace(values).concat([first, values], axis=1)
+    first = as_array_of(places, values, dtype=values.dtype)[:, None]
+    return namespace(values).concat([first, values], axis=1)
 
 
 def _has_diagonal(member: Description, values: Array) -> bool:
     """Return whether a kernel (n, n) of rows with the training entities has the training diagonal: same entities."""
-    xp = arrays.namespace(values)
-    diagonal = arrays.as_array_of(member.diagonal, values, dtype=values.dtype)
+    xp = namespace(values)
+    diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
     gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
     return bool(xp.all(gap <= SAME * xp.abs(diagonal)))
 
@@ -238,13 +252,13 @@ def _scaled(
         block = description.block(part)
     else:
         places = np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)
-        block = description.block(arrays.take_rows(part, places), part)
+        block = description.block(take_rows(part, places), part)
     return replace(description, has_exponent=_bends(block))
 
 
 def _mean_diagonal(diagonal: Array, title: str, weights: Array | None) -> float:
     """Return the weighted mean of a diagonal (n,); raise if it is negative or too small to divide by."""
-    xp = arrays.namespace(diagonal)
+    xp = namespace(diagonal)
     lowest = float(xp.min(diagonal))
     if lowest < 0:
         raise KernelError(
@@ -265,8 +279,8 @@ def _mean_diagonal(diagonal: Array, title: str, weights: Array | None) -> float:
 
 def _check_range(features: Array, title: str) -> None:
     """Raise if squares of the features overflow, or lose digits."""
-    values = features.data if arrays.is_sparse(features) else features
-    xp = arrays.namespace(values)
+    values = features.data if is_sparse(features) else features
+    xp = namespace(values)
     largest = 0.0
     if math.prod(values.shape):
         largest = float(xp.max(xp.abs(values)))
@@ -280,7 +294,7 @@ def _check_range(features: Array, title: str) -> None:
 
 def _bends(block: Array) -> bool:
     """Return whether powers of a kernel with a mean diagonal of 1 are more than multiples of the kernel."""
-    xp = arrays.namespace(block)
+    xp = namespace(block)
     low = float(xp.min(block))
     high = float(xp.max(block))
     if low < -_ROUNDING or high <= 0:
@@ -310,9 +324,9 @@ def _precomputed(
     unrepaired : array of shape (n, n)
         The kernel before any repair. If its diagonal is constant, new entities have the same value.
     """
-    xp = arrays.namespace(K)
+    xp = namespace(K)
     n = K.shape[0]
-    diagonal = arrays.namespace(unrepaired).linalg.diagonal(unrepaired)
+    diagonal = namespace(unrepaired).linalg.diagonal(unrepaired)
     description = Description(
         name,
         "precomputed",
@@ -333,24 +347,24 @@ def mean_squared_distance(features: Array, weights: Array | None = None) -> floa
     If all rows are equal up to rounding, it is the mean square of the rows; 1 if they are zero. A
     row with weight 2 counts as two rows.
     """
-    if arrays.is_sparse(features):
+    if is_sparse(features):
         if weights is None:
             counts = np.ones(features.shape[0])
         else:
-            counts = arrays.to_numpy(weights)
+            counts = to_numpy(weights)
         n = float(counts.sum())
         means = features.T @ counts / n
         square = float((features.multiply(features).T @ counts).sum()) / n
         spread = square - float(means @ means)
     else:
-        xp = arrays.namespace(features)
+        xp = namespace(features)
         counts = xp.ones_like(features[:, 0]) if weights is None else weights
         n = float(xp.sum(counts))
         centred = features - (counts @ features / n)[None, :]
         square = float(xp.sum(counts @ (features * features))) / n
         spread = float(xp.sum(counts @ (centred * centred))) / n
     # Kernels compute distances as differences of squares.
-    if spread <= _EQUAL_ROWS * arrays.epsilon(features) * square:
+    if spread <= _EQUAL_ROWS * epsilon(features) * square:
         return square or 1.0
     correction = n / (n - 1) if n > 1 else 1.0
     return 2.0 * spread * correction
@@ -412,7 +426,7 @@ class LearnedKernel(Stored):
                 total += term
         if total is None:
             shape = (A.shape[0], A.shape[0] if B is None else B.shape[0])
-            return arrays.zeros(shape, arrays.cast(arrays.dense(A[:1, :]), arrays.float_dtype(A)))
+            return zeros(shape, cast(dense(A[:1, :]), float_dtype(A)))
         return total
 
     def diagonal(self, A: Array, known: Mapping[str, Array] | None = None) -> Array:
@@ -461,9 +475,7 @@ class LearnedKernel(Stored):
 
     def only(self, chosen: np.ndarray) -> LearnedKernel:
         """Return the kernel with a weight of 0 for each description that is not chosen."""
-        weights = []
-        for member, is_chosen in zip(self.members, chosen, strict=True):
-            weights.append(member.weight if is_chosen else 0.0)
+        weights = np.where(chosen, [member.weight for member in self.members], 0.0).tolist()
         return self.with_parameters(weights, [member.exponent for member in self.members])
 
     def training_parts(self, A: Array) -> list[Array] | None:
@@ -472,13 +484,13 @@ class LearnedKernel(Stored):
         A model file stores them one by one, so that it can leave out one half of each kernel. None
         if the table cannot be restored from them, as if it is sparse.
         """
-        if arrays.is_sparse(A):
+        if is_sparse(A):
             return None
         parts = []
         for member in self.members:
             part = A[:, member.start : member.stop]
             if member.is_precomputed:
-                places = arrays.to_numpy(_places(part))
+                places = to_numpy(_places(part))
                 if not np.array_equal(places, np.arange(part.shape[0])):
                     return None
                 part = part[:, 1:]
@@ -501,8 +513,8 @@ class LearnedKernel(Stored):
         # All values of a missing description are NaN, so the last one tells.
         last_columns = []
         for member in self.members:
-            column = arrays.dense(A[:, member.stop - 1 : member.stop])
-            last_columns.append(arrays.to_numpy(column))
+            column = dense(A[:, member.stop - 1 : member.stop])
+            last_columns.append(to_numpy(column))
         return np.asarray(np.isnan(np.concatenate(last_columns, axis=1)))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
@@ -529,10 +541,12 @@ class LearnedKernel(Stored):
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
         """Return the kernel with the ids of the training entities, which precomputed kernels are matched by."""
-        members = []
-        for member in self.members:
-            members.append(replace(member, columns=ids) if member.is_precomputed else member)
-        return LearnedKernel(tuple(members))
+        return LearnedKernel(
+            tuple(
+                replace(member, columns=ids) if member.is_precomputed else member
+                for member in self.members
+            )
+        )
 
     def joined(
         self, names: Sequence[str], grams: Sequence[Array], wide: Table
@@ -553,13 +567,13 @@ class LearnedKernel(Stored):
         parts = [wide.values]
         normalized = self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
-            K = arrays.cast(K, wide.values.dtype)
+            K = cast(K, wide.values.dtype)
             start = members[-1].stop
             description, part = _precomputed(name, K, start, wide.row_ids, normalized, K)
             members.append(description)
             parts.append(part)
         purpose = f"Joining {len(grams)} kernels"
-        values = _side_by_side(parts, arrays.is_sparse(wide.values), purpose)
+        values = _side_by_side(parts, is_sparse(wide.values), purpose)
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
 
     def _parts(
@@ -645,7 +659,7 @@ def describe(
         start = members[-1].stop if members else 0
         if kernel == "precomputed":
             title = title_of(label, name)
-            K = _training_kernel(arrays.dense(part), table, descriptions, title)
+            K = _training_kernel(dense(part), table, descriptions, title)
             repaired = mended(K, repair, title)
             description, part = _precomputed(
                 label, repaired, start, descriptions.row_ids, bool(normalize), K
@@ -662,7 +676,7 @@ def describe(
             )
         members.append(description)
         parts.append(part)
-    are_sparse = all(arrays.is_sparse(part) for part in parts)
+    are_sparse = all(is_sparse(part) for part in parts)
     wide = _side_by_side(parts, are_sparse, f"The table of {len(parts)} descriptions of {name}")
     return LearnedKernel(tuple(members)), Table(wide, descriptions.row_ids, None, descriptions.kind)
 
@@ -714,8 +728,8 @@ def widen(
     parts = []
     for member in kernel.members:
         if member.name not in matrices:
-            like = arrays.dense(next(iter(matrices.values()))[:1, :])
-            parts.append(arrays.zeros((n, member.stop - member.start), like) + math.nan)
+            like = dense(next(iter(matrices.values()))[:1, :])
+            parts.append(zeros((n, member.stop - member.start), like) + math.nan)
             continue
         title = title_of(member.name, name)
         table = replace(descriptions.tables[member.name], values=matrices[member.name])
@@ -724,7 +738,7 @@ def widen(
             parts.append(_new_kernel(member, table, descriptions, trained_places, title))
         else:
             parts.append(_new_features(member, table, title))
-    are_sparse = all(arrays.is_sparse(part) for part in parts)
+    are_sparse = all(is_sparse(part) for part in parts)
     wide = _side_by_side(parts, are_sparse, f"The table of {name}")
     lacks_all = kernel.lacking(wide).all(axis=1)
     unknown = [labels[row] for row in np.flatnonzero(lacks_all).tolist()]
@@ -743,8 +757,8 @@ def widen(
 def _check_whole_rows(values: Array, labels: Sequence[Any], title: str) -> None:
     """Raise if a row of a description is NaN in part."""
     gaps = values != values  # NaN differs from itself, in sparse tables too
-    if not arrays.is_sparse(gaps):
-        gaps = arrays.to_numpy(gaps)
+    if not is_sparse(gaps):
+        gaps = to_numpy(gaps)
     n_gaps = np.asarray(gaps.sum(axis=1)).reshape(-1)
     is_partial = (n_gaps > 0) & (n_gaps < values.shape[1])
     partly = [labels[row] for row in np.flatnonzero(is_partial).tolist()]
@@ -784,7 +798,7 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
         params = None
         if is_pair(kernel):
             kernel, params = kernel
-        if not (isinstance(kernel, str) and kernel == "precomputed"):
+        if not is_precomputed(kernel):
             params = check_kernel(kernel, params)
         elif params:
             raise KernelError(
@@ -841,10 +855,10 @@ def _matrices(
             floats.append(matrix)
     check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
     if floats:
-        dtype = arrays.float_dtype(*floats)
+        dtype = float_dtype(*floats)
     else:
-        dtype = arrays.namespace(*checked.values()).float64
-    return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
+        dtype = namespace(*checked.values()).float64
+    return {name: cast(matrix, dtype) for name, matrix in checked.items()}
 
 
 def _training_kernel(values: Array, table: Table, descriptions: Descriptions, title: str) -> Array:
@@ -887,7 +901,7 @@ def _new_kernel(
     member: Description, table: Table, descriptions: Descriptions, trained: Array | None, title: str
 ) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows in training, and their kernel values."""
-    values = arrays.dense(table.values)
+    values = dense(table.values)
     columns = own_ids(table.column_ids)
     training = own_ids(member.columns)
     m, width = values.shape
@@ -965,18 +979,18 @@ def _columns_of(
 
 def _taken_columns(values: Array, columns: np.ndarray) -> Array:
     """Return some columns of a table, without a copy if they are all columns in their order."""
-    if np.array_equal(arrays.to_numpy(columns), np.arange(values.shape[1])):
+    if np.array_equal(to_numpy(columns), np.arange(values.shape[1])):
         return values
-    return arrays.take_rows(values.T, columns).T
+    return take_rows(values.T, columns).T
 
 
 def _side_by_side(parts: Sequence[Array], as_sparse: bool, purpose: str) -> Array:
     """Return parts as one table, sparse or dense."""
     if as_sparse:
         return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
-    whole = next(part for part in parts if not arrays.is_sparse(part))
+    whole = next(part for part in parts if not is_sparse(part))
     if len(parts) == 1:
         return whole
     columns = sum(part.shape[1] for part in parts)
-    check_memory(2.0 * arrays.itemsize(whole) * whole.shape[0] * columns, whole, purpose)
-    return arrays.namespace(whole).concat([arrays.dense(part) for part in parts], axis=1)
+    check_memory(2.0 * itemsize(whole) * whole.shape[0] * columns, whole, purpose)
+    return namespace(whole).concat([dense(part) for part in parts], axis=1)

@@ -7,7 +7,7 @@ computed in blocks of rows, so that no n × n matrix has to fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,14 @@ from dyadlearn._array import Array, double, is_foreign, is_sparse, row_blocks, t
 from dyadlearn._messages import Message
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import Kernel, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.gram import (
+    Kernel,
+    Params,
+    fitted_params,
+    gram,
+    gram_diagonal,
+    is_precomputed,
+)
 
 __all__ = ["Similarity", "similar_groups", "threshold_of"]
 
@@ -36,7 +43,7 @@ def similar_groups(
     threshold: float = THRESHOLD,
     *,
     kernel: Kernel = "linear",
-    kernel_params: Mapping[str, Any] | None = None,
+    kernel_params: Params = None,
 ) -> np.ndarray:
     """Return the group of each row: rows that are similar, or connected by a chain of similar rows.
 
@@ -90,10 +97,10 @@ class Similarity:
 
     @classmethod
     def of_table(
-        cls, X: Any, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None
+        cls, X: Any, kernel: Kernel = "linear", kernel_params: Params = None
     ) -> Similarity:
         """Return the similarities of the rows of a table; parameters as in `similar_groups`."""
-        if isinstance(kernel, str) and kernel == "precomputed":
+        if is_precomputed(kernel):
             K = to_numpy(read_table(X, "X").values)
             if K.ndim != 2 or K.shape[0] != K.shape[1]:
                 raise KernelError(
@@ -122,10 +129,10 @@ class Similarity:
         """Return the connected components (n,) of the rows that are at least as similar as a threshold."""
         everything = np.arange(self.n)
         codes = everything
-        for places, values in self._blocks(everything):
+        for block, values in self._blocks(everything):
             first, second = np.nonzero(values >= threshold - _ROUNDING)
             # Edges of earlier blocks are kept as one edge of each row, to the first of its group.
-            starts = np.concatenate([places[first], everything])
+            starts = np.concatenate([everything[block][first], everything])
             ends = np.concatenate([second, codes])
             edges = (np.ones(len(starts), dtype=bool), (starts, ends))
             graph = sparse.coo_array(edges, shape=(self.n, self.n))
@@ -142,11 +149,10 @@ class Similarity:
         largest = np.full(len(asked), -np.inf)
         where = np.full(len(asked), -1)
         if len(known):
-            for block, places in self._places(asked):
-                values = self.rows(places)[:, known]
-                best = values.argmax(axis=1)
-                largest[block] = values[np.arange(len(places)), best]
-                where[block] = known[best]
+            for block, similarities in self._blocks(asked):
+                values = similarities[:, known]
+                largest[block] = values.max(axis=1)
+                where[block] = known[values.argmax(axis=1)]
         return largest, where
 
     def nearest_outside(self, folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,20 +162,16 @@ class Similarity:
         """
         largest = np.full(self.n, -np.inf)
         where = np.full(self.n, -1)
-        for places, values in self._blocks(np.arange(self.n)):
-            values[folds[places][:, None] == folds] = -np.inf
-            best = values.argmax(axis=1)
-            largest[places] = values[np.arange(len(places)), best]
-            where[places] = np.where(np.isfinite(largest[places]), best, -1)
+        for block, values in self._blocks(np.arange(self.n)):
+            values[folds[block, None] == folds] = -np.inf
+            largest[block] = values.max(axis=1)
+            where[block] = np.where(np.isfinite(largest[block]), values.argmax(axis=1), -1)
         return largest, where
 
-    def _blocks(self, asked: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for _, places in self._places(asked):
-            yield places, self.rows(places)
-
-    def _places(self, asked: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def _blocks(self, asked: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the similarities (b, n) of blocks of some rows with all rows."""
         for block in row_blocks(len(asked), 8 * self.n, _BLOCK_BYTES):
-            yield block, asked[block]
+            yield block, self.rows(asked[block])
 
 
 def threshold_of(text: Any, name: str) -> float | None:
@@ -204,12 +206,11 @@ def threshold_of(text: Any, name: str) -> float | None:
 def check_threshold(threshold: float, name: str, text: Any = None) -> float:
     """Return a threshold; raise unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
+        such = 0.6 if text is None else "similar:0.6"
+        value = threshold if text is None else text
         raise ValueError(
-            Message(
-                "<{name}> takes a similarity above 0 and at most 1, such as {such}, found {value!r}.",
-                name=name,
-                such=0.6 if text is None else "similar:0.6",
-                value=threshold if text is None else text,
+            Message.about(
+                name, f"takes a similarity above 0 and at most 1, such as {such}, found {value!r}."
             )
         )
     return float(threshold)

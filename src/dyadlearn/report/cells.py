@@ -51,9 +51,9 @@ def _tiles(summary: CellSummary) -> str:
 def _variances(summary: CellSummary) -> str:
     """Return the variances with their standard errors and their shares as bars."""
     rows = []
-    for component in summary.components:
-        cells = [identity(component.name), number(component.variance), number(component.error, 3)]
-        rows.append((cells, component.share, percent(component.share)))
+    for name, variance, error, share in zip(*summary.variances.values(), strict=True):
+        cells = [identity(name), number(variance), number(error, 3)]
+        rows.append((cells, share, percent(share)))
     heads = ["term", "variance", "standard error", "share"]
     panel = bars("Variances", heads, rows)
     return f'{fill("variances")}<div class="panels">{panel}</div>'

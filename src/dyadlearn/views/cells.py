@@ -25,25 +25,6 @@ _ESTIMATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Component:
-    """Variance of a term or of the noise.
-
-    Attributes
-    ----------
-    name : str
-    variance, error : float
-        The error is NaN where there is none.
-    share : float
-        Share in the variance of a label, with kernels scaled as for a heritability.
-    """
-
-    name: str
-    variance: float
-    error: float
-    share: float
-
-
 @dataclass(frozen=True, eq=False)
 class CellSummary:
     """Summary of a `MultiwayRidge`.
@@ -52,8 +33,8 @@ class CellSummary:
     ----------
     title : str
     facts : list of (str, str)
-    components : list of Component
-        Variances of the terms and of the noise.
+    variances : dict of str to list
+        Columns of `variance_columns`.
     fixed : dict of str to float
         Coefficients of the fixed columns.
     scoring : str
@@ -73,7 +54,7 @@ class CellSummary:
 
     title: str
     facts: list[tuple[str, str]]
-    components: list[Component]
+    variances: dict[str, list[Any]]
     fixed: dict[str, float]
     scoring: str
     results: list[SettingScore]
@@ -133,7 +114,7 @@ def cell_summary(model: Any, options: SummaryOptions, new: Sequence[Any] | None)
     return CellSummary(
         title=options.title or f"MultiwayRidge: {len(fitted.values):,} labels of {sides}",
         facts=_facts(fitted, judge.name),
-        components=_components(fitted),
+        variances=variance_columns(fitted),
         fixed=fitted.fixed_effects(),
         scoring=judge.name,
         results=results,
@@ -165,16 +146,18 @@ def _first(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
     return {name: [values[place] for place in order] for name, values in columns.items()}
 
 
-def _components(fitted: FittedMultiway) -> list[Component]:
-    shares = fitted.shares()
-    rows = zip(
-        fitted.variance_problem.names,
-        fitted.variances.tolist(),
-        fitted.errors.tolist(),
-        shares.tolist(),
-        strict=True,
-    )
-    return [Component(*row) for row in rows]
+def variance_columns(fitted: FittedMultiway) -> dict[str, list[Any]]:
+    """Return the variances of the terms and of the noise, with their standard errors and shares, as named columns.
+
+    The share is that in the variance of a label, with kernels scaled as for a heritability. An error
+    is NaN where there is none.
+    """
+    return {
+        "term": list(fitted.variance_problem.names),
+        "variance": fitted.variances.tolist(),
+        "standard_error": fitted.errors.tolist(),
+        "share": fitted.shares().tolist(),
+    }
 
 
 def _facts(fitted: FittedMultiway, scoring: str) -> list[tuple[str, str]]:

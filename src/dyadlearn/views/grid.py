@@ -426,7 +426,7 @@ def holdout_of_model(
     methods: dict[str, list[str]] = {}
     for setting in wanted:
         shown = _shown(fitted, setting, kind, cv)
-        predictions.append(shown.named(setting.in_words))
+        predictions.append(shown)
         method = shown.method
         if method != "exact leave-one-out":  # readers expect this one
             methods.setdefault(method, []).append(setting.value)
@@ -439,53 +439,52 @@ class _Shown(NamedTuple):
 
     Attributes
     ----------
+    name : str
+        Name in legends.
     labels, predictions : arrays of shape (m, q)
-    setting : Setting
+    setting : Setting or None
     method : str
+        Hold-out method; empty for given predictions.
     folds : integer array of shape (m, q), or None
         Folds within which predictions are ranked.
     score : float or None
         Score by leave-pair-out; None means that of the predictions.
     """
 
+    name: str
     labels: Any
     predictions: np.ndarray
-    setting: Setting
-    method: str
+    setting: Setting | None
+    method: str = ""
     folds: np.ndarray | None = None
     score: float | None = None
-
-    def named(self, name: str) -> Any:
-        """Return what is drawn under a name."""
-        return name, self.labels, self.predictions, self.setting, self.folds, self.score
 
 
 def _shown(fitted: Fitted, setting: Setting, kind: str, cv: int | None) -> _Shown:
     """Return the held-out predictions of a setting, those of larger folds where ranks compare them."""
     whole = fitted.labels.dense()
+    name = setting.in_words
     metric = _RANKS.get(kind)
     if metric is None and kind == "auto" and is_binary(whole.values):
         metric = RocAuc
     if metric is None:
         F, method = held_out(fitted, setting, cv)
-        return _Shown(scored_labels(whole, F, setting), F, setting, method)
+        return _Shown(name, scored_labels(whole, F, setting), F, setting, method)
     how = {"cv": cv, "method": None, "groups": None, "task_groups": None, "exact": True}
     judge = scorer(metric.scoring)
     hold_outs = HoldOuts(fitted, setting, how)
     held = hold_outs.of(judge)
+    drawn = held
     score = None
     if held.pairs is not None:
         score = held.score(held.targets).score
-    if held.pairs is None:
-        drawn = held
-    else:
         drawn = hold_outs.of(judge, pairs=False)
     folds = None
     if drawn.folds is not None:
         folds = to_numpy(fitted.labels.spread(drawn.folds.astype(np.float64), -1.0))
     F = to_numpy(fitted.labels.spread(drawn.held_out.predictions))
     labels = to_numpy(fitted.labels.spread(drawn.targets))
-    return _Shown(labels, F, setting, held.method, folds, score)
+    return _Shown(name, labels, F, setting, held.method, folds, score)
 
 
 def holdout_of_predictions(
@@ -507,13 +506,13 @@ def holdout_of_predictions(
             raise ValueError(
                 f"F must be one grid of predictions, or a dict of them, found a stack {shape}."
             )
-        predictions.append((str(name), grid.values, to_numpy(stack)[0], chosen, None, None))
+        predictions.append(_Shown(str(name), grid.values, to_numpy(stack)[0], chosen))
     return _compared(grid.values, predictions, kind)
 
 
 def _compared(
     labels: Any,
-    predictions: Sequence[tuple[Any, ...]],
+    predictions: Sequence[_Shown],
     kind: str,
     note: str = "",
 ) -> HoldoutView:
@@ -526,13 +525,15 @@ def _compared(
     if kind == "auto":
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
-    for name, scored_values, F, setting, folds, score in predictions:
-        scored = np.asarray(to_numpy(scored_values), dtype=np.float64)
+    for shown in predictions:
+        scored = np.asarray(to_numpy(shown.labels), dtype=np.float64)
+        F = shown.predictions
         if np.isnan(F[~np.isnan(scored)]).any():
             raise ValueError(
-                f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."
+                f"F ({shown.name}) has NaN where Y is observed: every observed cell needs a "
+                f"prediction."
             )
-        curves[name] = points_of(kind, scored, F, setting, folds, score)
+        curves[shown.name] = points_of(kind, scored, F, shown.setting, shown.folds, shown.score)
     if kind == "scatter":
         share = float("nan")
     else:

@@ -221,9 +221,9 @@ def landscape_of_scores(
     chosen = None if setting is None else as_setting(setting)
     name = "score" if scoring is None else scorer(scoring).name
     view = LandscapeView(values, rows, columns, setting=chosen, scoring=name)
-    best_score, alpha, *others = view.best
-    task_alpha = others[0] if others else None
-    return replace(view, alpha=alpha, task_alpha=task_alpha, best_score=best_score)
+    best_score, *best = view.best
+    alphas_of_best: dict[str, Any] = dict(zip(view.grids, best, strict=True))
+    return replace(view, best_score=best_score, **alphas_of_best)
 
 
 def landscapes_of_model(
@@ -260,7 +260,8 @@ def landscapes_of_model(
     }
     is_usual = alphas is None and task_alphas is None
     searched = fitted.searched_setting
-    if searched in wanted and is_usual and not together and _is_stored(fitted, judge):
+    is_stored = fitted.searches and scorer(scoring_of(fitted)) == judge
+    if searched in wanted and is_usual and is_stored and not together:
         wanted.remove(searched)
         views[searched] = landscape_of_search(fitted)
     slow = []
@@ -298,11 +299,6 @@ def _obstacle(fitted: FittedRidge) -> str:
             "learned kernels."
         )
     return ""
-
-
-def _is_stored(fitted: FittedRidge, judge: Scorer) -> bool:
-    """Return whether a search stored its landscape, with the score that is asked for."""
-    return fitted.searches and scorer(scoring_of(fitted)) == judge
 
 
 def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
@@ -346,11 +342,10 @@ def _scores(
 def _chosen(fitted: FittedRidge) -> dict[str, Any]:
     """Return the regularisation of a model, to mark in a landscape."""
     alphas = fitted.training_problem.alphas
-    chosen: dict[str, Any] = {name: alphas.get(name) for name in ("alpha", "task_alpha")}
-    if np.ndim(chosen["alpha"]):
+    if np.ndim(alphas["alpha"]):
         # Each task has a regularisation: the landscape marks the best for all.
         return {}
-    return chosen
+    return {name: alphas.get(name) for name in ("alpha", "task_alpha")}
 
 
 def loss_levels(losses: np.ndarray) -> list[float]:

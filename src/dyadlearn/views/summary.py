@@ -203,25 +203,20 @@ class Summary:
 
     def points(self, kind: str) -> dict[Setting, Points]:
         """Return the curves or scatter plots of the settings that have one."""
+        # The score of the page, if it is that of the curve.
+        same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
         points = {}
         for result in self.results:
             if result.predictions is None or result.labels is None:
                 continue
-            setting = result.setting
+            folds = None if kind == "scatter" else result.folds
             # A curve is undefined if no row has labels of both values.
             with suppress(ValueError):
-                points[setting] = self._points_of(kind, result)
+                score = result.score if result.judge.name == same else None
+                points[result.setting] = points_of(
+                    kind, result.labels, result.predictions, result.setting, folds, score
+                )
         return points
-
-    @staticmethod
-    def _points_of(kind: str, result: SettingScore) -> Points:
-        """Return the curve or scatter plot of a setting, with the score of the page if it is the same."""
-        assert result.labels is not None
-        assert result.predictions is not None
-        folds = None if kind == "scatter" else result.folds
-        is_same = {"roc": "roc_auc", "precision_recall": "average_precision"}.get(kind)
-        score = result.score if result.judge.name == is_same else None
-        return points_of(kind, result.labels, result.predictions, result.setting, folds, score)
 
     def levels(self) -> list[float]:
         """Return the levels of the loss that all maps share; empty without a map."""
@@ -528,17 +523,15 @@ def _contradicting(request: _Request, results: Sequence[SettingScore]) -> Screen
     labels = request.labels
     grid = request.grid
     judge = scorer(usual_scoring(labels.values))
-    best = None
-    best_score = -math.inf
-    for result in results:
-        if result.predictions is None:
-            continue
-        score = judge(result.labels, result.predictions, tie_tolerance=None)
-        if best is None or score > best_score:
-            best = result
-            best_score = score
-    if best is None or best.predictions is None:
+    predicted = [result for result in results if result.predictions is not None]
+    if not predicted:
         return None
+
+    def score(result: SettingScore) -> float:
+        return float(judge(result.labels, result.predictions, tie_tolerance=None))
+
+    best = max(predicted, key=score)
+    assert best.predictions is not None
     screening = screened(
         labels,
         best.predictions,
