@@ -115,7 +115,7 @@ class LeftOut(NamedTuple):
         As in `Fitted.hold_out`.
     """
 
-    groups: tuple[Any, Any] = (None, None)
+    groups: Groups = (None, None)
     cv: Any = None
     method: str | None = None
     nested: bool = False
@@ -185,7 +185,7 @@ class Validation(Stored):
     method: str
     units: Units
     reason: str = ""
-    groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    groups: Groups = (None, None)
 
     def fits(self, labels: Labels) -> bool:
         """Return whether predictions, units and groups are those of some labels."""
@@ -467,7 +467,7 @@ class Fitted(Predicting):
     def similarity(self, axis: int) -> Similarity | None:
         """Return the similarities of training instances (axis 0) or tasks; None without descriptions."""
 
-    def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
+    def in_groups(self, groups: Any, task_groups: Any) -> tuple[Any, Any]:
         """Return groups of instances and of tasks, which may be words, in the order of the training data."""
         return reading.groups_in_order(self, groups, task_groups)
 
@@ -734,11 +734,9 @@ class FittedRidge(Fitted, Stored):
             return None
         return self.validation.setting
 
-    def check(
-        self, setting: Setting, groups: Sequence[Any] = (None, None), cells: Any = None
-    ) -> None:
+    def check(self, setting: Setting, groups: Groups = (None, None), cells: Any = None) -> None:
         """Raise ValueError if the model does not support the setting, or these groups in it."""
-        check_request(self.pairing, setting, tuple(groups), cells)
+        check_request(self.pairing, setting, groups, cells)
 
     @property
     def completed(self) -> Array:
@@ -1019,7 +1017,7 @@ class FittedRidge(Fitted, Stored):
         cells = self.in_folds(cells)
         self.check(setting, together, cells)
         labels = self.training_problem.labels
-        units = Units.of_groups(labels, setting, tuple(together), cells)
+        units = Units.of_groups(labels, setting, together, cells)
         held_out = self._without_units(setting, units)
         warn_of_unpredicted(labels, held_out, setting)
         return self.as_labels(held_out)

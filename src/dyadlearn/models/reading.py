@@ -364,7 +364,7 @@ def mapped(rows: Array, feature_map: Any, name: str) -> Array:
     return matmul(rows, feature_map)
 
 
-def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
+def groups_in_order(data: Any, groups: Any, task_groups: Any) -> tuple[Any, Any]:
     """Return groups of instances and of tasks, in the order of the labels if both have ids.
 
     Parameters
@@ -384,7 +384,7 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
             in_order_of_labels.append(_described_groups(data, axis, name, groups_of_side))
         else:
             in_order_of_labels.append(in_order(groups_of_side, ids, None, name, n_columns=1))
-    return in_order_of_labels
+    return in_order_of_labels[0], in_order_of_labels[1]
 
 
 def _described_groups(data: Any, axis: int, name: str, word: str) -> np.ndarray:

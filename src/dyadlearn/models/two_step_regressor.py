@@ -27,7 +27,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.leverage import nothing_left
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
-from dyadlearn.models.fitted import Fitted, HeldOut, LeftOut, SideTables, as_fitted
+from dyadlearn.models.fitted import Fitted, Groups, HeldOut, LeftOut, SideTables, as_fitted
 from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
@@ -214,7 +214,7 @@ class TwoStepRegressor(Predictor, stored=False):
         fitted = as_fitted(self)
         setting = as_setting(setting)
         check_groups(setting, (groups, task_groups), cells)
-        together = tuple(fitted.in_groups(groups, task_groups))
+        together = fitted.in_groups(groups, task_groups)
         folds = fitted.in_folds(cells)
         held_out = fitted.plan(setting, together, folds, cv).held_out()
         without = (np.isnan(held_out) & fitted.labels.observed).any(axis=0)
@@ -444,9 +444,7 @@ class FittedSteps(Fitted):
             how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation
         )
 
-    def plan(
-        self, setting: Setting, groups: tuple[Any, ...], cells: Any = None, cv: Any = None
-    ) -> FitAgain:
+    def plan(self, setting: Setting, groups: Groups, cells: Any = None, cv: Any = None) -> FitAgain:
         """Return the plan to fit both steps without each fold."""
         self.check(setting)
         if cells is not None and cv is not None:
@@ -459,7 +457,7 @@ class FittedSteps(Fitted):
             predicted = reading.fold_predictions(self.steps.learn(left).grid(*asked), fold)
             return np.asarray(predicted, dtype=np.float64)
 
-        together = Units.of_groups(self.labels, setting, tuple(groups), cells)
+        together = Units.of_groups(self.labels, setting, groups, cells)
         return plan_fits(self.labels, setting, together, cv, predict=predict)
 
 

@@ -393,7 +393,7 @@ class FoldsToLearn(NamedTuple):
 
 
 def learn_ridge(
-    spec: LearningSpec, described: Described, data: Training, groups: Sequence[Any]
+    spec: LearningSpec, described: Described, data: Training, groups: Groups
 ) -> FittedLearned:
     """Learn the kernels of checked data, decompose them and solve.
 
@@ -438,7 +438,7 @@ def learn_ridge(
     )
 
 
-def _check_request(spec: LearningSpec, data: Training, groups: Sequence[Any]) -> None:
+def _check_request(spec: LearningSpec, data: Training, groups: Groups) -> None:
     """Raise if the kernels cannot be learned for the setting from these labels."""
     setting = spec.setting
     if 1 in setting.new and not data.has_tasks:
@@ -448,7 +448,7 @@ def _check_request(spec: LearningSpec, data: Training, groups: Sequence[Any]) ->
                 setting=setting.value,
             )
         )
-    check_enough_left(data.labels, setting, tuple(groups), knows_tasks=data.has_tasks)
+    check_enough_left(data.labels, setting, groups, knows_tasks=data.has_tasks)
     if spec.scoring is not None:
         # Raises if the score is undefined; folds are not known yet.
         # A mean over folds is that of one fold of all labels here.
@@ -458,7 +458,7 @@ def _check_request(spec: LearningSpec, data: Training, groups: Sequence[Any]) ->
 
 
 def _folds_to_learn(
-    spec: LearningSpec, data: Training, groups: Sequence[Any], n_stages: int, labels: Standardised
+    spec: LearningSpec, data: Training, groups: Groups, n_stages: int, labels: Standardised
 ) -> FoldsToLearn:
     """Return what is left out to learn from."""
     setting = spec.setting
@@ -481,7 +481,7 @@ def _folds_to_learn(
         n_used = n_first([np.sum(test & whole.observed) for _, test in masks], ENOUGH)
         is_whole = n_used == len(masks)
         masks = masks[:n_used]
-    together = Units.of_groups(whole, setting, tuple(groups))
+    together = Units.of_groups(whole, setting, groups)
     method = f"{folds_in_words(splitter, setting, together)}, not nested"
     return FoldsToLearn(units, masks, is_whole, method)
 
@@ -863,9 +863,7 @@ class FittedLearned(FittedChoice):
         """Settings that the model supports."""
         return tuple(setting for setting in super().settings if not self._profiled_side(setting))
 
-    def check(
-        self, setting: Setting, groups: Sequence[Any] = (None, None), cells: Any = None
-    ) -> None:
+    def check(self, setting: Setting, groups: Groups = (None, None), cells: Any = None) -> None:
         """Raise if the setting has new members of a side that is described by its labels."""
         super().check(setting, groups, cells)
         if side := self._profiled_side(setting):
@@ -988,7 +986,7 @@ class FittedLearned(FittedChoice):
         return HeldOut(how.held_out(), how.method, how.units, reason=how.explanation)
 
     def relearned_holdout(
-        self, setting: Setting, groups: Sequence[Any] = (None, None), cv: Any = None
+        self, setting: Setting, groups: Groups = (None, None), cv: Any = None
     ) -> HeldOut:
         """Return nested predictions: all parameters are learned again without each fold.
 
@@ -998,7 +996,7 @@ class FittedLearned(FittedChoice):
         used = []
         for group, chosen in zip(groups, self.validation.groups, strict=True):
             used.append(chosen if group is None else group)
-        together = code_groups(labels, used)
+        together = code_groups(labels, (used[0], used[1]))
         if cv is None:
             cv = min(_N_FOLDS, _most_folds(setting, labels.shape, together))
         if not isinstance(cv, Integral):
@@ -1014,10 +1012,10 @@ class FittedLearned(FittedChoice):
         return held_out
 
     def _relearned(
-        self, setting: Setting, splitter: Any, groups: Groups, together: Sequence[Any]
+        self, setting: Setting, splitter: Any, groups: Groups, together: Groups
     ) -> HeldOut:
         """Return the predictions of models that are fitted without each fold of a splitter."""
-        used = Units.of_groups(self.labels, setting, tuple(together))
+        used = Units.of_groups(self.labels, setting, together)
         method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
         fit = partial(relearn, self.learning, self.described, setting)
         refits = Refits(fit, self.training(), groups, setting, self.learning.progress)

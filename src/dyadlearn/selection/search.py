@@ -19,7 +19,7 @@ from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.metrics import scorer
 from dyadlearn.models.base import GridModel, ProcessModel
-from dyadlearn.models.fitted import as_fitted
+from dyadlearn.models.fitted import Groups, as_fitted
 from dyadlearn.models.grid import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -155,7 +155,7 @@ class ConstantsSearchParameter:
     """
 
 
-def fit_search(spec: SearchSpec, data: Training, groups: Sequence[Any]) -> FittedSearch:
+def fit_search(spec: SearchSpec, data: Training, groups: Groups) -> FittedSearch:
     """Return the model with the best parameters, and warn of a choice that is on an edge or useless."""
     fitted = PosedSearch.of(spec, data, groups).run()
     with Phase("Baselines"):
@@ -294,15 +294,20 @@ class Search(ChoosingModel, stored=False):
         """Return the validated parameters of the search."""
         alphas = _grid(self.alphas, "alphas")
         task_alphas = _grid(getattr(self, "task_alphas", None), "task_alphas")
-        grids = (self.kernel_grid, getattr(self, "task_kernel_grid", None))
+        kernel_grids = []
+        for grid in (self.kernel_grid, getattr(self, "task_kernel_grid", None)):
+            kernel_grids.append(None if grid is None else tuple(grid))
+        constants = None
+        if hasattr(self, "constants"):
+            constants = _constants_to_try(self.constants)
         spec = SearchSpec(
             model=self._spec(),
             setting=as_setting(self.setting),
             scoring=self._averaged_scoring(),
             alphas=alphas,
             task_alphas=task_alphas,
-            kernel_grids=(_kernel_grid(grids[0]), _kernel_grid(grids[1])),
-            constants=self._all_constants(),
+            kernel_grids=(kernel_grids[0], kernel_grids[1]),
+            constants=constants,
             shares=self._searched_shares(),
             has_default_shares=getattr(self, "shares", None) is None,
             searches_constants=isinstance(getattr(self, "constants", None), Iterable),
@@ -321,12 +326,6 @@ class Search(ChoosingModel, stored=False):
         data = read_training(spec.model, X, y, tasks, sample_weight)
         again = partial(fit_search, replace(spec, progress=False))
         return Prepared(data, partial(fit_search, spec), again)
-
-    def _all_constants(self) -> tuple[Constants, ...] | None:
-        """Return all constants of both kernels to try; None if the model has no constants."""
-        if not hasattr(self, "constants"):
-            return None
-        return _constants_to_try(self.constants)
 
     def _searched_shares(self) -> tuple[Shares, ...] | None:
         """Return all shares to try; None if shares are not searched."""
@@ -388,11 +387,6 @@ def _grid(values: Any, name: str) -> tuple[float, ...] | None:
     if values is None:
         return None
     return tuple(check_alphas(values, name))
-
-
-def _kernel_grid(grid: Any) -> Any:
-    """Return the sets of kernel parameters to try; None stays."""
-    return None if grid is None else tuple(grid)
 
 
 def _check_sequence(values: Any, name: str) -> None:

@@ -356,7 +356,7 @@ class PosedSearch:
     sides: list[tuple[Side, ...]]
 
     @classmethod
-    def of(cls, spec: SearchSpec, data: Training, groups: Sequence[Any]) -> PosedSearch:
+    def of(cls, spec: SearchSpec, data: Training, groups: Groups) -> PosedSearch:
         """Return the search for checked data, after decomposing the sides for all kernels to try."""
         coded = code_groups(data.labels, groups)
         posed = cls(spec, data, coded, decomposed(spec.model, data, spec.kernels))
@@ -446,9 +446,9 @@ class PosedSearch:
         return _run(self, of)
 
 
-def code_groups(labels: Labels, groups: Sequence[Any]) -> Groups:
+def code_groups(labels: Labels, groups: Groups) -> Groups:
     """Return the groups of instances and of tasks as integers."""
-    rows, columns = Units.of_groups(labels, Setting.D, tuple(groups)).sides
+    rows, columns = Units.of_groups(labels, Setting.D, groups).sides
     return rows, columns
 
 
