@@ -28,19 +28,28 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
-_classes: dict[str, type[Stored]] = {}
+_classes: dict[str, type[Stored] | type[StoredEstimator]] = {}
 
 
-def stored_class(name: str) -> type[Stored] | None:
+def stored_class(name: str) -> type[Stored] | type[StoredEstimator] | None:
     """Return the class with this name in model files; None if there is none."""
     return _classes.get(name)
 
 
 def name_in_file(value: Any) -> str | None:
     """Return the name of the class of an object in model files; None if it is not stored."""
-    if isinstance(value, Stored):
+    if isinstance(value, Stored | StoredEstimator):
         return value._file_name
     return None
+
+
+def _registered(cls: Any, stored: bool) -> str | None:
+    """Return the name of a class in a file, after registering it; None if it is not stored."""
+    if not stored or not cls.__module__.startswith("dyadlearn."):
+        return None
+    name: str = cls.__name__.strip("_")
+    _classes[name] = cls
+    return name
 
 
 def stored_estimators() -> list[str]:
@@ -66,10 +75,7 @@ class Stored:
 
     def __init_subclass__(cls, stored: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._file_name = None
-        if stored and cls.__module__.startswith("dyadlearn."):
-            cls._file_name = cls.__name__.strip("_")
-            _classes[cls._file_name] = cls
+        cls._file_name = _registered(cls, stored)
 
     def state(self) -> dict[str, Any]:
         """Return the parts of the object: plain values, arrays and other objects that have a state."""
@@ -107,10 +113,11 @@ class Stored:
         return True
 
 
-class StoredEstimator(Stored, stored=False):
+class StoredEstimator:
     """Base class of estimators in a model file: their parameters and learned attributes.
 
     Learned attributes are those that a class declares and that begin or end with an underscore.
+    Base classes are declared with ``stored=False``, as for `Stored`.
     """
 
     #: Learned attributes that not every fitted estimator has; a file must hold all others.
@@ -118,9 +125,17 @@ class StoredEstimator(Stored, stored=False):
     #: Parameters that were added after the first release: older files lack them, and they have
     #: their defaults.
     _later: ClassVar[tuple[str, ...]] = ()
+    #: Shapes of arrays, as in `Stored`.
+    _shapes: ClassVar[Mapping[str, str]] = {}
+    #: Name of the class in a file; None if it is not stored.
+    _file_name: ClassVar[str | None] = None
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+
+    def __init_subclass__(cls, stored: bool = True, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._file_name = _registered(cls, stored)
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the learned attributes."""
@@ -158,6 +173,10 @@ class StoredEstimator(Stored, stored=False):
 
     def _check_params(self) -> None:
         """Raise, as `fit` does, if a parameter has a wrong value."""
+
+    def _fits(self) -> bool:
+        """Return whether the parts of a loaded estimator fit together, as in `Stored`."""
+        return True
 
     def _snapshot(self) -> Self:
         """Return a shallow copy of the fitted estimator, which other threads do not change."""
@@ -291,7 +310,7 @@ def _is_sequence(kind: Any, parts: tuple[Any, ...], value: Any) -> bool:
     )
 
 
-def _shapes_fit(loaded: Stored) -> bool:
+def _shapes_fit(loaded: Stored | StoredEstimator) -> bool:
     """Return whether arrays and ids have the shapes that the class declares; None always fits."""
     lengths: dict[str, int] = {}
     for name, words in loaded._shapes.items():
@@ -311,7 +330,7 @@ def _shapes_fit(loaded: Stored) -> bool:
     return True
 
 
-def _part(loaded: Stored, path: str) -> Any:
+def _part(loaded: Stored | StoredEstimator, path: str) -> Any:
     """Return an attribute by its path, such as "side.ids"; None if it does not exist or is not computed yet."""
     part: Any = loaded
     for name in path.split("."):

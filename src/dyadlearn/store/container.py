@@ -41,7 +41,7 @@ from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file, compressed_matrix
 from dyadlearn._memory import check_memory
-from dyadlearn._state import Stored, name_in_file, stored_class
+from dyadlearn._state import Stored, StoredEstimator, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.compact import compact, expanded
@@ -329,7 +329,7 @@ class Writer:
         if tag in _CODECS:
             write, _ = _CODECS[tag]
             return {f"${tag}": write(self, value, path)}
-        if isinstance(value, Stored):
+        if isinstance(value, Stored | StoredEstimator):
             state = value.state()
         else:
             state = _frame(value, path).state()
@@ -428,7 +428,7 @@ def _refusal(value: Any, path: str) -> ModelFileError:
 
 def _tag_of(value: Any) -> str | None:
     """Return the name of the codec or class of a value in a file; None if it cannot be stored."""
-    if isinstance(value, Stored):
+    if isinstance(value, Stored | StoredEstimator):
         return name_in_file(value)
     if isinstance(value, type | np.generic):  # the class of a number looks like an array
         return None
