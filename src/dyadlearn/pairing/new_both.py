@@ -13,13 +13,15 @@ the first term contributes, is the last factor:
           \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i
           + ct_c + \lambda}.
 
-The loop is over the side with fewer rows (or groups), in parallel threads. For an accelerator, which
-decomposes small matrices slowly, the processor decomposes the kernels without each task in threads.
+The loop is over the side with fewer rows (or groups), in parallel threads. On a processor, the
+kernel without task j is decomposed for each j. On an accelerator that is slow, and
+`dyadlearn.pairing.without_one.without_each` updates the spectrum of all tasks, for many single tasks
+at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -28,7 +30,6 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     eigh,
     epsilon,
     is_foreign,
@@ -37,6 +38,7 @@ from dyadlearn._array import (
     product_like,
     row_blocks,
     svd,
+    take_rows,
     to_numpy,
     zeros,
 )
@@ -51,10 +53,12 @@ from dyadlearn.pairing.constant import (
     settled_ones,
 )
 from dyadlearn.pairing.pair_kernel import PairKernel
+from dyadlearn.pairing.without_one import without_each
 from dyadlearn.solve.leaving import (
     Members,
     column_weights,
     gather_groups,
+    in_order,
     leave_out_columns,
 )
 from dyadlearn.solve.operators import interpolation_floor
@@ -132,27 +136,22 @@ def _with_common_floors(
     if model.free_mean:
         ones_of(model.task_spectrum)  # raises if ones are not in the span of the tasks
     labels = _Labels.of(model, stack)
-    system = _WithoutTasks(model, labels, alphas, members)
+    system = _WithoutTasks(model, labels, alphas, members, task_members)
     held_out = zeros((q, p, n, m), stack)
 
-    def leave_out(group: np.ndarray, others: _Others) -> None:
-        for grid, predictions in enumerate(system.predictions(group, others)):
+    def leave_out(group: np.ndarray) -> None:
+        if group.size == q:
+            return
+        for grid, predictions in enumerate(system.predictions(group)):
             for place, task in enumerate(group):
                 held_out[int(task), grid, ...] = predictions[..., place]
 
-    decompose = _Decomposed(model.task_spectrum, model.free_mean, model.floors[1])
-    some_groups = [group for group in task_groups if group.size < q]
-    if is_foreign(stack):
-        for group, others in decompose.in_threads(some_groups):
-            leave_out(group, others)
-    else:
-        n_operations = 4.0 * m * m * q * len(task_groups) * n * p
-        for_each(
-            lambda group: leave_out(group, decompose(group)),
-            some_groups,
-            stack,
-            n_operations=n_operations,
-        )
+    for_each(
+        leave_out,
+        task_groups,
+        labels.stack,
+        n_operations=4.0 * m * m * q * len(task_groups) * n * p,
+    )
     return xp.permute_dims(held_out, (1, 2, 3, 0))
 
 
@@ -298,17 +297,23 @@ class _WithoutTasks:
     model : PairKernel
     labels : _Labels
     alphas : sequence of n floats
-    members : list of integer arrays, or None
-        Row positions of each group of instances.
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks.
     """
 
     def __init__(
-        self, model: PairKernel, labels: _Labels, alphas: Sequence[float], members: Members
+        self,
+        model: PairKernel,
+        labels: _Labels,
+        alphas: Sequence[float],
+        members: Members,
+        task_members: Members,
     ) -> None:
         self.model = model
         self.labels = labels
         self.alphas = alphas
         self.members = members
+        self._others_of = _others_of(model, one_by_one=task_members is None)
         self._ones = ones_of(model.spectrum) if model.free_mean else None
         self._squares = model.spectrum.vectors**2 if members is None else None
         _, m, q = labels.stack.shape
@@ -316,8 +321,8 @@ class _WithoutTasks:
         self._blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
         self._width = max(192, numbers // m)
 
-    def predictions(self, group: np.ndarray, others: _Others) -> list[Array]:
-        """Return the predictions (n, m, g) of each grid for the g tasks of a group, from the other tasks."""
+    def predictions(self, group: np.ndarray) -> list[Array]:
+        """Return the predictions (n, m, g) of each grid for the g tasks of a group by the models without them."""
         stack = self.labels.stack
         grids = range(stack.shape[0])
         sums = [
@@ -330,7 +335,7 @@ class _WithoutTasks:
             )
             for grid in grids
         ]
-        for columns in self._columns(self.model.task_spectrum.n_rows - group.size, others):
+        for columns in self._columns(group):
             for here in self._blocks:
                 filters = self._filters(columns, here)
                 for grid in grids:
@@ -339,15 +344,17 @@ class _WithoutTasks:
             sums[grid].total(stack[grid, ...], self.labels.offsets[grid, ...]) for grid in grids
         ]
 
-    def _columns(self, n_kept: int, others: _Others) -> Iterator[_Columns]:
-        """Yield the rotated tasks without a group, some at a time; `n_kept` tasks stay."""
+    def _columns(self, group: np.ndarray) -> Iterator[_Columns]:
+        """Yield the rotated tasks without a group, some at a time."""
         xp = namespace(self.labels.stack)
         product, per_task, _ = self.model.shares
+        kept = np.delete(np.arange(self.model.task_spectrum.n_rows), group)
         # The eigenvectors have rows of zeros for the left-out tasks, so that the labels need not be
         # copied.
+        others = self._others_of(group, kept)
         shares = None
         if self.model.free_mean:
-            shares = settled_ones(xp.sum(others.vectors, axis=0), n_kept)
+            shares = settled_ones(xp.sum(others.vectors, axis=0), kept.size)
         n_columns = others.values.shape[0]
         for start in range(0, n_columns, self._width):
             here = slice(start, min(start + self._width, n_columns))
@@ -441,10 +448,25 @@ class _Others(NamedTuple):
     cross: Array
 
 
-class _Decomposed:
-    """Decompose a side without some rows, with numpy.
+#: Returns the decomposition of a side for left-out and kept positions.
+_OthersOf = Callable[[np.ndarray, np.ndarray], _Others]
 
-    Null directions do not contribute to predictions, but their labels contribute to the mean.
+
+def _others_of(model: PairKernel, *, one_by_one: bool) -> _OthersOf:
+    """Return a function that decomposes the tasks of a model without some of them.
+
+    Null directions do not contribute to predictions of tasks, but their labels contribute to the
+    mean: without a mean, they are removed, or their eigenvectors are zeros.
+    """
+    spectrum = model.task_spectrum
+    least = model.floors[1]
+    if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
+        return _Updated(spectrum, model.free_mean, least)
+    return _Decomposed(spectrum, model.free_mean, least)
+
+
+class _Decomposed:
+    """Decompose a side without some rows.
 
     Parameters
     ----------
@@ -460,54 +482,75 @@ class _Decomposed:
         self.keeps_null = keeps_null
         self.least = least
         if spectrum.is_truncated:
-            self._root = to_numpy(spectrum.vectors * spectrum.values**0.5)
+            self._root = spectrum.vectors * spectrum.values**0.5
         else:
-            self._gram = to_numpy(spectrum.matrix(spectrum.values))
+            self._gram = spectrum.matrix(spectrum.values)
 
-    def in_threads(self, groups: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, _Others]]:
-        """Yield each group with the decomposition without it, for arrays of a library other than numpy."""
-        n = self.spectrum.n_rows
-        like = self.spectrum.values
-        decompositions: dict[int, _Others] = {}
-
-        def decompose(place: int) -> None:
-            decompositions[place] = self(groups[place])
-
-        for here in row_blocks(len(groups), 16 * n * n):
-            places = range(here.start, here.stop)
-            for_each(decompose, places, groups[0], n_operations=10.0 * len(places) * float(n) ** 3)
-            for place in places:
-                parts = (as_array_of(part, like) for part in decompositions.pop(place))
-                yield groups[place], _Others(*parts)
-
-    def __call__(self, left_out: np.ndarray) -> _Others:
-        """Return the decomposition of the other rows."""
-        kept = np.delete(np.arange(self.spectrum.n_rows), left_out)
+    def __call__(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
+        """Return the decomposition of the kept rows."""
         if self.spectrum.is_truncated:
             others, least = self._of_root(left_out, kept)
         else:
             others, least = self._of_gram(left_out, kept), self.least
-        is_seen = others.values > least
+        seen = namespace(others.values).astype(others.values > least, others.values.dtype)
         if self.keeps_null:
-            values = others.values * is_seen
+            values = others.values * seen
             vectors = others.vectors
-            cross = others.cross * is_seen[:, None]
+            cross = others.cross * seen[:, None]
         else:
-            values = others.values[is_seen]
-            vectors = others.vectors[:, is_seen]
-            cross = others.cross[is_seen]
-        whole = np.zeros((self.spectrum.n_rows, values.size))
-        whole[kept] = vectors
-        return _Others(values, whole, cross)
+            positive = np.flatnonzero(to_numpy(seen))
+            values = take_rows(others.values, positive)
+            vectors = take_rows(others.vectors.T, positive).T
+            cross = take_rows(others.cross, positive)
+        outside = zeros((left_out.size, values.shape[0]), vectors)
+        return _Others(values, in_order([vectors, outside], [kept, left_out]), cross)
 
     def _of_gram(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
         """Return the eigendecomposition of the kernel of the kept rows; the vectors have these rows only."""
-        values, vectors = eigh(self._gram[np.ix_(kept, kept)])
-        return _Others(values, vectors, vectors.T @ self._gram[np.ix_(kept, left_out)])
+        rows = take_rows(self._gram, kept)
+        values, vectors = eigh(take_rows(rows.T, kept))
+        return _Others(values, vectors, vectors.T @ take_rows(rows.T, left_out).T)
 
     def _of_root(self, left_out: np.ndarray, kept: np.ndarray) -> tuple[_Others, float]:
         """Return the same from a root of the kernel, and the size of eigenvalues that are rounding."""
-        vectors, roots, right = svd(self._root[kept])
+        vectors, roots, right = svd(take_rows(self._root, kept))
         least = (self.spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
-        cross = (roots[:, None] * right) @ self._root[left_out].T
+        cross = (roots[:, None] * right) @ take_rows(self._root, left_out).T
         return _Others(roots**2, vectors, cross), least
+
+
+class _Updated:
+    """Decompose a side without one row by an update of its spectrum, for many rows at a time.
+
+    Parameters are those of `_Decomposed`. Rows must be requested in their order.
+    """
+
+    def __init__(self, spectrum: Spectrum, keeps_null: bool, least: float) -> None:
+        self.spectrum = spectrum
+        self.keeps_null = keeps_null
+        self.least = least
+        self._rows = slice(0, 0)
+        self._decompositions: _Others | None = None
+
+    def __call__(self, left_out: np.ndarray, kept: np.ndarray) -> _Others:
+        """Return the decomposition without the left-out row."""
+        row = int(left_out[0])
+        if self._decompositions is None or not self._rows.start <= row < self._rows.stop:
+            self._decompositions = None  # large
+            self._decompositions = self._from(row)
+        values, vectors, cross = self._decompositions
+        place = row - self._rows.start
+        return _Others(values[place, ...], vectors[place, ...], cross[place, ...][:, None])
+
+    def _from(self, row: int) -> _Others:
+        """Return the decompositions without each of the next rows, one below the other."""
+        q = self.spectrum.n_rows
+        step = max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2)
+        self._rows = slice(row, min(row + step, q))
+        values, vectors, cross = without_each(
+            self.spectrum.values, self.spectrum.vectors, self._rows
+        )
+        seen = namespace(values).astype(values > self.least, values.dtype)
+        if not self.keeps_null:
+            vectors = vectors * seen[:, None, :]
+        return _Others(values * seen, vectors, cross * seen)
