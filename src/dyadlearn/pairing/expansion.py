@@ -463,11 +463,17 @@ class Expansion:
 
     def _at_training_tasks(self, rows: NewRows, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for pairs of new instances and tasks of training."""
+        middle = self.values
         first, second = pairs
-        pieces = [zeros((0,), self.values)]
+        rows = rows.before(self.instances)
+        finishing = 0 if self.tasks is None else 2 * self.n_tasks
+        blocks = rows.cut(middle.shape[1] + finishing, middle)
+        _check_predictions(1, first.size, 0, [(rows, blocks)], middle)
+        pieces = [zeros((0,), middle)]
         places = [first[:0]]
-        for here, _, grid in self.blocks(rows, None):
+        for here in blocks:
             chosen = np.flatnonzero((here.start <= first) & (first < here.stop))
+            grid = self._finished(matmul(rows.at(here), middle))
             pieces.append(entries_at(grid, first[chosen] - here.start, second[chosen]))
             places.append(chosen)
         return in_order(pieces, places)

@@ -36,7 +36,6 @@ from dyadlearn._array import (
     largest,
     namespace,
     product_like,
-    row_blocks,
     svd,
     take_rows,
     to_numpy,
