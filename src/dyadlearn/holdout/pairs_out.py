@@ -495,7 +495,9 @@ class _Pairs:
         for block in self.sampled(sample):
             gain += float((block.wins - block.alone).sum())
             total += float(np.count_nonzero(block.differ))
-        return gain / total if total else 0.0
+        if not total:
+            return 0.0
+        return gain / total
 
     def _outcomes(
         self,

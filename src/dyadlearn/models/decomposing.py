@@ -86,7 +86,9 @@ def combined(
     chosen: Any = product(*by_kernel, constants)
     for *kernels, levels in chosen:
         sides = [by_level[level] for by_level, level in zip(kernels, levels, strict=False)]
-        combinations.append(tuple(sides * 2 if spec.sign else sides))
+        if spec.sign:
+            sides *= 2
+        combinations.append(tuple(sides))
     return combinations
 
 

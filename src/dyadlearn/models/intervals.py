@@ -252,7 +252,9 @@ def _beside_training(
         return lower.T, upper.T
     # A new node has the same edges as instance and as task, with opposite signs if antisymmetric.
     lower, upper = intervals.new_rows(columns, sign * whole, coverage)
-    return (lower.T, upper.T) if sign > 0 else (-upper.T, -lower.T)
+    if sign < 0:
+        return -upper.T, -lower.T
+    return lower.T, upper.T
 
 
 def predicted_intervals(

@@ -113,8 +113,10 @@ def routes(
     solving = leaving_work(sizes)
     offered = [_by_features(operators, labels, solving)]
     # One eigendecomposition serves many leave-one-outs.
-    is_many = setting is Setting.A and n_alphas >= _MANY_ALPHAS
-    offered.append(_by_cells(operators, labels, sizes, solving, n_alphas if is_many else 1))
+    n_inverses = 1
+    if setting is Setting.A and n_alphas >= _MANY_ALPHAS:
+        n_inverses = n_alphas
+    offered.append(_by_cells(operators, labels, sizes, solving, n_inverses))
     offered.append(_by_missing(operators, labels, units, sizes))
     return [route for route in offered if route is not None]
 

@@ -116,7 +116,9 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     # Unknowns of a model, and products of the inverse with the labels.
     size = float({"features": k * r, "missing": m * q - n}.get(name, n))
     has_duals = name not in ("features", "missing")
-    work = size * n * (n_units if has_duals else 1)
+    work = size * n
+    if has_duals:
+        work *= n_units
     if has_duals and operators.shares is not None:
         return work, 3.0 * n_units * n
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)

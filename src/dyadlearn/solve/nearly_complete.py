@@ -118,7 +118,9 @@ def blocks_work(
     k, r = ranks
     u = float(n_missing)
     n = float(sizes[0].sum())
-    n_pairs = n * n if len(sizes) == 2 else float(np.sum(sizes[0].astype(float) ** 2))
+    n_pairs = n * n
+    if len(sizes) != 2:
+        n_pairs = float(np.sum(sizes[0].astype(float) ** 2))
     inverting = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
     return inverting + n_pairs * (max(k, r) + u) + leaving_work(sizes)
 
