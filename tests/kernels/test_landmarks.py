@@ -340,6 +340,9 @@ def test_columns_of_a_precomputed_kernel_are_found_by_their_ids():
     found = Landmarks(4, kernel="precomputed", random_state=0).fit(frame[order])
     assert_allclose(found.transform(frame.loc[["b"], order]), wanted.transform(K[[1]]))
     assert_allclose(found.transform(pl.DataFrame(K, schema=names)), wanted.transform(K))
+    unnamed_rows = Landmarks(4, kernel="precomputed", random_state=0)
+    unnamed_rows.fit(pl.DataFrame(K, schema=names))
+    assert_allclose(unnamed_rows.transform(frame[order]), wanted.transform(K))
     with pytest.raises(IdError, match="'z'"):
         found.transform(frame.rename(columns={"a": "z"}))
     numbered = Landmarks(4, kernel="precomputed", random_state=0).fit(pd.DataFrame(K))

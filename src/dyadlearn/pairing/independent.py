@@ -152,8 +152,9 @@ def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackkni
 @full.cell_slack.register(Independent)
 def _cell_slack(model: Independent) -> Array:
     """Return the slack of each instance, shape (m, 1), or (m, q) if it differs between tasks."""
-    like = as_array_of(np.atleast_2d(model.alphas["alpha"]), model.rows.spectrum.values)
-    return model.by_task(lambda rows, tasks: rows.scaled().slack[:, None] + 0.0 * tasks, like)
+    alphas = np.atleast_2d(model.alphas["alpha"])
+    zeros = as_array_of(np.zeros_like(alphas, dtype=np.float64), model.rows.spectrum.values)
+    return model.by_task(lambda rows, zeros: rows.scaled().slack[:, None] + zeros, zeros)
 
 
 @full.leave_cells_out.register(Independent)

@@ -22,7 +22,6 @@ from dyadlearn._array import (
     namespace,
     row_major,
     take_rows,
-    zeros,
 )
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
@@ -93,8 +92,6 @@ class _Labels:
 
 def _held_out(model: PairKernel, labels: _Labels, setting: Setting, *groups: Members) -> Array:
     """Return the predictions (m, q) of setting A, B or C; `groups` are those of instances and tasks."""
-    if not model.free_mean and 0 in model.ranks:  # a kernel of zeros has no direction to learn in
-        return zeros(tuple(labels.Y.shape), labels.Y)
     _check_mean(model)
     members, task_members = groups or (None, None)
     if setting is Setting.A:
