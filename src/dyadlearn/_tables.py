@@ -578,6 +578,57 @@ def in_order(
     return np.asarray(table.values)
 
 
+def in_rows_of(values: Any, table: Any, name: str, other: str) -> Any:
+    """Return values of the rows of a long table in the order of its rows, by the index of pandas.
+
+    Values or tables without an index go by position. So does the default index 0, 1, 2, … of one
+    of them, unless the other has the same ids.
+
+    Parameters
+    ----------
+    values : array-like or series
+        One value for each row of the table; anything else is returned as it is.
+    table : frame, or mapping of names to columns
+        The index of a mapping is that of its first series.
+    name, other : str
+        Names of the values and of the table in messages.
+    """
+    given = _index_of(values)
+    columns = table.values() if isinstance(table, Mapping) else (table,)
+    wanted = next((index for index in map(_index_of, columns) if index is not None), None)
+    if given is None or wanted is None or given.equals(wanted):
+        return values
+    ids = Ids(tuple(given.tolist()))
+    target = Ids(tuple(wanted.tolist()))
+    if set(ids.labels) != set(target.labels) and (_is_numbered(given) or _is_numbered(wanted)):
+        return values
+    for index, owner in ((given, name), (wanted, other)):
+        if not index.is_unique:
+            raise IdError(
+                f"The index of {name} is not that of {other}, and {owner} has repeated ids, so "
+                f"that their rows cannot be matched: pass {name}.to_numpy() to match by position."
+            )
+    order = ids.order_as(target, f"the index of {name}", f"the index of {other}")
+    return _taken(values, order, None)
+
+
+def _index_of(table: Any) -> Any:
+    """Return the index of a frame or series of pandas; None for other objects."""
+    if library_of(table) is None:
+        return None
+    import narwhals as nw
+
+    frame = nw.from_native(table, allow_series=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.Series):
+        return None
+    return nw.maybe_get_index(frame)
+
+
+def _is_numbered(index: Any) -> bool:
+    """Return whether an index is the default one: 0, 1, 2 and so on."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+
+
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:
     """Return `values` (n, q) or (n,) as a frame or series of library `kind` with its ids.
 

@@ -46,6 +46,17 @@ def test_training_is_always_earlier(times, n_splits):
     assert_array_equal(tested, np.setdiff1d(np.arange(len(times)), splits[0][0]))
 
 
+def test_times_are_matched_with_the_rows_of_a_frame_by_their_index():
+    rows = [f"row {place}" for place in range(30)]
+    frame = pd.DataFrame(table(), rows)
+    times = pd.Series(np.arange(30), rows)
+    expected = list(TimeSplit(4).split(frame, time=times))
+    found = list(TimeSplit(4).split(frame, time=times.iloc[::-1]))
+    for split, other in zip(expected, found, strict=True):
+        assert_array_equal(split[0], other[0])
+        assert_array_equal(split[1], other[1])
+
+
 def test_settings_are_those_of_a_loop():
     pairs = table(40)
     times = np.arange(40)

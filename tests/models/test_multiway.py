@@ -322,6 +322,25 @@ def test_tables_of_all_kinds(make):
     assert model.n_features_in_ == 2
 
 
+def test_series_are_matched_with_the_rows_of_a_frame_by_their_index():
+    cells = some_cells(2, 15)
+    rows = [f"row {place}" for place in range(len(cells.y))]
+    table = pd.DataFrame(cells.places, index=rows)
+    y = pd.Series(cells.y, rows)
+    weights = pd.Series(cells.weights, rows)
+    model = MultiwayRidge("mother + father", variances=dict.fromkeys(NAMES[:2], 1.0))
+    expected = clone(model).fit(cells.places, cells.y, cells.weights)
+    other = np.random.default_rng(0).permutation(len(rows))
+    model.fit(table, y.iloc[other], weights.iloc[other[::-1]])
+    assert_allclose(model.predict(table), expected.predict(cells.places))
+    score = expected.score(cells.places, cells.y, cells.weights)
+    assert_allclose(model.score(table, y.iloc[other], weights.iloc[other]), score)
+    columns = {"mother": table["mother"], "father": table["father"].iloc[other]}
+    assert_allclose(model.predict(columns), expected.predict(cells.places))
+    with pytest.raises(IdError, match=r"1 only in the index of the table \('row 0'\)"):
+        model.fit(table, y.iloc[1:])
+
+
 def test_features_in_frames_are_found_by_id():
     rng = np.random.default_rng(0)
     names = list("uvwxyz")

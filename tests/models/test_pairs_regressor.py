@@ -173,6 +173,21 @@ def test_weights_become_those_of_the_cells():
     assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
 
 
+def test_series_are_matched_with_the_rows_of_a_frame_by_their_index():
+    rows = [f"row {place}" for place in range(M * Q)]
+    pairs = pd.DataFrame(CELLS, rows, ["instance", "task"])
+    labels = pd.Series(VALUES, rows)
+    weights = pd.Series(np.arange(1.0, M * Q + 1), rows)
+    other = np.random.default_rng(0).permutation(M * Q)
+    regressor = PairRegressor(Weighed(), instances=X, tasks=T)
+    expected = clone(regressor).fit(CELLS, VALUES, weights.to_numpy())
+    regressor.fit(pairs, labels.iloc[other], weights.iloc[other[::-1]])
+    assert_array_equal(regressor.predict(CELLS), expected.predict(CELLS))
+    assert_array_equal(regressor.model_.weights_.toarray().ravel(), weights)
+    score = expected.score(CELLS, VALUES, weights.to_numpy())
+    assert regressor.score(pairs, labels.iloc[other], weights.iloc[other]) == score
+
+
 def test_the_score_is_that_of_the_observed_pairs():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
     labels = VALUES[:6].copy()

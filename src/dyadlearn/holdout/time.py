@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import factorize, id_columns, label_array, missing
 from dyadlearn._state import Stored
+from dyadlearn._tables import in_rows_of
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -80,6 +81,7 @@ class TimeSplit(Stored, BaseCrossValidator):  # type: ignore[misc]
             raise ValueError("TimeSplit needs the times of the rows: pass time=.")
         columns = id_columns(pairs, "pairs")
         codes = [factorize([column], "pairs")[0] for column in columns]
+        time = in_rows_of(time, pairs, "time", "pairs")
         period = self._periods(read_times(time, "time", len(codes[0])))
         for number in range(1, self.n_splits + 1):
             train = np.flatnonzero(period < number)

@@ -18,7 +18,7 @@ from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share
 from dyadlearn._codes import Column
 from dyadlearn._columns import chosen, ids_of, read_columns
 from dyadlearn._state import StoredEstimator
-from dyadlearn._tables import shown
+from dyadlearn._tables import in_rows_of, shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
 from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
 from dyadlearn.models.fitted_multiway import FittedMultiway, LikelihoodRatio
@@ -130,6 +130,7 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     # scikit-learn treats a first argument that is not called X as metadata.
     __metadata_request__fit = {"table": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"table": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"table": UNUSED}  # noqa: RUF012
 
     fitted_: FittedMultiway
 
@@ -171,9 +172,11 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             A row for each label, and a column for each side and fixed effect; the columns of an
             array are called x0, x1 and so on. A cell may have several rows.
         y : array, list or series of shape (n,)
-            Labels. Rows with NaN are left out.
+            Labels. Rows with NaN are left out. A series of pandas is matched with the rows of a
+            frame by their index: both must have the same ids, in any order. The default index
+            0, 1, 2, … of one of them goes by position, unless the other has the same ids.
         sample_weight : array, list or series of shape (n,), default=None
-            Weights w of the labels, at least 0. Rows of weight 0 are left out.
+            Weights w of the labels, at least 0, matched as `y`. Rows of weight 0 are left out.
 
         Returns
         -------
@@ -217,6 +220,22 @@ class MultiwayRidge(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if return_std:
             return fitted.means(asked), fitted.deviations(asked)
         return fitted.means(asked)
+
+    def score(self, table: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of predictions.
+
+        Parameters
+        ----------
+        table : as in `predict`
+        y, sample_weight : as in `fit`
+
+        Returns
+        -------
+        float
+        """
+        y = in_rows_of(y, table, "y", "the table")
+        sample_weight = in_rows_of(sample_weight, table, "sample_weight", "the table")
+        return float(super().score(table, y, sample_weight))
 
     def predict_interval(
         self, table: Any, *, coverage: float = 0.9, new: Any = ()
@@ -430,6 +449,8 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     _check_names(model, tuple(columns))
     columns = chosen(columns, [*names, *fixed_names])
     n_rows = len(columns[names[0]])
+    y = in_rows_of(y, table, "y", "the table")
+    sample_weight = in_rows_of(sample_weight, table, "sample_weight", "the table")
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)
     rows = np.flatnonzero(~np.isnan(values) & (weights > 0))
