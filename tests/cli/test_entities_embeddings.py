@@ -171,7 +171,7 @@ def test_the_page_does_what_it_says(run, monkeypatch):
             printed += ran.err + ran.out
         monkeypatch.undo()
     shown = [line.strip() for line in blocks["text"][0].splitlines() if line.strip()]
-    assert len(shown) == 10
+    assert len(shown) == 12
     for line in shown:
         assert re.search(
             r"\s+".join(re.escape(word).replace("…", r"\d*") for word in line.split()), printed

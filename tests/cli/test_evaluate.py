@@ -74,6 +74,7 @@ def test_missing_labels_have_nothing_to_verify(tables, fitted, run):
     assert ran.code == 0
     assert ran.json["settings"][0]["difference"] is None
     assert "refits are compared for complete labels only, nothing is verified" in ran.err
+    assert "from refitting" not in run(f"evaluate {tables.folder}/fitted.dyad --verify").out
 
 
 def test_a_model_without_tasks_is_told_about(fitted, run):

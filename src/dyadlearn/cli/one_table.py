@@ -105,6 +105,15 @@ def sequence_id(sequence: str) -> str:
     return f"{sequence[:_BEGINNING]}_{len(sequence)}_{digest}"
 
 
+def structure_id(kind: str, text: str) -> str | None:
+    """Return the id of a structure; None if it is not valid, or cannot be read here."""
+    try:
+        (clean,), _ = _READERS[kind]([text], ["1"], "raise")
+    except (ImportError, ValueError):
+        return None
+    return sequence_id(clean) if kind == "sequences" else str(clean)
+
+
 def long_table(cells: FileTable, sides: Sequence[Structures], label: str) -> FileTable:
     """Return the rows with both structures as a long table of id, id and label."""
     values = cells.column(label)
