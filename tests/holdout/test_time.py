@@ -103,6 +103,9 @@ def test_wrong_times(times, message):
         list(TimeSplit(1).split([(0, 0), (1, 1)], time=np.array(times)))
     with pytest.raises(ValueError, match="pass time="):
         list(TimeSplit(1).split([(0, 0), (1, 1)]))
+    known = [(0, 0), (0, 0), (0, 0)]
+    with pytest.raises(ValueError, match="None of 2 splits has a test pair of setting B: leave"):
+        list(TimeSplit(2, "B").split(known, time=np.arange(3)))
 
 
 def test_folds_warn_of_later_training_labels():
