@@ -606,9 +606,12 @@ def in_rows_of(values: Any, table: Any, name: str, other: str) -> Any:
         if not index.is_unique:
             raise IdError(
                 f"The index of {name} is not that of {other}, and {owner} has repeated ids, so "
-                f"that their rows cannot be matched: pass {name}.to_numpy() to match by position."
+                f"that their rows cannot be matched: to match by position, pass {name}.to_numpy()."
             )
-    order = ids.order_as(target, f"the index of {name}", f"the index of {other}")
+    try:
+        order = ids.order_as(target, f"the index of {name}", f"the index of {other}")
+    except IdError as error:
+        raise IdError(f"{error} To match by position, pass {name}.to_numpy().") from None
     return _taken(values, order, None)
 
 

@@ -111,8 +111,8 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise DataFileError(
-                f"{path} is no {what} in UTF-8 (byte 0x{content[error.start]:02x} in line {line}): "
-                f"save it as UTF-8."
+                f"{path} is damaged or no {what} in UTF-8 (byte 0x{content[error.start]:02x} in line "
+                f"{line}): save it as UTF-8, or put a good copy in its place."
             ) from error
 
 

@@ -901,7 +901,7 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
         )
     known = tables.known.ids
     sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
-    y = in_rows_of(labels[1], labels[0], "the labels", "their pairs")
+    y = in_rows_of(labels[1], labels[0], "y", "pairs")
     few = averaged_pairs(*id_columns(labels[0], "labels"), y, None, *sides).to_grid()
     new_sides[1 - new] = None
     at[1 - new] = places[1 - new][at[1 - new]]
