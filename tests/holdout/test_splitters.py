@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -113,6 +114,23 @@ def test_rows_that_repeat_a_pair_stay_together():
     pairs = random_table(200, 6, 5)
     for train, test in SettingKFold("A", 4, random_state=0).split(pairs):
         assert not {tuple(row) for row in pairs[train]} & {tuple(row) for row in pairs[test]}
+
+
+def test_series_of_groups_are_matched_with_the_rows_of_a_frame_by_their_index():
+    rows = [f"row {place}" for place in range(40)]
+    pairs = pd.DataFrame(random_table(40, 8, 6), rows, ["u", "t"])
+    groups = pairs["u"] // 2
+    other = np.random.default_rng(0).permutation(40)
+    moved = groups.iloc[other]
+    for setting, given, same in (("B", groups, moved), (["u"], {"u": groups}, {"u": moved})):
+        folds = SettingKFold(setting, 2, random_state=0)
+        expected = list(folds.split(pairs, groups=given))
+        for split, found in zip(expected, folds.split(pairs, groups=same), strict=True):
+            assert_array_equal(split[1], found[1])
+    pairs = pd.DataFrame(full_table(8, 5), rows)
+    times = pd.Series(np.arange(40), rows)
+    with pytest.warns(UserWarning, match="In 4 of 5 splits, training labels are later than"):
+        list(SettingKFold("A", shuffle=False).split(pairs, time=times.iloc[other]))
 
 
 def test_blocks_without_pairs_are_left_out_in_setting_d():
