@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn import TwoStepRidge, load, save
-from dyadlearn._tables import Ids, make_ids, read_table, write_table
+from dyadlearn._tables import Ids, in_rows_of, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
@@ -185,3 +185,45 @@ def test_ids_that_are_the_same_as_text_are_never_merged_in_frames_of_text():
             write_table(values, rows, columns, "polars")
         assert write_table(values, rows, columns, "pandas").shape == (2, 2)
     assert write_table(values, Ids((1, "a")), None, "polars").columns == ["id", "0", "1"]
+
+
+# --- values of the rows of a long table --------------------------------------------------------
+
+MATCHED = [1.0, 2.0, 3.0]
+
+
+@over(
+    lines(
+        "values index expected",
+        (pd.Series(MATCHED, list("cab")), list("cab"), MATCHED),
+        # The default index goes by position, unless the other has the same ids.
+        (pd.Series(MATCHED), list("abc"), MATCHED),
+        (pd.Series(MATCHED, list("abc")), None, MATCHED),
+        (pd.Series(MATCHED, ["a", "a", "b"]), ["a", "a", "b"], MATCHED),
+        (MATCHED, list("abc"), MATCHED),
+        (pl.Series(MATCHED), list("abc"), MATCHED),
+    )
+)
+def test_series_go_with_the_rows_of_a_frame(values, index, expected):
+    frame = pd.DataFrame({"u": list("xyz"), "v": list("pqp")}, index)
+    assert list(in_rows_of(values, frame, "y", "pairs")) == expected
+    columns = {"u": frame["u"], "v": ["p", "q", "p"]}
+    assert list(in_rows_of(values, columns, "y", "pairs")) == expected
+    assert in_rows_of(values, frame.to_numpy(), "y", "pairs") is values
+
+
+@over(
+    lines(
+        "index words",
+        (
+            list("abd"),
+            r"the index of y and the index of pairs .* 1 only in the index of pairs .*pass y.to_numpy",
+        ),
+        (list("aab"), "the index of y and the index of pairs"),
+        (list("cab"), "The index of y has the ids of pairs in another order"),
+    )
+)
+def test_series_of_other_rows_are_refused(index, words):
+    frame = pd.DataFrame({"u": list("xyz"), "v": list("pqp")}, list("abc"))
+    with pytest.raises(IdError, match=words):
+        in_rows_of(pd.Series(MATCHED, index), frame, "y", "pairs")

@@ -295,6 +295,10 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
             raise ValueError(
                 f"Input {name} contains NaN in {_first_missing(values)}: {remedy}."
             ) from error
+        if str(error).startswith("Complex data not supported"):
+            raise ValueError(
+                f"Complex data not supported: {name} holds complex numbers, expected real ones."
+            ) from error
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{name} holds text where numbers belong: {error}.") from error

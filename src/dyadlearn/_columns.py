@@ -9,7 +9,7 @@ import numpy as np
 
 from dyadlearn._array import is_foreign, to_numpy
 from dyadlearn._codes import Column, frame_columns, lacks_id
-from dyadlearn._tables import shown
+from dyadlearn._tables import in_rows_of, shown
 
 
 def read_columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Column]:
@@ -23,7 +23,9 @@ def read_columns(table: Any, names: Sequence[str] | None = None) -> dict[str, Co
         Columns to return; None means all.
     """
     if isinstance(table, Mapping):
-        columns = {name: _column(values) for name, values in table.items()}
+        columns = {}
+        for name, values in table.items():
+            columns[name] = _column(in_rows_of(values, table, repr(name), "the first column"))
     elif isinstance(table, np.ndarray | list | tuple) or is_foreign(table):
         if not isinstance(table, list | tuple):
             rows = to_numpy(table)

@@ -581,6 +581,65 @@ def in_order(
     return np.asarray(table.values)
 
 
+def in_rows_of(values: Any, table: Any, name: str, other: str) -> Any:
+    """Return values of the rows of a long table, after checking that their index is that of the table.
+
+    Values or tables without an index go by position, and so does the default index 0, 1, 2, … of
+    one of them beside other ids. The same ids in another order are refused: a user may have meant
+    the ids, and scikit-learn, which shuffles labels with their index, the positions.
+
+    Parameters
+    ----------
+    values : array-like or series
+        One value for each row of the table; anything else is returned as it is.
+    table : frame, or mapping of names to columns
+        The index of a mapping is that of its first series.
+    name, other : str
+        Names of the values and of the table in messages.
+
+    Raises
+    ------
+    IdError
+        If both have an index of pandas, and these differ.
+    """
+    given = _index_of(values)
+    columns = table.values() if isinstance(table, Mapping) else (table,)
+    wanted = next((index for index in map(_index_of, columns) if index is not None), None)
+    if given is None or wanted is None or given.equals(wanted):
+        return values
+    remedy = f"To match by position, pass {name}.to_numpy()."
+    if sorted(map(repr, given)) == sorted(map(repr, wanted)):
+        raise IdError(
+            f"The index of {name} has the ids of {other} in another order. To match by ids, sort "
+            f"one like the other, for example by .loc. {remedy}"
+        )
+    if _is_numbered(given) or _is_numbered(wanted):
+        return values
+    ids = (Ids(tuple(given.tolist())), Ids(tuple(wanted.tolist())))
+    try:
+        ids[0].order_as(ids[1], f"the index of {name}", f"the index of {other}")
+    except IdError as error:
+        raise IdError(f"{error} {remedy}") from None
+    raise IdError(f"The index of {name} is not that of {other}. {remedy}")
+
+
+def _index_of(table: Any) -> Any:
+    """Return the index of a frame or series of pandas; None for other objects."""
+    if library_of(table) is None:
+        return None
+    import narwhals as nw
+
+    frame = nw.from_native(table, allow_series=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.Series):
+        return None
+    return nw.maybe_get_index(frame)
+
+
+def _is_numbered(index: Any) -> bool:
+    """Return whether an index is the default one: 0, 1, 2 and so on."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+
+
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:
     """Return `values` (n, q) or (n,) as a frame or series of library `kind` with its ids.
 

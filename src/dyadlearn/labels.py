@@ -55,6 +55,7 @@ from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import (
     Ids,
     Table,
+    in_rows_of,
     library_of,
     make_ids,
     read_table,
@@ -798,7 +799,8 @@ def to_grid(
     pairs : array, list of rows or frame, of shape (n, 2) or (n, 3)
         Instance id and task id of each row and, without `y`, its value.
     y : array, list or series of shape (n,), default=None
-        Value of each row; NaN where missing.
+        Value of each row; NaN where missing. A series of pandas must have the index of a frame, as
+        in `PairRegressor.fit`; so must `weights`.
     weights : array, list or series of shape (n,), or mapping of ids to numbers, default=None
         Weight of each row in the mean of its pair, at least 0, or of each instance or each task by
         its id; None gives all rows the same weight.
@@ -829,6 +831,8 @@ def to_grid(
         first, second, y = table_columns(pairs, "pairs", 3)
     else:
         first, second = table_columns(pairs, "pairs", 2)
+    y = in_rows_of(y, pairs, "y", "pairs")
+    weights = in_rows_of(weights, pairs, "weights", "pairs")
     grid = averaged_pairs(first, second, y, weights, instances, tasks).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
         return grid

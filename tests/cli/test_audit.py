@@ -171,3 +171,18 @@ def test_hold_outs_of_a_model(run, tmp_path):
     ran = run("audit", tmp_path / "m.dyad", "--setting", "ABC", "--scoring", "pearson")
     assert "No entity is held out, only pairs." in ran.out
     assert "tasks" in ran.out
+
+
+def test_a_first_line_that_is_a_pair_is_no_line_of_headings(split, run):
+    headings = TRAIN[0]
+    write(Path("train.csv"), TRAIN[1:], headings)
+    write(Path("test.csv"), TEST[1:], TEST[0])
+    for columns in ((), ("--columns", "1,2")):
+        (figures,) = run("audit train.csv test.csv", *columns, "--json").json["audits"]
+        assert (figures["n_train"], figures["n_test"]) == (3, 3)
+    write(Path("train.csv"), [row[:2] for row in TRAIN[1:]], headings[:2])
+    write(Path("test.csv"), [row[:2] for row in TEST], ("user", "item"))
+    ran = run("audit train.csv test.csv")
+    assert ran.code == 2
+    assert "train.csv, first line: 'ann', 'tea' look like a pair. Add a line of head" in ran.err
+    assert "test.csv has no column 'ann'" in run("audit train.csv test.csv --columns ann,tea").err

@@ -1,12 +1,14 @@
 """Words that commands refuse: one sentence, the exit code of wrong usage, and nothing written."""
 
+import math
+
 import numpy as np
 import pytest
 
 from cli.conftest import MODEL, do, refusals, write_csv, write_tables
 from cli.test_one_table import write_table
 from cli.test_tune_learned import write_several
-from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, save
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, _progress, save
 from dyadlearn._registry import names_where
 
 SIDES = "--instances users.csv --tasks items.csv"
@@ -249,6 +251,8 @@ def replaced(text):
 @pytest.mark.parametrize("table", [TUNE, PREDICT, OTHERS], ids=["tune", "predict", "others"])
 def test_words_that_are_refused(folder, run, each, monkeypatch, table):
     monkeypatch.chdir(folder)
+    # A slow import, such as that of torch, prints a line of progress.
+    monkeypatch.setattr(_progress, "_LOGGED", (math.inf, math.inf))
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     for case in each(refusals(table)):
         ran = run(replaced(case["command"]))

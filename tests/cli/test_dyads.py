@@ -289,6 +289,16 @@ def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
         dyads(tables, labels=path)
 
 
+def test_a_word_for_a_missing_number_that_may_be_an_id_is_named(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("user,item,stars\na,tea,2\nb,null,2\na,null,3\n")
+    words = "'null' in line 3 may be a missing number or an id: correct that for a grid, or add"
+    with pytest.raises(DataFileError, match=words):
+        read_labels(path, LabelFile(), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(format="long"), Terminal(quiet=True))
+    assert grid.column_ids.labels == ("tea", "null")
+
+
 def test_the_options_decide(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))

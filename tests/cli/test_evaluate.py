@@ -74,6 +74,7 @@ def test_missing_labels_have_nothing_to_verify(tables, fitted, run):
     assert ran.code == 0
     assert ran.json["settings"][0]["difference"] is None
     assert "refits are compared for complete labels only, nothing is verified" in ran.err
+    assert "from refitting" not in run(f"evaluate {tables.folder}/fitted.dyad --verify").out
 
 
 def test_a_model_without_tasks_is_told_about(fitted, run):
@@ -175,6 +176,7 @@ def test_the_setting_that_all_were_tuned_for(tables, run):
     against = "evaluate a.dyad --against b.dyad --resamples 10"
     ran = run(f"{against} --json")
     assert (ran.code, ran.json["settings"][0]["setting"]) == (0, "D")
+    assert "which makes scores a little optimistic.\n" in ran.err  # Python has a remedy
     [own] = run("evaluate a.dyad --setting D --json").json["settings"]
     [permuted] = run("evaluate a.dyad --permutations 1 --json").json["settings"]
     # One model in one setting has one score, whichever command tells it.

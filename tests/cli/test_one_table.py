@@ -280,3 +280,19 @@ def test_names_and_ids():
     assert sequence_id("MKV") == "MKV"
     ids = {sequence_id(protein) for protein in (*PROTEINS, *NEW_PROTEINS)}
     assert len(ids) == 8
+
+
+def test_no_column_of_labels_is_printed_if_none_is_observed(tune, run):
+    tune(rows()[1:-1], QUICK)
+    assert "label" not in run("recommend m.dyad --pairs").out
+    assert "label" in run("recommend m.dyad --pairs --observed").out
+
+
+def test_structures_of_training_are_found_however_they_are_written(known, run):
+    expected = run("recommend m.dyad --for CCO --observed --json").json
+    found = run("recommend m.dyad --for OCC --observed --json").json
+    assert found["best"] == expected["best"]
+    asked = f"--explain --task {sequence_id(PROTEINS[0])} --json"
+    expected = run("predict m.dyad --instance CCO", asked).json
+    assert run("predict m.dyad --instance OCC", asked).json == expected
+    assert "no drug or target 'CC('" in run("recommend m.dyad --for 'CC('").err

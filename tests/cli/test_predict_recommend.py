@@ -160,3 +160,4 @@ def test_the_top_pairs(model, run):
     )
     seen = run(f"recommend {model} --pairs")
     assert "Best pairs that are not observed" in seen.out
+    assert "label" in seen.out  # zeros are observed

@@ -1,8 +1,12 @@
 """How commands speak: JSON without NaN, notes said once, tables that fit."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,3 +193,29 @@ def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch
     assert words[0] == ["neg_mean_"]
     assert words[1] == ["method", "squared_error", "roc_auc", "anunderscorelessheading"]
     assert words[-1] == ["exact", "leave-one-out", "-1", "2", "3"]
+
+
+FULL = "dyadlearn: No space left on device.\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@over(lines("words", "--version", "--help", "datasets"))
+def test_a_full_device_is_one_line(words):
+    command = [sys.executable, "-m", "dyadlearn", *words.split()]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (4, FULL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a shell does")
+@over(lines("words", "--help", "datasets"))
+def test_a_reader_that_is_gone_is_no_error(words):
+    command = [sys.executable, "-m", "dyadlearn", *words.split()]
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ran = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    closed = f"'{sys.executable}' -m dyadlearn {words} >&-"
+    ran = subprocess.run(closed, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -263,6 +263,8 @@ def test_nested_scores_stand_for_their_search():
     model = KroneckerRidge(20.0).fit(X, Y, tasks=T)
     found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10, random_state=0)
     assert_allclose(found.scores["nested"], nested.score)
+    tuned = compare({"search": search.fit(X, Y, tasks=T), "fixed": model}, "B", n_resamples=10)
+    assert any(note.endswith("compare the nested_score instead.") for note in tuned.notes)
     assert found.methods["nested"] == "nested folds"
     with pytest.raises(ValueError, match="'nested' has nested scores of setting B, not of D"):
         compare({"nested": nested, "fixed": model}, "D")

@@ -110,6 +110,14 @@ def test_bad_text_is_named(tmp_path, text, message):
         load_table(path)
 
 
+def test_other_encodings_are_to_be_saved_as_utf_8(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("id,p\na,1\nProt\xe9ine,2\n".encode("latin-1"))
+    words = r"t\.csv is damaged or no table in UTF-8 \(byte 0xe9 in line 3\): save it as UTF-8, or"
+    with pytest.raises(DataFileError, match=words):
+        load_table(path)
+
+
 def test_trailing_separators(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,p,q,,\na,1.5,,,\nb,-2,1e-3,,\n")

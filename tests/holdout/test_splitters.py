@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,6 +11,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from dyadlearn import IndependentTaskRidgeCV, load, save
+from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import audit
 from sweeps import covering, every, lines, over
@@ -113,6 +115,20 @@ def test_rows_that_repeat_a_pair_stay_together():
     pairs = random_table(200, 6, 5)
     for train, test in SettingKFold("A", 4, random_state=0).split(pairs):
         assert not {tuple(row) for row in pairs[train]} & {tuple(row) for row in pairs[test]}
+
+
+def test_series_of_groups_and_times_have_the_index_of_their_frame():
+    rows = [f"row {place}" for place in range(40)]
+    pairs = pd.DataFrame(random_table(40, 8, 6), rows, ["u", "t"])
+    groups = pairs["u"] // 2
+    moved = groups.iloc[::-1]
+    for setting, given in (("B", moved), (["u"], {"u": moved})):
+        with pytest.raises(IdError, match="in another order"):
+            list(SettingKFold(setting, 2, random_state=0).split(pairs, groups=given))
+    pairs = pd.DataFrame(full_table(8, 5), rows)
+    times = pd.Series(np.arange(40), rows[::-1])
+    with pytest.raises(IdError, match="in another order"):
+        list(SettingKFold("A", shuffle=False).split(pairs, time=times))
 
 
 def test_blocks_without_pairs_are_left_out_in_setting_d():

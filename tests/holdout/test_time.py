@@ -12,6 +12,7 @@ from sklearn import config_context
 from sklearn.model_selection import cross_validate
 
 from dyadlearn import PairRegressor, TwoStepRidge
+from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.time import read_times, time_in_words
 from dyadlearn.selection import SettingKFold, TimeSplit
 from sweeps import lines, over
@@ -44,6 +45,15 @@ def test_training_is_always_earlier(times, n_splits):
         assert_array_equal(train, np.flatnonzero(times < times[test].min()))
     tested = np.sort(np.concatenate([test for _, test in splits]))
     assert_array_equal(tested, np.setdiff1d(np.arange(len(times)), splits[0][0]))
+
+
+def test_times_have_the_index_of_their_frame():
+    rows = [f"row {place}" for place in range(30)]
+    frame = pd.DataFrame(table(), rows)
+    times = pd.Series(np.arange(30), rows)
+    assert len(list(TimeSplit(4).split(frame, time=times))) == 4
+    with pytest.raises(IdError, match="in another order"):
+        list(TimeSplit(4).split(frame, time=times.iloc[::-1]))
 
 
 def test_settings_are_those_of_a_loop():
@@ -92,6 +102,9 @@ def test_wrong_times(times, message):
         list(TimeSplit(1).split([(0, 0), (1, 1)], time=np.array(times)))
     with pytest.raises(ValueError, match="pass time="):
         list(TimeSplit(1).split([(0, 0), (1, 1)]))
+    known = [(0, 0), (0, 0), (0, 0)]
+    with pytest.raises(ValueError, match="None of 2 splits has a test pair of setting B: leave"):
+        list(TimeSplit(2, "B").split(known, time=np.arange(3)))
 
 
 def test_folds_warn_of_later_training_labels():

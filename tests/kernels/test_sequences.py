@@ -315,7 +315,7 @@ def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
             ValueError,
             "is damaged or no FASTA file .Compressed file ended",
         ),
-        (b">P1\n\xff\xfe", ValueError, "is damaged or no FASTA file in UTF-8 .*decode"),
+        (b">P1\n\xff\xfe", ValueError, "is damaged or no FASTA file in UTF-8 .byte 0xff in line 2"),
     )
 )
 def test_bad_fasta_files_are_refused(tmp_path, data, error, message):

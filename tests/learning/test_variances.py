@@ -199,6 +199,6 @@ def test_confounded_terms_are_named():
         model.fit(places, y)
     model.set_params(variances={"mother": 1.0, "father": 1.0, "nested": 1.0}).fit(places, y)
     few = {name: at[:4] for name, at in places.items()}
-    with pytest.raises(ValueError, match="too few for 5 variances"):
+    with pytest.raises(ValueError, match="5 variances need more than"):
         fitted(kernels, few, y[:4])
     assert module.most_likely is most_likely

@@ -445,3 +445,11 @@ def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
         for put in (np.array, csr_array)
     )
     assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_one_residual_is_too_few():
+    X, T, Y = data(15)
+    model = KroneckerRidge().fit(X[:5], Y[:5, :1], tasks=T[:1])
+    words = "because 1 held-out residual is too few for a coverage of 0.9: give more labels"
+    with pytest.warns(UnboundedIntervalWarning, match=words):
+        model.predict_interval(tasks=T[1:3])

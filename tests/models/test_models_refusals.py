@@ -78,8 +78,16 @@ NO_WEIGHTS = "^sample_weight .*must hold finite numbers of at least 0"
 FIT = [
     ({"y": Y[:5]}, ValueError, ROWS_OF_LABELS),
     ({"tasks": T[:3]}, ValueError, ROWS_OF_TASKS),
-    ({"X": pd.DataFrame(X[:5], ROWS[:5]), "y": LABELS}, ValueError, "X has 5 .* Y has 6 rows"),
-    ({"y": LABELS, "tasks": pd.DataFrame(T[:3], TASKS[:3])}, ValueError, "tasks has 3 rows"),
+    (
+        {"X": pd.DataFrame(X[:5], ROWS[:5]), "y": LABELS},
+        IdError,
+        r"1 only in the rows of Y \('f'\)",
+    ),
+    (
+        {"y": LABELS, "tasks": pd.DataFrame(T[:3], TASKS[:3])},
+        IdError,
+        r"1 only in the columns of Y \('t3'\).*Tasks\(tasks\)",
+    ),
     ({"X": X[:, 0]}, ValueError, "must be a matrix, found 1 dimension|Expected 2D array, got 1D"),
     ({"tasks": T[:, 0]}, ValueError, "tasks must be a matrix|Expected 2D array, got 1D"),
     ({"y": Y[:, :0]}, ValueError, r"Y .*\(6, 0\).*empty|Y .*empty.*\(6, 0\)"),

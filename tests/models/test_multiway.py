@@ -322,6 +322,30 @@ def test_tables_of_all_kinds(make):
     assert model.n_features_in_ == 2
 
 
+def test_series_have_the_index_of_their_frame():
+    cells = some_cells(2, 15)
+    rows = [f"row {place}" for place in range(len(cells.y))]
+    table = pd.DataFrame(cells.places, index=rows)
+    y = pd.Series(cells.y, rows)
+    weights = pd.Series(cells.weights, rows)
+    model = MultiwayRidge("mother + father", variances=dict.fromkeys(NAMES[:2], 1.0))
+    expected = clone(model).fit(cells.places, cells.y, cells.weights)
+    model.fit(table, y, weights)
+    assert_allclose(model.predict(table), expected.predict(cells.places))
+    score = expected.score(cells.places, cells.y, cells.weights)
+    assert_allclose(model.score(table, y, weights), score)
+    columns = {"mother": table["mother"], "father": table["father"].iloc[::-1]}
+    with pytest.raises(IdError, match="The index of 'father' has the ids of the first column in"):
+        model.predict(columns)
+    for labels, loads in ((y.iloc[::-1], weights), (y, weights.iloc[::-1])):
+        with pytest.raises(IdError, match="has the ids of the table in another order"):
+            model.fit(table, labels, loads)
+        with pytest.raises(IdError, match="has the ids of the table in another order"):
+            model.score(table, labels, loads)
+    with pytest.raises(IdError, match=r"1 only in the index of the table \('row 0'\)"):
+        model.fit(table, y.iloc[1:])
+
+
 def test_features_in_frames_are_found_by_id():
     rng = np.random.default_rng(0)
     names = list("uvwxyz")

@@ -100,6 +100,7 @@ class TestFailure:
             "X Y message",
             (np.full((2, 5), np.nan), np.ones((2, 5)), "NaN"),
             (np.ones((2, 5)), sparse.csr_array(np.full((2, 5), np.nan)), "NaN"),
+            (np.ones((2, 5)), sparse.csr_array(np.eye(2, 5) * 1j), "Y holds complex numbers"),
             (np.ones((2, 6)), np.ones((2, 5)), "6 features"),
             (np.ones((2, 5)), np.ones((2, 4)), "Y has 4 columns, but 5 tasks are known"),
             (np.empty((0, 5)), np.empty((0, 5)), "empty|minimum"),

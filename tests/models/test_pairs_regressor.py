@@ -173,6 +173,22 @@ def test_weights_become_those_of_the_cells():
     assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
 
 
+def test_series_have_the_index_of_their_frame():
+    rows = [f"row {place}" for place in range(M * Q)]
+    pairs = pd.DataFrame(CELLS, rows, ["instance", "task"])
+    labels = pd.Series(VALUES, rows)
+    weights = pd.Series(np.arange(1.0, M * Q + 1), rows)
+    regressor = PairRegressor(Weighed(), instances=X, tasks=T)
+    expected = clone(regressor).fit(CELLS, VALUES, weights.to_numpy())
+    regressor.fit(pairs, labels, weights)
+    assert_array_equal(regressor.predict(CELLS), expected.predict(CELLS))
+    for y, loads in ((labels.iloc[::-1], weights), (labels, weights.iloc[::-1])):
+        with pytest.raises(IdError, match="has the ids of pairs in another order"):
+            regressor.fit(pairs, y, loads)
+        with pytest.raises(IdError, match="has the ids of pairs in another order"):
+            regressor.score(pairs, y, loads)
+
+
 def test_the_score_is_that_of_the_observed_pairs():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
     labels = VALUES[:6].copy()

@@ -92,6 +92,21 @@ def test_whole_numbers_are_ids_not_positions():
     assert_allclose(predicted.loc[new, tasks], expected, rtol=1e-9)
 
 
+def test_ids_are_named_also_if_their_numbers_differ(kind):
+    features = frame(kind, X, ROWS, FEATURES)
+    tasks = frame(kind, T, TASKS, TASK_FEATURES)
+    labels = frame(kind, Y[1:, 1:], ROWS[1:], TASKS[1:])
+    for Model in (TwoStepRidge, OnlineTwoStepRidge):
+        with pytest.raises(
+            IdError, match=r"X and the rows of Y do not match: 1 only in X \('i0'\)"
+        ):
+            Model().fit(features, labels, tasks=tasks)
+        with pytest.raises(IdError, match=r"tasks and the columns of Y .* 1 only in tasks"):
+            Model().fit(features[1:], labels, tasks=tasks)
+    with pytest.raises(ValueError, match="X has 7 instances, but Y has 6 rows"):
+        TwoStepRidge().fit(pd.DataFrame(X), pd.DataFrame(Y[1:]))
+
+
 # --- frames without row ids --------------------------------------------------------------------
 
 

@@ -171,5 +171,9 @@ def test_wrong_structures():
         )
     with pytest.raises(ValueError, match="lacks the columns 'drug'"):
         fitted().predict(mixed().rename(columns={"drug": "d"}))
+    absent = mixed()
+    absent.loc[0, "drug"] = None
+    with pytest.raises(ValueError, match=r"^pairs has a missing value in row 0: drop the row"):
+        predict_table(fitted(), absent)
     with pytest.raises(TypeError, match="predict_table takes a PairRegressor"):
         predict_table(KroneckerRidge(), mixed())

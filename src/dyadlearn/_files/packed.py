@@ -104,10 +104,16 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
         if content.startswith(_GZIP):
             content = b"".join(_unpacked(path, content))
     with reading(path, f"{what} in UTF-8"):
-        text = content.decode("utf-8-sig")
-        if "\x00" in text:
+        if b"\x00" in content:
             raise ValueError("it is not text")
-    return text
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise DataFileError(
+                f"{path} is damaged or no {what} in UTF-8 (byte 0x{content[error.start]:02x} in line "
+                f"{line}): save it as UTF-8, or put a good copy in its place."
+            ) from error
 
 
 def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:

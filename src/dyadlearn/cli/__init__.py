@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -55,6 +56,9 @@ for _kind in vars(commands).values():
 
 def main(loaded: Callable[[], object] = lambda: None) -> None:
     """Run the command line; `loaded` is called when the modules of the command are imported."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         app(obj=loaded)
     except KeyboardInterrupt as error:

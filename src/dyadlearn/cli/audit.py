@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import dyadlearn
-from dyadlearn._files.tables import FileTable, is_blank, read_cells
+from dyadlearn._files.tables import FileTable, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown
 from dyadlearn._text import joined
 from dyadlearn.cli.commands import Audit
@@ -91,7 +91,8 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
         [(name, count)] = Counter(names).most_common(1)
         if count > 1:
             raise ValueError(f"{name} is given twice: give each part of the split once.")
-        tables = dict(zip(names, map(read_cells, options.sources), strict=True))
+        read = dict(zip(names, map(read_cells, options.sources), strict=True))
+        tables = {name: _with_first_pair(cells, read, options) for name, cells in read.items()}
     parts: list[Part] = []
     union: list[Structures] = []
     for name, cells in tables.items():
@@ -116,6 +117,43 @@ def _parts(options: Audit, terminal: Terminal) -> tuple[list[Part], list[Structu
             both = zip(union, sides, strict=True)
             union = [replace(old, texts=old.texts | new.texts) for old, new in both]
     return parts, union
+
+
+def _with_first_pair(
+    cells: FileTable, tables: Mapping[str, FileTable], options: Audit
+) -> FileTable:
+    """Return a table with its first line among its rows, if that is a pair; raise if it may be one.
+
+    It is a pair if there is a number beside the pair, as in the labels of other commands.
+    """
+    named = (options.split, options.label, options.prediction, options.time)
+    if options.structures or any(name is not None for name in named):
+        return cells
+    headings = cells.headings
+    pair = _pair_columns(cells, options)
+    asked = [] if options.columns is None else options.columns.split(",")
+    are_named = bool(asked) and all(name.strip() in headings for name in asked)
+    is_numbered = headings == list(map(str, range(len(headings))))  # by pandas, without names
+    if are_named or is_numbered or suffix_of(cells.path) == ".parquet":
+        return cells
+    others = [name for name in headings if name not in pair and name]
+    if any(as_number(name) is not None for name in others):
+        return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers])
+    for place, name in enumerate(headings):
+        if name not in pair:
+            continue
+        is_id = any(
+            name == id_text(line[place])
+            for table in tables.values()
+            if place < len(table.headings)
+            for line in table.lines
+        )
+        if is_id or as_number(name) is not None:
+            raise DataFileError(
+                f"{cells.path}, first line: {shown(pair)} look like a pair. Add a line of headings "
+                f"above it, or name the headings by --columns."
+            )
+    return cells
 
 
 def _divided(cells: FileTable, column: str) -> dict[str, FileTable]:

@@ -558,6 +558,11 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
+def _is_word_for_none(cell: Any) -> bool:
+    """Return whether a cell is a word for a missing value, such as "null"."""
+    return is_blank(cell) and id_text(cell) != ""
+
+
 def shape_of(cells: FileTable, known: Ids | None = None) -> str:
     """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
@@ -580,6 +585,10 @@ def shape_of(cells: FileTable, known: Ids | None = None) -> str:
     if len(cells.headings) == 3:
         if _is_surely_long(cells, known):
             return "long"
+        rows = [row for row, line in enumerate(cells.lines) if _is_word_for_none(line[1])]
+        if rows:
+            word = quoted(cells.lines[rows[0]][1])
+            fault += f"; {word} in line {cells.numbers[rows[0]]} may be a missing number or an id"
         form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
         remedy = "correct that for a grid, or add --format long for a long table"
         raise DataFileError(f"{cells.path} may be {form}. {fault}: {remedy}.")

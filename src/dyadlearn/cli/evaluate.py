@@ -120,6 +120,7 @@ def _score(
     headings, lines, left = scores.table()
     if options.verify:
         _verify(model, list(figures.values()), options, terminal)
+    if options.verify and model.labels.is_full:
         headings = [*headings, "from refitting"]
         differences = [number(figures[key]["difference"]) for key in keys_of_scores(scores)]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]

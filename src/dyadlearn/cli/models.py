@@ -17,6 +17,7 @@ from dyadlearn._text import one_line
 from dyadlearn.cli import entities
 from dyadlearn.cli.dyads import names_of
 from dyadlearn.cli.entities import Recipe, Recipes
+from dyadlearn.cli.one_table import structure_id
 from dyadlearn.cli.options import OfModel, written_options
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import ModelFileError
@@ -119,9 +120,22 @@ class Loaded:
             texts.append(None if ids is None else text_ids(ids, f"The {side} of the model"))
         return texts[0], texts[1]
 
+    def known_as(self, axis: int, text: str) -> str:
+        """Return the training id of a structure, however it is written, such as CCO for OCC; other texts unchanged."""
+        ids = self.ids[axis]
+        columns = self.origin.get("columns")
+        if ids is None or text in ids.labels or not isinstance(columns, list):
+            return text
+        kinds = [pair[0] for pair in columns if isinstance(pair, list) and pair]
+        if len(kinds) != 2 or kinds[axis] not in ("smiles", "sequences"):
+            return text
+        label = structure_id(kinds[axis], text)
+        return label if label is not None and label in ids.labels else text
+
     def model_id(self, axis: int, text: str, where: str) -> Any:
         """Return the id or the position in the model of an instance (axis 0) or a task (axis 1) that a text names."""
         ids = self.ids[axis]
+        text = self.known_as(axis, text)
         model_ids = self.model_ids[axis]
         if ids is None or model_ids is None:
             return int(text)

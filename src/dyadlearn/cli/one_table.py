@@ -8,7 +8,7 @@ all tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import import_module
@@ -71,8 +71,7 @@ def read_structures(cells: FileTable, kind: str, name: str, on_error: str) -> St
     if kind == "ids":
         cleaned = dict(zip(texts, texts, strict=True))
     else:
-        module, function = _READERS[kind]
-        read = getattr(import_module(f"dyadlearn.kernels.{module}"), function)
+        read = _reader(kind)
         with naming(cells.path):
             clean, kept = read(texts, where, on_error=on_error)
         # Several lines may share a number in a parquet file, so positions are matched.
@@ -82,6 +81,14 @@ def read_structures(cells: FileTable, kind: str, name: str, on_error: str) -> St
     id_of = {text: make_id(clean) for text, clean in cleaned.items()}
     labels = [None if is_blank(cell) else id_of.get(id_text(cell)) for cell in column]
     return Structures(kind, name, labels, {id_of[text]: cleaned[text] for text in cleaned})
+
+
+def _reader(kind: str) -> Callable[..., tuple[list[str], list[str]]]:
+    """Return the function that reads structures of a kind."""
+    module, function = _READERS[kind]
+    read: Callable[..., tuple[list[str], list[str]]]
+    read = getattr(import_module(f"dyadlearn.kernels.{module}"), function)
+    return read
 
 
 def sequence_id(sequence: str) -> str:
@@ -97,6 +104,15 @@ def sequence_id(sequence: str) -> str:
         return sequence
     digest = sha256(sequence.encode()).hexdigest()[:8]
     return f"{sequence[:_BEGINNING]}_{len(sequence)}_{digest}"
+
+
+def structure_id(kind: str, text: str) -> str | None:
+    """Return the id of a structure; None if it is not valid, or cannot be read here."""
+    try:
+        (clean,), _ = _reader(kind)([text], ["1"], on_error="raise")
+    except (ImportError, ValueError):
+        return None
+    return sequence_id(clean) if kind == "sequences" else str(clean)
 
 
 def long_table(cells: FileTable, sides: Sequence[Structures], label: str) -> FileTable:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import dyadlearn
-from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._array import is_missing, row_blocks, to_numpy
 from dyadlearn._files.tables import FileTable, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
@@ -501,7 +501,10 @@ def recommend(options: Recommend, terminal: Terminal) -> None:
         "best": as_rows(columns),
     }
     title = _title(options, loaded.names, result, of)
-    table = column_table(columns, 2 if options.subject is None else 1)
+    printed = columns
+    if all(is_missing(label) for label in columns.get("label", ())):
+        printed = {name: column for name, column in columns.items() if name != "label"}
+    table = column_table(printed, 2 if options.subject is None else 1)
     terminal.table(figures, [title, table], columns, options.output)
 
 
@@ -583,7 +586,7 @@ def _axis_of(loaded: Loaded, subject: str, role: str | None) -> int:
         if ids is None:
             is_known = subject.isdecimal() and int(subject) < shape[axis]
         else:
-            is_known = subject in ids.labels
+            is_known = loaded.known_as(axis, subject) in ids.labels
             examples.append(repr(ids.labels[0]))
         if is_known:
             known.append(axis)

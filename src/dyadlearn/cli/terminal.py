@@ -89,6 +89,14 @@ def option_of(parameter: Parameter) -> str:
     return f"{option} {value}"
 
 
+class _Console(Console):
+    """Console that raises if nobody reads its output any more; that of rich exits with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again, which ends the command."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 class Terminal:
     """The output of one command; within it, warnings of the library become notes.
 
@@ -109,7 +117,7 @@ class Terminal:
         self.json = json
         self.quiet = quiet
         self.notes: list[str] = []
-        self.console = Console(**PLAIN)
+        self.console = _Console(**PLAIN)
         self._warnings = warnings.catch_warnings(action="ignore")
         # A line of progress for all that has no line of its own.
         self._line = self.working("Working")
@@ -285,6 +293,8 @@ class Commands(TyperGroup):
             return super().make_context(*args, **kwargs)
         except KeyboardInterrupt as error:
             _stop(*interrupted(error))
+        except OSError as error:  # the help could not be printed
+            _fail(error)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -298,15 +308,20 @@ class Commands(TyperGroup):
             _stop(*interrupted(error))
         except Exception as error:
             ignore_signals()
-            code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
-            if code is None:
-                raise  # a bug
-            if isinstance(error, OSError):
-                _drop_output()
-            if getattr(error, "errno", None) == errno.EPIPE:
-                # The reader of the output, such as head, has read enough.
-                raise typer.Exit(0) from None
-            _stop(code, _about(error))
+            _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    """Print an expected error and exit with its code; raise others, which are bugs."""
+    code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
+    if code is None:
+        raise error
+    if isinstance(error, OSError):
+        _drop_output()
+    if getattr(error, "errno", None) == errno.EPIPE:
+        # The reader of the output, such as head, has read enough.
+        raise typer.Exit(0) from None
+    _stop(code, _about(error))
 
 
 def interrupted(error: KeyboardInterrupt) -> tuple[int, str]:

@@ -721,12 +721,18 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Fitted]) -> list[str
             chosen.append(name)
     if chosen:
         notes.append(
-            f"{', '.join(chosen)} chose the regularisation with the labels that are scored here, "
-            f"which makes scores a little optimistic: compare the nested_score instead."
+            Message(
+                "{names} chose the regularisation with the labels that are scored here, which "
+                "makes scores a little optimistic[: compare the nested_score instead|].",
+                names=", ".join(chosen),
+            )
         )
     if learned:
         notes.append(
-            f"{', '.join(learned)} learned the kernels with the labels that are scored here, "
-            f"which makes scores optimistic: compare the nested_score instead."
+            Message(
+                "{names} learned the kernels with the labels that are scored here, which makes "
+                "scores optimistic[: compare the nested_score instead|].",
+                names=", ".join(learned),
+            )
         )
     return notes

@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn._array import take_rows, to_numpy
 from dyadlearn._checks import check_share
-from dyadlearn._codes import pair_numbers
+from dyadlearn._codes import factorize, pair_numbers
 from dyadlearn._messages import Message
 from dyadlearn._tables import Columns, Table, free_name, library_of, write_rows
 from dyadlearn.diagnostics.calibration import calibrate
@@ -163,6 +163,8 @@ def predict_table(
     ----------
     model : fitted PairRegressor
     pairs : array or frame of shape (n, 2); or frame with the columns of `PairRegressor.from_table`
+        Rows with a missing id, or with a structure that cannot be read, are refused by their
+        number; ``dyadlearn predict --table`` gives the reason in place of their prediction.
     coverage : float, default=0.9
         Coverage of the intervals.
     prevalence : float, default=None
@@ -194,6 +196,8 @@ def predict_table(
         )
     tables = model.fitted_.tables
     columns = model.id_columns(pairs)
+    for column in columns:
+        factorize([column], "pairs")  # raises for missing ids
     places = []
     new: list[Any] = []
     for axis, column in enumerate(columns):

@@ -27,7 +27,7 @@ from dyadlearn._codes import (
 from dyadlearn._columns import read_columns
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
-from dyadlearn._tables import near_miss
+from dyadlearn._tables import in_rows_of, near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.time import read_times
 from dyadlearn.holdout.units import Units
@@ -184,7 +184,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         groups : array-like of shape (n,), default=None
             Group of the instance of each row, in settings B and D. All rows of an instance have the
             same group. Instances of one group are held out together. For a list of columns as
-            setting, a dict with the groups of each of them.
+            setting, a dict with the groups of each of them. Series of groups and times must have
+            the index of a frame, as in `PairRegressor.fit`.
         task_groups : array-like of shape (n,), default=None
             Group of the task of each row, in settings C and D. A network needs both or neither: the
             groups of the first and of the second node of each row. A node must have the same group
@@ -201,6 +202,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         masks: Iterable[tuple[np.ndarray, np.ndarray]] = self._masks_of(pairs, groups, task_groups)
         if time is not None:
             masks = list(masks)
+            time = in_rows_of(time, pairs, "time", "pairs")
             _warn_of_later(masks, read_times(time, "time", len(masks[0][0])))
         for train, test in masks:
             if not train.any():
@@ -354,6 +356,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         """Yield boolean masks of training and test rows of a long table."""
         if isinstance(self.setting, tuple):
             return self._masks_of_cells(pairs, groups or {})
+        groups = in_rows_of(groups, pairs, "groups", "pairs")
+        task_groups = in_rows_of(task_groups, pairs, "task_groups", "pairs")
         return self._masks(*self._read(pairs, (groups, task_groups)))
 
     def _masks_of_cells(self, table: Any, groups: Mapping[str, Any]) -> Splits:
@@ -362,7 +366,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         folds = []
         for name, column in read_columns(table, self.setting).items():
             (codes,) = factorize([column], f"The column {name!r}")
-            of_rows = groups.get(name)
+            of_rows = in_rows_of(groups.get(name), table, f"groups[{name!r}]", "the table")
             units = _row_units(of_rows, codes, column, f"groups[{name!r}]", f"level of {name!r}")
             folds.append(self._deal(units, f"levels of {name!r}", random))
         if not folds:

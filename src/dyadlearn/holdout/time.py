@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import factorize, id_columns, label_array, missing
 from dyadlearn._state import Stored
+from dyadlearn._tables import in_rows_of
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -74,20 +75,31 @@ class TimeSplit(Stored, BaseCrossValidator):  # type: ignore[misc]
         ------
         train, test : integer arrays
             Row positions in `pairs`, ascending. Splits without a test row of the setting are
-            skipped.
+            skipped, and if all are, an error is raised.
         """
         if time is None:
-            raise ValueError("TimeSplit needs the times of the rows: pass time=.")
+            raise ValueError(
+                "TimeSplit needs the times of the rows: pass time=, to functions of scikit-learn as "
+                'params={"time": …} with metadata routing.'
+            )
         columns = id_columns(pairs, "pairs")
         codes = [factorize([column], "pairs")[0] for column in columns]
+        time = in_rows_of(time, pairs, "time", "pairs")
         period = self._periods(read_times(time, "time", len(codes[0])))
+        n_found = 0
         for number in range(1, self.n_splits + 1):
             train = np.flatnonzero(period < number)
             test = np.flatnonzero(period == number)
             if self.setting is not None:
                 test = test[self._is_of_setting(codes, train, test)]
             if train.size and test.size:
+                n_found += 1
                 yield train, test
+        if not n_found:
+            raise ValueError(
+                f"None of {self.n_splits} splits has a test pair of setting {self.setting}: leave "
+                f"setting= out, or use fewer splits."
+            )
 
     def get_n_splits(
         self, pairs: Any = None, y: Any = None, groups: Any = None, *, time: Any = None

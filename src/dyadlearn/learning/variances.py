@@ -147,9 +147,13 @@ class VarianceProblem:
     def check(self) -> None:
         """Raise if the labels do not tell the variances apart."""
         if self.degrees < len(self.names):
+            n_labels = self.terms.n_labels
+            n_fixed = self.fixed.n_columns
+            labels = "label" if n_labels == 1 else "labels"
+            fixed = "fixed column" if n_fixed == 1 else "fixed columns"
             raise ValueError(
-                f"{self.terms.n_labels} labels with {self.fixed.n_columns} fixed columns are too "
-                f"few for {len(self.names)} variances: give more labels, or fewer terms."
+                f"{len(self.names)} variances need more than {n_labels} {labels} with {n_fixed} "
+                f"{fixed}: give more labels, or fewer terms."
             )
         if not self.total:
             raise ValueError(

@@ -134,6 +134,7 @@ def _warn_of_infinite(
         number = f"{min(counts)} to {max(counts)}"
     else:
         number = f"{counts[0]}"
+    are_too_few = "residual is too few" if max(counts) == 1 else "residuals are too few"
     # One label has no residual: none remains to predict it from.
     most = largest_coverage(min(counts)) if min(counts) > 1 else 0.0
     if most:
@@ -141,9 +142,8 @@ def _warn_of_infinite(
     else:
         remedy = "give more labels"
     warnings.warn(
-        f"Some intervals are infinite, because {number} held-out residuals are too few for a "
-        f"coverage of {coverage:g}: "
-        f"{remedy}.",
+        f"Some intervals are infinite, because {number} held-out {are_too_few} for a "
+        f"coverage of {coverage:g}: {remedy}.",
         UnboundedIntervalWarning,
         stacklevel=caller_level(),
     )

@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
 from dyadlearn._columns import chosen, ids_of, read_columns
-from dyadlearn._tables import shown
+from dyadlearn._tables import in_rows_of, shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
 from dyadlearn.models.base import TableModel
 from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
@@ -127,6 +127,7 @@ class MultiwayRidge(TableModel):
     # scikit-learn treats a first argument that is not called X as metadata.
     __metadata_request__fit = {"table": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"table": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"table": UNUSED}  # noqa: RUF012
 
     fitted_: FittedMultiway
     _shared = ("entities",)
@@ -169,7 +170,8 @@ class MultiwayRidge(TableModel):
             A row for each label, and a column for each side and fixed effect; the columns of an
             array are called x0, x1 and so on. A cell may have several rows.
         y : array, list or series of shape (n,)
-            Labels. Rows with NaN are left out.
+            Labels. Rows with NaN are left out. A series of pandas must have the index of a frame,
+            in the same order; the default index 0, 1, 2, … goes by position beside other ids.
         sample_weight : array, list or series of shape (n,), default=None
             Weights w of the labels, at least 0. Rows of weight 0 are left out.
 
@@ -215,6 +217,22 @@ class MultiwayRidge(TableModel):
         if return_std:
             return fitted.means(asked), fitted.deviations(asked)
         return fitted.means(asked)
+
+    def score(self, table: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of predictions.
+
+        Parameters
+        ----------
+        table : as in `predict`
+        y, sample_weight : as in `fit`
+
+        Returns
+        -------
+        float
+        """
+        y = in_rows_of(y, table, "y", "the table")
+        sample_weight = in_rows_of(sample_weight, table, "sample_weight", "the table")
+        return float(super().score(table, y, sample_weight))
 
     def predict_interval(
         self, table: Any, *, coverage: float = 0.9, new: Any = ()
@@ -411,6 +429,8 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     _check_names(model, tuple(columns))
     columns = chosen(columns, [*names, *fixed_names])
     n_rows = len(columns[names[0]])
+    y = in_rows_of(y, table, "y", "the table")
+    sample_weight = in_rows_of(sample_weight, table, "sample_weight", "the table")
     values = values_of_rows(y, n_rows).astype(np.float64)
     weights = weights_of_rows(sample_weight, "sample_weight", n_rows)
     rows = np.flatnonzero(~np.isnan(values) & (weights > 0))

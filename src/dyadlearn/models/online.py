@@ -24,6 +24,7 @@ from dyadlearn._checks import (
     check_matrix,
     check_no_infinity,
     check_same_library,
+    reading_numbers,
 )
 from dyadlearn._messages import Message
 from dyadlearn._state import all_or_nothing, is_shaped
@@ -376,9 +377,10 @@ class OnlineTwoStepRidge(Predictor):
         """Return labels, dense with NaN or CSR; columns are in the order of the `known` ids if both have ids."""
         reading.check_labels_given(y, type(self).__name__)
         if is_sparse(y):
-            values = check_array(
-                y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y"
-            )
+            with reading_numbers(y, "Y"):
+                values = check_array(
+                    y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y"
+                )
             if not values.has_canonical_format:
                 values = values.copy()
                 values.sum_duplicates()

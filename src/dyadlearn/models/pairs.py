@@ -27,7 +27,7 @@ from dyadlearn._codes import Column, distinct, id_columns
 from dyadlearn._messages import Message
 from dyadlearn._registry import listed
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
+from dyadlearn._tables import Ids, Table, check_id_types, in_rows_of, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
@@ -538,7 +538,9 @@ class PairRegressor(TableModel):
             An instance id and a task id in each row. Rows with a missing id are left out and
             counted in `n_dropped_`.
         y : array, list or series of shape (n,)
-            Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`.
+            Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`. A series of
+            pandas must have the index of a frame, in the same order; the default index 0, 1, 2, …
+            goes by position beside other ids.
         sample_weight : array, list or series of shape (n,), or mapping, default=None
             Weights of the rows, at least 0; or a mapping of ids to weights, with one for each
             instance or for each task, such as ``{"ann": 2.0, "bob": 1.0}``. A repeated pair gets
@@ -637,6 +639,8 @@ class PairRegressor(TableModel):
         model = self._checked_model()
         reading.check_labels_given(y, type(self).__name__, ": give a value per pair")
         first, second = id_columns(self._as_ids(pairs), "pairs")
+        y = in_rows_of(y, pairs, "y", "pairs")
+        sample_weight = in_rows_of(sample_weight, pairs, "sample_weight", "pairs")
         unique = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         check_id_types(unique.instances, "The first column of pairs")
         check_id_types(unique.tasks, "The second column of pairs")
@@ -745,6 +749,8 @@ class PairRegressor(TableModel):
         float
         """
         predicted = to_numpy(self.predict(pairs))
+        y = in_rows_of(y, pairs, "y", "pairs")
+        sample_weight = in_rows_of(sample_weight, pairs, "sample_weight", "pairs")
         truth = read_numbers(y, "y", len(predicted))
         if sample_weight is None:
             weights = None
@@ -871,7 +877,8 @@ def _predict_with(tables: PairTables, labels: Any, asked: PairsAsked) -> Array:
         )
     known = tables.known.ids
     sides = [asked.ids[side] if side == new else known[side] for side in (0, 1)]
-    few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
+    y = in_rows_of(labels[1], labels[0], "y", "pairs")
+    few = averaged_pairs(*id_columns(labels[0], "labels"), y, None, *sides).to_grid()
     new_sides[1 - new] = None
     at[1 - new] = training[1 - new]
     instances, tasks = new_sides

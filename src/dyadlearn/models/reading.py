@@ -103,6 +103,13 @@ class Tasks(Stored):
         return f"Tasks({type(self.array).__name__} of shape {tuple(shape)})"
 
 
+# What to do if tasks have lost rows.
+_SLICED = (
+    "If scikit-learn has sliced the tasks because there are as many as instances, pass them as "
+    "Tasks(tasks)."
+)
+
+
 def unwrap_tasks(tasks: Any) -> Any:
     """Return the array in a `Tasks` object; return any other object unchanged."""
     return tasks.array if isinstance(tasks, Tasks) else tasks
@@ -121,10 +128,21 @@ def align_side(
         table = table.squared(name)
     if target is None:
         return table
-    if table.row_ids is not None and len(table.row_ids) == len(target):
-        order = table.row_ids.order_as(target, name, target_name)
+    if table.row_ids is not None and not _are_other_numbers(table.row_ids, target):
+        try:
+            order = table.row_ids.order_as(target, name, target_name)
+        except IdError as error:
+            if name == "tasks" and len(table.row_ids) < len(target):
+                raise IdError(f"{error} {_SLICED}") from None
+            raise
         table = table.take(order, order if spec.is_precomputed else None)
     return replace(table, row_ids=target)
+
+
+def _are_other_numbers(ids: Ids, target: Ids) -> bool:
+    """Return whether both are numbers of rows, of different numbers of rows, which `check_sizes` reports."""
+    numbers = [each.labels == tuple(range(len(each))) for each in (ids, target)]
+    return all(numbers) and len(ids) != len(target)
 
 
 def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str) -> Table:
@@ -262,9 +280,7 @@ def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
     if task_rows is not None and task_rows.shape[0] != labels.shape[1]:
         raise ValueError(
             f"tasks has {task_rows.shape[0]} rows, but Y has {labels.shape[1]} columns: give one "
-            f"row per task. If "
-            "scikit-learn has sliced the tasks because there are as many as instances, pass them "
-            "as Tasks(tasks)."
+            f"row per task. {_SLICED}"
         )
 
 
