@@ -372,12 +372,12 @@ def _without_nodes(cells: _Cells, setting: Setting, units: Units) -> _Means:
     if setting is Setting.D:
         n_units = int(unit_of.max()) + 1
         numbers = pair_numbers(both[0], both[1], n_units)
-        total, weight = (
+        total, weight, count = (
             _without_two(np.bincount(numbers, sums, n_units**2).reshape(n_units, n_units))
-            for sums in cells.sums
+            for sums in (*cells.sums, cells.w > 0)
         )
-        # A difference of weights that is only rounding is zero.
-        weight = np.where(weight > 1e-12 * cells.w.sum(), weight, 0.0)
+        # A difference of weights that is only rounding is zero; one of counts is exact.
+        weight = np.where(count > 0, weight, 0.0)
         return dict.fromkeys(BASELINES, _mean(total, weight)[both[0], both[1]])
     (axis,) = setting.new
     without_node = cells.mean_without_both(both, np.nan)[:: n + 1]
