@@ -133,6 +133,16 @@ def test_labels_of_every_library(library):
         assert_allclose(library.to_numpy(found), expected, rtol=1e-6, atol=1e-6)
 
 
+def test_the_largest_weight_is_that_of_a_label(library, monkeypatch):
+    """It is found where the labels are, as on a GPU."""
+    monkeypatch.setattr("dyadlearn.labels.to_numpy", None)
+    Y = np.array([[1.0, np.nan], [2.0, 3.0]])
+    weights = library.asarray(np.array([[1.0, 9.0], [2.0, 4.0]]))
+    assert Labels.of_grid(library.asarray(Y), weights).largest_weight == 4.0
+    assert Labels.of_grid(library.asarray(Y * np.nan), weights).largest_weight == 0.0
+    assert Labels.of_grid(library.asarray(Y)).largest_weight == 1.0
+
+
 def test_labels_keep_their_form():
     frame = pd.DataFrame(BINARY[1], index=["p1", "p2"], columns=["d1", "d2", "d3"])
     for relabel, slow in (

@@ -25,6 +25,7 @@ from dyadlearn._array import (
     double,
     is_foreign,
     is_sparse,
+    largest,
     namespace,
     placed,
     take_block,
@@ -428,8 +429,12 @@ class Labels(Stored):
         """The largest weight of an observed label; 1 without weights."""
         if self.weights is None:
             return 1.0
-        weights = to_numpy(self.weights)
-        return float(weights[self.observed].max(initial=0.0))
+        # Grids of other libraries stay on their device.
+        weights = self.weights
+        if self.grid is not None:
+            xp = namespace(self.grid)
+            weights = xp.where(xp.isnan(self.grid), 0.0, weights)
+        return largest(weights)
 
     def reweighted(self, unit: float) -> Self:
         """Return the labels with weights divided by a unit, and without weights if all of them are one then."""
@@ -531,13 +536,13 @@ def symmetric_labels(labels: Labels, table: Table, sign: int) -> tuple[Labels, T
         )
     gap = xp.abs(values - sign * values.T)
     if bool(xp.any(gap > 0)):
-        largest = float(xp.max(xp.where(xp.isnan(gap), 0.0, gap)))
+        furthest = largest(xp.where(xp.isnan(gap), 0.0, gap))
         if sign > 0:
             words = ("symmetric", "its transpose", "Y + Y.T")
         else:
             words = ("antisymmetric", "minus its transpose", "Y - Y.T")
         raise ValueError(
-            f"Y is not {words[0]}: it differs from {words[1]} by up to {largest:.3g}. "
+            f"Y is not {words[0]}: it differs from {words[1]} by up to {furthest:.3g}. "
             f"Use ({words[2]}) / 2 if this is intended."
         )
     if table.column_ids is not None:

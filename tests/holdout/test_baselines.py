@@ -218,6 +218,15 @@ def test_networks(symmetry, setting, n):
     check(Y, setting, Units(), symmetry=symmetry)
 
 
+def test_light_edges_of_networks_remain_without_a_heavy_node():
+    Y, _ = make_labels((6, 6), 0.0, 1)
+    weights = np.ones((6, 6))
+    weights[0, :] = weights[:, 0] = 1e13
+    found = grid_baselines(Y, "D", weights=weights, symmetry=1)["grand_mean"]
+    assert_allclose(found[0, 0], Y[1:, 1:].mean(), atol=0.05)  # large weights cancel digits
+    assert_allclose(found[0, 1], Y[2:, 2:].mean(), atol=0.05)
+
+
 @over(covering(symmetry=[1, -1], weighted=[False, True], seed=range(4), strength=1))
 def test_networks_with_holes_leave_out_edges_both_ways(symmetry, weighted, seed):
     Y, weights = make_labels((6, 6), 0.55, symmetry, seed)

@@ -1,13 +1,15 @@
 """The operators of a model on grids, against the matrices of all pairs written out."""
 
+from types import SimpleNamespace
+
 import numpy as np
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.operators import common_floor, interpolation_floor
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.spectrum import Smoother, Spectrum
 from problems import MODELS
 from sweeps import covering, every, lines, over
 
@@ -178,3 +180,33 @@ def test_what_vanishes_without_regularisation():
     for values, expected in (([2.0, 4.0], [0.5, 0.25]), ([2.0, 0.0], [0.0, 1.0])):
         spectrum = Spectrum(np.array(values), 2, None, np.eye(2))
         assert_array_equal(Kronecker(spectrum, tasks, 0.0).remainder, np.array([expected]).T)
+
+
+def test_many_blocks_take_the_work_of_all_rows_once(monkeypatch):
+    rng = np.random.default_rng(6)
+    rows, columns = (
+        grids.spectrum("full", grids.features("full", n, rng)).smoother(Tikhonov(), 0.5)
+        for n in (30, 4)
+    )
+    operators = TwoStep(rows, columns)
+    _, residual = two_step(
+        SimpleNamespace(
+            K=rows.spectrum.matrix(rows.spectrum.values),
+            G=columns.spectrum.matrix(columns.spectrum.values),
+        ),
+        0.5,
+        0.5,
+    )
+    computed = []
+
+    def block(side, at, whole=Smoother.residual_block):
+        computed.append(at.size)
+        return whole(side, at)
+
+    monkeypatch.setattr(Smoother, "residual_block", block)
+    for _ in range(50):
+        cells = rng.choice(120, 8, replace=False)
+        found = operators.residual_block(*np.divmod(cells, 4))
+        assert_allclose(found, residual[np.ix_(cells, cells)], atol=1e-12)
+    assert computed[-1] == 30
+    assert sum(size**2 for size in computed) < 3 * (30**2 + 4**2)

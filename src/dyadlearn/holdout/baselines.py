@@ -58,8 +58,9 @@ BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 #: dominates.
 WIDEST = 1e8
 
-# Largest number of arrays of all cells in memory.
-_GRIDS = 24.0
+# Largest number of arrays of all cells in memory for means, and for least squares.
+_MEAN_GRIDS = 16.0
+_FIT_GRIDS = 24.0
 # Multiplications that take as long as one fit by conjugate gradients, at least and for each label.
 _LEAST_FIT = 1e8
 _FIT_OF_LABEL = 400.0
@@ -118,8 +119,10 @@ def baselines(
         units = Units()
     like = labels.values
     if labels.observed.size == math.prod(labels.shape):
+        is_fitted = setting is Setting.A and not _is_complete_fit(labels, units)
         matrix = namespace(like).reshape(like, labels.shape)
-        refuse(_GRIDS * math.prod(labels.shape), matrix, setting, " by simple means")
+        n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
+        refuse(n_grids * math.prod(labels.shape), matrix, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
     # numpy arrays.
     values = np.asarray(to_numpy(like), dtype=np.float64)
@@ -176,6 +179,11 @@ def _without_two(values: np.ndarray) -> np.ndarray:
     sums = values.sum() - np.add.outer(ends - diagonal, ends - diagonal) + values + values.T
     np.fill_diagonal(sums, values.sum() - ends + diagonal)
     return np.asarray(sums)
+
+
+def _is_complete_fit(labels: Labels, units: Units) -> bool:
+    """Return whether the additive fits without each label have a closed form."""
+    return labels.is_full and units.cells is None
 
 
 def _complete_fit(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
@@ -238,10 +246,12 @@ class _Cells:
         self, places: np.ndarray, units: np.ndarray | None, otherwise: np.ndarray | None = None
     ) -> np.ndarray:
         """Return for each cell the mean over the cells of the same place in other units, which are cells if None."""
-        if units is None:
+        divided = None if units is None else _blocks(places, units)
+        if divided is None or divided[0].size == places.size:  # no two cells are left out together
+            del divided
             rest = [_of_others(total, places, self.subtracts) for total in self.sums]
             return _mean(rest[0], rest[1], otherwise)
-        starts, blocks = _blocks(places, units)
+        starts, blocks = divided
         rest = []
         for total in self.sums:
             of_blocks = np.bincount(blocks, total)
@@ -258,6 +268,14 @@ class _Cells:
     ) -> np.ndarray:
         """Return for each cell the mean over the cells of other units of instances and other units of tasks."""
         starts, blocks = _blocks(units[0], units[1])
+        shape = [int(codes.max()) + 1 for codes in units]
+        if starts.size == math.prod(shape):  # each two units have cells, as in a grid
+            del starts
+            rest = []
+            for total in self.sums:
+                sums = np.bincount(blocks, total).reshape(shape)
+                rest.append(_without_lines(sums, self.subtracts).reshape(-1)[blocks])
+            return _mean(rest[0], rest[1], otherwise)
         first, second = (_codes(codes_of_side[starts], starts.size) for codes_of_side in units)
         rest = []
         for total in self.sums:
@@ -287,6 +305,8 @@ def _blocks(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
     cell_of = np.full(n_codes, -1)
     cell_of[codes[::-1]] = np.arange(codes.size)[::-1]
     is_used = cell_of >= 0
+    if is_used.all():
+        return cell_of, codes
     return cell_of[is_used], (np.cumsum(is_used) - 1)[codes]
 
 
@@ -306,6 +326,13 @@ def _exclusive(values: np.ndarray) -> np.ndarray:
     sums[1:] += np.cumsum(values, axis=0)[:-1]
     sums[:-1] += np.cumsum(values[::-1], axis=0)[::-1][1:]
     return sums
+
+
+def _without_lines(values: np.ndarray, subtracts: bool) -> np.ndarray:
+    """Return for each cell of a grid (m, q) the sum without its row and its column."""
+    for _ in range(2):
+        values = (values.sum(axis=0) - values if subtracts else _exclusive(values)).T
+    return values
 
 
 def _outside(
@@ -345,12 +372,12 @@ def _without_nodes(cells: _Cells, setting: Setting, units: Units) -> _Means:
     if setting is Setting.D:
         n_units = int(unit_of.max()) + 1
         numbers = pair_numbers(both[0], both[1], n_units)
-        total, weight = (
+        total, weight, count = (
             _without_two(np.bincount(numbers, sums, n_units**2).reshape(n_units, n_units))
-            for sums in cells.sums
+            for sums in (*cells.sums, cells.w > 0)
         )
-        # A difference of weights that is only rounding is zero.
-        weight = np.where(weight > 1e-12 * cells.w.sum(), weight, 0.0)
+        # A difference of weights that is only rounding is zero; one of counts is exact.
+        weight = np.where(count > 0, weight, 0.0)
         return dict.fromkeys(BASELINES, _mean(total, weight)[both[0], both[1]])
     (axis,) = setting.new
     without_node = cells.mean_without_both(both, np.nan)[:: n + 1]
@@ -382,7 +409,7 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
     grand = cells.mean_of_others(cells.together, codes)
     rows, columns = (cells.mean_of_others(places, codes, grand) for places in cells.places)
     additive = rows + columns - grand
-    if cells.labels.is_full and units.cells is None:
+    if _is_complete_fit(cells.labels, units):
         fitted, determined = _complete_fit(cells)
         additive = np.where(determined, fitted, additive)
     elif _tells_effects(cells.w):

@@ -547,8 +547,8 @@ class TwoStep(Coupled):
         return self.between((rows, columns), (rows, columns), hat=False)
 
     @cached_property
-    def _latest(self) -> dict[int, tuple[np.ndarray, Array, Array]]:
-        """Rows of each side whose blocks were computed last, with the residual operator and the hat."""
+    def _latest(self) -> dict[int, tuple[int, np.ndarray, Array, Array]]:
+        """Entries computed so far of each side, and its latest rows with their residual operator and hat."""
         return {}
 
     def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
@@ -557,15 +557,20 @@ class TwoStep(Coupled):
         For λ = 0 at full rank, the hat is the identity.
         """
         side = self.scaled[axis]
+        n_rows = side.spectrum.n_rows
         distinct = np.union1d(first, second)
-        known, residual, hat = self._latest.get(axis, (None, None, None))
-        if known is None or not np.array_equal(known, distinct):
-            residual = side.residual_block(distinct)
-            hat = side.spectrum.block(side.shrinkage, distinct)
+        spent, known, residual, hat = self._latest.get(axis, (0, None, None, None))
+        if known is None or not (known.size == n_rows or np.array_equal(known, distinct)):
+            spent += distinct.size**2
+            # Many blocks take as long as all rows, which are kept then.
+            known = distinct if spent <= n_rows**2 else np.arange(n_rows)
+            residual = side.residual_block(known)
             if self.hat_is_identity:
                 hat = identity(residual)
-            self._latest[axis] = (distinct, residual, hat)
-        first, second = (np.searchsorted(distinct, rows) for rows in (first, second))
+            else:
+                hat = side.spectrum.block(side.shrinkage, known)
+            self._latest[axis] = (spent, known, residual, hat)
+        first, second = (np.searchsorted(known, rows) for rows in (first, second))
         return take_block(hat, first, second), take_block(residual, first, second)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:

@@ -595,6 +595,7 @@ class PairKernelRidgeCV(Search, ProcessModel):
 
     def _searched_shares(self) -> tuple[Shares, ...]:
         if self.shares is None:
+            # The product kernel has at least one quarter.
             quarters = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
             return tuple((a / 4.0, b / 4.0, c / 4.0) for a, b, c in quarters)
         if not len(self.shares):

@@ -58,7 +58,6 @@ from dyadlearn.settings import Setting
 #: Values of one or two regularisations to try.
 Grids = tuple[list[float], list[float] | None]
 
-# Shares of the three kernels in quarters; the product kernel has at least one quarter.
 # Measured time of the final fit and of its hold-out predictions, in points of the search. The
 # points of a coarse search are solved roughly.
 _FIT = 1.0
