@@ -1,7 +1,5 @@
 """Find parameters of Python in the output of commands, whose users know options only."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What all tests share: the array libraries to compute in, tables of cases, and where the real data lies."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import warnings

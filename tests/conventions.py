@@ -1,7 +1,5 @@
 """scikit-learn's own checks of estimators, with no expected failures: one test for each estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

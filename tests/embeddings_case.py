@@ -1,7 +1,5 @@
 """Files of the same features in every format and layout that is read."""
 
-from __future__ import annotations
-
 import numpy as np
 
 N = 40

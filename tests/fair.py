@@ -1,7 +1,5 @@
 """Scores of predictions that were not trained on each other's labels, computed by loops."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 
@@ -105,8 +103,7 @@ def score_in_folds(
             if np.unique(Y[part]).size < 2:
                 n_undefined += 1
                 continue
-            judge = scorer(scoring, average="pooled")
-            scores.append(judge(Y[part], F[part], tie_tolerance=None))
+            scores.append(scorer(scoring, average="pooled")(Y[part], F[part], tie_tolerance=None))
         if scores:
             means.append(np.mean(scores))
     return float(np.mean(means)), n_undefined

@@ -4,8 +4,6 @@ Arrays of numpy hold numbers of mpmath. Nothing here is shared with the library,
 lost where weights or regularisations differ by forty orders of magnitude.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The shortest model of pairs: five members, and an estimator of a few lines (CONTRIBUTING, how to add a model)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Every named kernel by its definition, for one pair of vectors at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

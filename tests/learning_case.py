@@ -1,7 +1,5 @@
 """Small problems of learned kernels, and the dense systems that say what belongs there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,20 +1,18 @@
 """Labels of some pairs of a small grid, as a grid with holes and as a list, and a way to take the list for large."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse
 
+import problems
 from dyadlearn.models import reading as training
 
-RNG = np.random.default_rng(61)
 M = 21
 Q = 16
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 4))
-FULL = X @ RNG.normal(size=(3, 4)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
-Y = np.where(RNG.random((M, Q)) < 0.5, np.nan, FULL)
+X, FULL, T = problems.data(M, Q, 3, 4, seed=61)
+FULL += 5.0
+RNG = np.random.default_rng(62)
+Y = problems.with_holes(FULL, 0.5)
 # A row and a column without labels: in two-step models they count all the same.
 Y[4], Y[:, 7] = np.nan, np.nan
 ROWS, COLUMNS = np.nonzero(~np.isnan(Y))

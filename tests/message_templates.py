@@ -1,7 +1,5 @@
 """Find the messages in the source of the library."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

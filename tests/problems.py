@@ -4,8 +4,6 @@ Grids are ravelled row by row, so that the pairwise kernel of cells is K ⊗ G. 
 spectra or operators of the package but what it makes them from.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -191,6 +189,16 @@ def pattern(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.n
         observed[:] = False
         observed[shape[0] // 2, shape[1] // 3] = True
     return observed
+
+
+def with_holes(Y: np.ndarray, share: float, seed: int = 1) -> np.ndarray:
+    """Return labels of which a share is missing."""
+    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+
+
+def some_cells(shape: tuple[int, int]) -> np.ndarray:
+    """Return a third of the cells, in every row and every column."""
+    return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
 
 
 @dataclass(frozen=True)

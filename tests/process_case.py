@@ -1,7 +1,5 @@
 """Gaussian processes of pair kernels written out over the features of all pairs, in extended precision."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ They share no code with the library. What is left out is really hidden, and the 
 again.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

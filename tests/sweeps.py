@@ -11,8 +11,6 @@ A table is a list of dictionaries: `lines` that are written out, `every` combina
 of every other. Values given as a dictionary have names, and a failure shows those.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """What the library says that it needs, and the memory that it takes."""
 
-from __future__ import annotations
-
 import re
 import tracemalloc
 from collections.abc import Callable

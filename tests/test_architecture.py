@@ -119,8 +119,7 @@ EXTENSIONS = (
 
 def private_names(path):
     """Return the private attributes that a module reads of objects whose class it does not define."""
-    tree = tree_of(path)
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(tree_of(path)))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     own |= {
         node.target.id

@@ -166,8 +166,7 @@ def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 5, 300])  # one block of rows, or several
 def test_the_inverse_of_a_positive_definite_matrix(n, library):
-    rng = np.random.default_rng(0)
-    factor = rng.normal(size=(n, n)) / n**0.5
+    factor = np.random.default_rng(0).normal(size=(n, n)) / n**0.5
     matrix = np.eye(n) + factor @ factor.T
     found = library.to_numpy(_array.positive_inverse(library.asarray(matrix.copy())))
     assert_allclose(matrix @ found, np.eye(n), atol=100 * library.rtol)

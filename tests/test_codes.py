@@ -5,15 +5,13 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+import problems
 from dyadlearn import TwoStepRidge, TwoStepRidgeCV
 from dyadlearn._codes import group_codes
 from dyadlearn.selection import SettingKFold, nested_score
 from sweeps import every, over
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(6, 3))
-T = RNG.normal(size=(4, 2))
-Y = RNG.normal(size=(6, 4))
+X, Y, T = problems.data(6, 4, 3, 2)
 MODEL = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
 HOLES = Y.copy()
 HOLES[1, 2] = np.nan

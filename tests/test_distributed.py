@@ -6,12 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
-from dyadlearn import (
-    IndependentTaskRidge,
-    OnlineTwoStepRidge,
-    TwoStepRidge,
-    TwoStepRidgeCV,
-)
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 
 dask = pytest.importorskip("dask")

@@ -3,8 +3,6 @@
 ``python tests/test_dyadlearn_answers.py`` writes the table into ``docs/models.md``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -4,8 +4,6 @@ A change of the data says by which powers of its factor the regularisations and 
 The market shifts the labels.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

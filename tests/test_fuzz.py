@@ -147,8 +147,7 @@ def test_the_campaign_counts_and_says_how_to_replay(script, rooms, monkeypatch, 
     monkeypatch.setitem(rooms["campaign"].GENERATORS, "odd", odd)
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", "odd", "--seed", "10", "--cases", "4"])
     assert script.main() == 1
-    printed = capsys.readouterr().out
-    assert "python fuzz/run.py --only odd --seed 13 --cases 1" in printed
+    assert "python fuzz/run.py --only odd --seed 13 --cases 1" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", "odd", "--seed", "10", "--cases", "1"])
     assert script.main() == 0
 

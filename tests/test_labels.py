@@ -1,7 +1,5 @@
 """The grid of labels: what comes in, with or without ids, and how it goes out again; and long tables."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -180,8 +180,7 @@ def posed(entry, form, problem):
         params["alpha"] += twin.identity[0] * twin.identity[1]
     prefix = "model__" if of_pairs else ""
     given = {prefix + name: value for name, value in params.items() if prefix + name in known}
-    model = trial.fit(**given)
-    return trial, twin, model
+    return trial, twin, trial.fit(**given)
 
 
 def compare_predictions(trial, twin, model, reference):

@@ -7,15 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import _means as means
-from dyadlearn._means import (
-    about,
-    centred,
-    difference,
-    mean_of,
-    moments,
-    moved,
-    value,
-)
+from dyadlearn._means import about, centred, difference, mean_of, moments, moved, value
 from sweeps import every, over
 
 
@@ -42,8 +34,7 @@ def test_a_mean_is_right_to_the_rounding_of_the_spread(offset):
 
 
 def test_a_mean_stays_right_however_often_it_moves():
-    rng = np.random.default_rng(0)
-    matrix = rng.normal(size=(2000, 2)) + 1e6
+    matrix = np.random.default_rng(0).normal(size=(2000, 2)) + 1e6
     mean = mean_of(matrix[:1])
     n = 1
     for row in matrix[1:]:
@@ -54,8 +45,7 @@ def test_a_mean_stays_right_however_often_it_moves():
 
 @over(every(wrap=[np.asarray, sparse.csr_array], number=[0.7, 1 / 3, -1e8 / 7]))
 def test_of_features_that_never_change_nothing_is_left(wrap, number):
-    matrix = np.full((777, 2), number)
-    mean, gram = moments(wrap(matrix))
+    mean, gram = moments(wrap(np.full((777, 2), number)))
     assert_array_equal(mean, [[number] * 2, [0.0] * 2])
     assert not gram.any()
 

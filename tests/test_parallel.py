@@ -15,6 +15,7 @@ from joblib.parallel import ThreadingBackend
 from numpy.testing import assert_array_equal
 from sklearn.linear_model import Ridge
 
+import problems
 from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
@@ -59,12 +60,8 @@ in_processes = partial(joblib.parallel_config, backend="loky", n_jobs=2)
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(14, 3))
-    T = rng.normal(size=(9, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(14, 9))
-    holes = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
-    return X, T, Y, holes
+    X, Y, T = problems.data(14, 9, 3, 2)
+    return X, T, Y, problems.with_holes(Y, 0.3)
 
 
 def nested(X, T, Y, holes):

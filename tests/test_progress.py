@@ -46,8 +46,8 @@ class Notebook(io.StringIO):
         return [line.strip() for line in self.getvalue().split("\r") if line.strip()]
 
 
-def counted(total, title="Folds", show=None, steps=3):
-    with Progress(total, title, show) as bar:
+def counted(total, show=None, steps=3):
+    with Progress(total, "Folds", show) as bar:
         for _ in range(steps):
             bar.advance()
 

@@ -1,7 +1,5 @@
 """The examples in the pages do what the pages say."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -4,10 +4,10 @@ import ast
 import inspect
 from pathlib import Path
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 import dyadlearn
+import problems
 from dyadlearn._documenting import parameter_docs
 from dyadlearn._registry import MODELS
 from sweeps import lines, over
@@ -19,10 +19,7 @@ CLASSES = sorted(
 
 
 def test_the_table_says_what_the_classes_are(each):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 2))
-    T = rng.normal(size=(5, 2))
-    Y = rng.normal(size=(6, 5))
+    X, Y, T = problems.data(6, 5, 2, 2)
     for name in each(MODELS):
         entry = MODELS[name]
         model = getattr(dyadlearn, entry.model)

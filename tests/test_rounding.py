@@ -49,5 +49,4 @@ def test_a_difference_is_settled(library):
                 to_numpy(given),
                 expected,
                 rtol=1e-5 if library.dtype == "float32" else 1e-12,
-                atol=0,
             )

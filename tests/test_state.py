@@ -1,7 +1,5 @@
 """Objects come apart into named values and together again, and what does not fit is refused by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """How the commands are run in tests, and small tables for them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shlex
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+import problems
 from command_output import in_python
 from dyadlearn import cli
 
@@ -139,10 +138,8 @@ class Tables:
 
 def write_tables(folder: Path) -> Tables:
     """Write labels of 12 users × 8 items that their features nearly explain, as 0 and 1."""
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(12, 3))
-    T = rng.normal(size=(8, 2))
-    Y = (X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 8)) > 0).astype(float)
+    X, Y, T = problems.data(12, 8, 3, 2, noise=0.1, seed=7)
+    Y = (Y > 0).astype(float)
     users = [f"u{i}" for i in range(12)]
     items = [f"i{j}" for j in range(8)]
     found = Tables(folder, X, T, Y, users, items)

@@ -60,13 +60,11 @@ def test_parts_of_one_table_in_the_order_of_use(run, tmp_path):
     names = [(each["train"], each["test"]) for each in audits]
     assert names == [("train", "valid"), ("train", "test"), ("valid", "test")]
     assert [each["n_test"] for each in audits] == [1, 3, 3]
-    ran = run("audit", path, "--split", "part", "--columns", "item,user")
-    assert ran.code == 0
+    assert run("audit", path, "--split", "part", "--columns", "item,user").code == 0
 
 
 def described(tmp_path):
-    rng = np.random.default_rng(0)
-    X = (rng.random((12, 9)) < 0.5).astype(int)
+    X = (np.random.default_rng(0).random((12, 9)) < 0.5).astype(int)
     X[:, 0] = 1
     X[11] = X[2]
     ids = [f"d{place}" for place in range(12)]
@@ -86,8 +84,7 @@ def test_similarity_and_scores_by_band(run, tmp_path):
     X, features, train, test = described(tmp_path)
     words = ("--instances", features, "--kernel", "tanimoto", "--sides", "drug,target")
     more = ("--label", "y", "--prediction", "guess", "--setting", "B")
-    ran = run("audit", train, test, *words, *more, "--json")
-    (figures,) = ran.json["audits"]
+    (figures,) = run("audit", train, test, *words, *more, "--json").json["audits"]
     expected = audit(
         [(i, j) for i in range(6) for j in range(3)],
         [(i, j) for i in range(4, 12) for j in range(3)],
@@ -127,8 +124,7 @@ def test_structures(run, tmp_path):
         tmp_path / "test.csv", [("OCC", "MKVLA"), ("CCCCO", "mkvla")], ["drug_smiles", "seq"]
     )
     words = ("--smiles", "drug_smiles", "--sequence", "seq", "--task-kernel", "spectrum:k=2")
-    ran = run("audit", train, test, *words, "--json")
-    (figures,) = ran.json["audits"]
+    (figures,) = run("audit", train, test, *words, "--json").json["audits"]
     assert figures["counts"] == {"A": 1, "B": 1, "C": 0, "D": 0}
     assert figures["repeated"] == 1
     assert {line["side"] for line in figures["similarity"]} == {"instance", "task"}

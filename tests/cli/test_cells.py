@@ -241,8 +241,7 @@ def test_a_model_that_was_saved_in_python(run, tmp_path):
     wanted.write_text("line,site\n2,True\n7,False\n")
     ran = run("predict", path, "--table", wanted, "--json")
     found = pd.DataFrame(ran.json["predictions"])
-    means = model.predict({"line": [2, 7], "site": [True, False]})
-    assert_allclose(found["prediction"], means)
+    assert_allclose(found["prediction"], model.predict({"line": [2, 7], "site": [True, False]}))
     assert list(found["setting"]) == ["cell", "line"]
     # One row alone has its site.
     assert found["lower"][0] is None

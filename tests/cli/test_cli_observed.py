@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import (
-    KroneckerRidgeCV,
-    TwoStepRidgeCV,
-    evaluate,
-    load,
-)
+from dyadlearn import KroneckerRidgeCV, TwoStepRidgeCV, evaluate, load
 from dyadlearn.labels import LongPairs
 from dyadlearn.models import reading as training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, listed

@@ -22,7 +22,7 @@ def named(tables, run, written):
     return path, written[0]
 
 
-def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
+def test_names_go_from_tune_to_every_command(tables, named, run, get, new):
     path, tuned = named
     assert "12 hosts × 8 parasites" in tuned.out
     assert "instance" not in tuned.out
@@ -55,13 +55,17 @@ def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
     assert "--side must be host or parasite" in run(f"recommend {path} --for u3 --side row").err
     run(f"recommend {path} --pairs -o {out} -f")
     assert get(out)[0] == ["host", "parasite", "score", "label"]
-    new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])
     assert "Best parasites for each of 1 new hosts" in run(f"recommend {path} --new {new}").out
 
 
-def test_predictions_have_the_names_that_were_given(tables, named, model, run, get, put):
+@pytest.fixture
+def new(tables, put):
+    """Write the features of one new instance, and return their path."""
+    return put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])
+
+
+def test_predictions_have_the_names_that_were_given(tables, named, model, run, get, new):
     out = tables.folder / "predictions.csv"
-    new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])
     cases = [
         (model, [], ["instance", "task"]),
         (named[0], [], ["host", "parasite"]),
@@ -74,11 +78,10 @@ def test_predictions_have_the_names_that_were_given(tables, named, model, run, g
         assert get(out)[0] == [headings[0], *tables.items]
 
 
-def test_an_update_keeps_the_names(tables, run, put):
+def test_an_update_keeps_the_names(tables, run, put, new):
     path = tables.folder / "o.dyad"
     words = [f"--model online --alphas 0.1,1,10 --sides user,film -o {path} -q"]
     assert run(f"tune {tables.labels} {tables.sides}", *words).code == 0
-    new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])
     labels = put(tables.folder / "their.csv", ["n0"], tables.items, tables.Y[:1])
     assert run(f"update {path} --instances {new} --labels {labels}").code == 0
     assert run(f"inspect {path} --json").json["sides"] == ["user", "film"]

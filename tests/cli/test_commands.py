@@ -194,8 +194,7 @@ def test_other_outputs_are_not_taken_for_inputs(tmp_path, run, monkeypatch, each
         ),
     ]
     for command, expected in each(cases):
-        ran = run(*command.split())
-        assert f"dyadlearn: {expected}" in ran.err
+        assert f"dyadlearn: {expected}" in run(*command.split()).err
 
 
 # Options and the parameters of Python whose defaults they have.

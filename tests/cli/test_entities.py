@@ -119,18 +119,22 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
         read()
 
 
+def read_new(path, recipe):
+    return new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
+
+
 def test_new_features_are_matched_by_name(tmp_path, put):
     recipe = Recipe("features", "rbf", names=["p", "q"])
     path = put(tmp_path / "n.csv", ["x"], ["q", "p"], [[2.0, 1.0]])
     assert_array_equal(
-        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True)).values,
+        read_new(path, recipe).values,
         [[1.0, 2.0]],
     )
     put(path, ["x"], ["q", "r"], [[2.0, 1.0]])
     with pytest.raises(
         ValueError, match="lacks 1 of the 2 columns that the model needs, the features: 'p'"
     ):
-        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
+        read_new(path, recipe)
 
 
 def test_molecules(tmp_path):
@@ -144,7 +148,7 @@ def test_molecules(tmp_path):
     )
     assert table.values.shape == (2, 512)
     assert recipe.of_model == ("tanimoto", None)
-    again = new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
+    again = read_new(path, recipe)
     assert again.row_ids.labels == IDS
     assert_array_equal(again.values[[0, 2]].toarray(), table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
@@ -154,7 +158,7 @@ def test_molecules(tmp_path):
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(message_of(caught.value))
     with pytest.raises(ValueError, match=rf"{invalid}Correct or remove them\.$"):
-        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
+        read_new(path, recipe)
     no_option = "--fingerprint has no option 'bits': its options are radius, n_bits, counts"
     with pytest.raises(ValueError, match=no_option):
         side(path, smiles="structure", fingerprint="morgan:bits=3")

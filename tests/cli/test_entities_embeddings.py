@@ -1,7 +1,5 @@
 """Features by id on the command line: for training and for what is new, and no more read than labels or pairs name."""
 
-from __future__ import annotations
-
 import re
 from doctest import DocTestParser
 from pathlib import Path

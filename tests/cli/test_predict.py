@@ -64,8 +64,7 @@ def test_pairs_and_long_tables(model, new, run):
     # Those of training need no file.
     Path("known.csv").write_text("user,item\nu3,i1\nu0,i2\n")
     ran = run("predict model.dyad --pairs known.csv --json")
-    wanted = fitted.predict()[[3, 0], [1, 2]]
-    assert_array_equal(ran.json["predictions"]["prediction"], wanted)
+    assert_array_equal(ran.json["predictions"]["prediction"], fitted.predict()[[3, 0], [1, 2]])
 
 
 @pytest.fixture
@@ -252,8 +251,7 @@ def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(tables
     ran = run("predict p.dyad --instances new_users.csv --tasks turned.csv --json")
     assert (ran.code, ran.err) == (0, "")
     rows = pd.DataFrame(new["X"], columns=features.columns)
-    expected = model.predict(rows, tasks[:2].to_numpy())
-    assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
+    assert_allclose(ran.json["predictions"], model.predict(rows, tasks[:2].to_numpy()), rtol=1e-9)
     refused = run("predict p.dyad --instances other.csv").err
     assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused
     # An update says nothing of names either.
@@ -306,8 +304,7 @@ def test_probabilities_of_what_is_new(model, calibrated, new, run):
     assert (ran.code, ran.out) == (0, "Wrote 3 × 2 probabilities to p.csv.\n")
     score = f"{found['D'].brier:.4f} (base rate: {found['D'].baseline_brier:.4f})"
     assert f"setting D have a held-out Brier score of {score}" in ran.err
-    expected = found.predict(new["X"], new["T"])
-    assert_allclose(pd.read_csv("p.csv", index_col=0), expected)
+    assert_allclose(pd.read_csv("p.csv", index_col=0), found.predict(new["X"], new["T"]))
     ran = run("predict model.dyad --tasks new_items.csv --probability --json")
     assert ran.json["calibration"]["setting"] == ["C"]
     assert_allclose(ran.json["probabilities"], found.predict(None, new["T"]))

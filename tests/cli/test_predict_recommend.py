@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import (
-    TwoStepRidge,
-    calibrate,
-    load,
-    recommend,
-    save,
-    screen,
-    top_pairs,
-)
+from dyadlearn import TwoStepRidge, calibrate, load, recommend, save, screen, top_pairs
 from dyadlearn._tables import Table, make_ids
 
 
@@ -32,8 +24,7 @@ def test_screen_prints_what_the_library_finds(model, run):
 
 def test_screen_of_one_label_into_a_file(tables, model, run, get):
     out = tables.folder / "suspicious.csv"
-    ran = run(f"screen {model} --label 0 -n 3 -o {out}")
-    assert ran.out == f"Wrote 3 rows to {out}.\n"
+    assert run(f"screen {model} --label 0 -n 3 -o {out}").out == f"Wrote 3 rows to {out}.\n"
     lines = get(out)
     assert lines[0] == ["instance", "task", "label", "prediction", "contradiction"]
     assert [line[2] for line in lines[1:]] == ["0.0"] * 3

@@ -17,13 +17,7 @@ from dyadlearn import cli
 from dyadlearn._checks import check_whole
 from dyadlearn._messages import Message, Parameter, message_of
 from dyadlearn._text import make_list, make_table, number
-from dyadlearn.cli.terminal import (
-    _OPTIONS_WITH_VALUE,
-    _OTHER_NAME,
-    Terminal,
-    option_of,
-    spoken,
-)
+from dyadlearn.cli.terminal import _OPTIONS_WITH_VALUE, _OTHER_NAME, Terminal, option_of, spoken
 from dyadlearn.kernels.descriptions import title_of
 from message_templates import messages
 from sweeps import lines, over

@@ -129,8 +129,7 @@ def test_the_actual_settings_of_the_held_out_pairs_are_said(each, tables, tune):
 
 def test_the_edge_of_the_default_grid_is_said(tables, put, run):
     """Labels without noise want no regularisation; the sentence names the option."""
-    labels = tables.X @ np.ones((3, 8)) + np.arange(8)
-    put(tables.labels, tables.users, tables.items, labels)
+    put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 8)) + np.arange(8))
     ran = run("tune labels.csv --instances users.csv --model independent -o m.dyad")
     assert ran.code == 0, ran.err
     found = load("m.dyad")
@@ -200,13 +199,11 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
     assert_allclose(ran.json["score"], twin.best_score_)
 
 
-def test_a_search_of_missing_labels_is_that_of_the_library(tables, tune, put):
-    labels = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
-    put(tables.labels, tables.users, tables.items, labels)
+def test_a_search_of_missing_labels_is_that_of_the_library(tables, tune, holes):
     grids = [0.1, 1.0, 10.0], [0.1, 1.0]
     ran = tune("--alphas 0.1:10:3 --task-alphas 0.1,1 --cv 2 --exhaustive --json")
     twin = TwoStepRidgeCV(*grids, scoring="roc_auc", cv=2, exhaustive=True)
-    twin.fit(tables.X, labels, tasks=tables.T)
+    twin.fit(tables.X, holes, tasks=tables.T)
     assert (ran.json["alpha"], ran.json["task_alpha"], ran.json["score"]) == pytest.approx(
         (twin.alpha_, twin.task_alpha_, twin.best_score_)
     )

@@ -116,8 +116,7 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     Path("long.csv").write_text("\n".join(["user,item,likes", *lines]))
     words = f"tune --model learned long.csv {tables.sides} --kernel linear -o m.dyad --json"
     more = "--task-kernel rbf:gamma=0.5 --steps 1 --stages 1 --cv 3 --seed 4 --shrinkage 0"
-    ran = run(words, more, "--no-normalize")
-    assert ran.json["observed"] == 76
+    assert run(words, more, "--no-normalize").json["observed"] == 76
     found = load("m.dyad")
     assert found.kernel == "linear"
     assert found.task_kernel == ("rbf", {"gamma": 0.5})

@@ -51,8 +51,7 @@ def test_instances_then_tasks(tables, parts, online, run):
     ran = run("update online.dyad --tasks i2.csv --instances users.csv --labels l2.csv --json")
     assert (ran.json["instances"], ran.json["tasks"]) == (12, 8)
     check(online, tables)
-    predicted = run("predict online.dyad --instances users.csv --json")
-    assert predicted.json["columns"] == tables.items
+    assert run("predict online.dyad --instances users.csv --json").json["columns"] == tables.items
 
 
 def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
@@ -95,8 +94,7 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     found = load("o.dyad")
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
-    refused = run("update o.dyad --tasks i2.csv --labels l2.csv")
-    assert "tuned without --tasks" in refused.err
+    assert "tuned without --tasks" in run("update o.dyad --tasks i2.csv --labels l2.csv").err
 
 
 # Others at the same time, and interrupts ---------------------------------------------------------

@@ -1,7 +1,5 @@
 """Files for the tests, and a server of files on this machine, with the faults that servers have."""
 
-from __future__ import annotations
-
 import gzip
 import socket
 import threading

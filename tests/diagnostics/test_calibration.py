@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import brier_score_loss, log_loss
 
 import dyadlearn.diagnostics.calibration as room
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -33,8 +34,8 @@ def made(m=20, q=12, *, seed=0, low=0.0, high=1.0, shift=0.0):
     return X, T, np.where(rng.random((m, q)) < chances, high, low), chances
 
 
-def with_holes(Y, share=0.2):
-    return np.where(np.random.default_rng(5).random(Y.shape) < share, np.nan, Y)
+def with_holes(Y):
+    return problems.with_holes(Y, 0.2, seed=5)
 
 
 # --- figures -------------------------------------------------------------------------------------

@@ -97,8 +97,7 @@ def test_every_question_has_an_answer(kind):
 
 @over(lines("kind", "described", "profiled A"))
 def test_probabilities_know_rows_by_their_ids(kind):
-    model = _fitted(kind, binary=True)
-    found = calibrate(model, "A", cv=2)
+    found = calibrate(_fitted(kind, binary=True), "A", cv=2)
     whole = found.predict()
     X, _, _ = _data()
     some = X.iloc[[4, 1]]
@@ -136,8 +135,7 @@ def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
     # As if the second stage had not been better.
     learning = replace(model.fitted_.learning, stages=2)
     fitted = replace(model.fitted_, learning=learning)
-    again = fitted.refitter(Setting.B)(fitted.labels)
-    assert len(again.learned.path) == 1
+    assert len(fitted.refitter(Setting.B)(fitted.labels).learned.path) == 1
 
 
 def test_comparisons_say_that_kernels_were_learned():

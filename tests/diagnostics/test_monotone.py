@@ -99,8 +99,7 @@ def test_scores_that_run_against_the_labels_say_nothing(method):
 
 @over(every(method=list(MAPS), positives=[0, 1, 2, 5], equal=[False, True]))
 def test_few_positives(method, positives, equal):
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=60)
+    scores = np.random.default_rng(0).normal(size=60)
     positive = np.arange(60) < positives
     scores = np.full(60, 0.1) if equal else scores
     at = MAPS[method](scores, positive)(np.array([-1.0, 0.0, 5.0]))

@@ -41,9 +41,9 @@ N = 2
 quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 
-def permutations(permuted, shape, n=N, seed=3):
+def permutations(permuted, shape, n=N):
     """Return what instance and task each label goes to: rows first, columns then."""
-    random = np.random.RandomState(seed)
+    random = np.random.RandomState(3)
     for _ in range(n):
         if permuted == "tasks":
             rows = np.arange(shape[0])
@@ -193,8 +193,7 @@ def test_in_every_library(setting, model, library):
 def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 3))
-    T = rng.normal(size=(4, 2))
-    fitted = clone(model).fit(X, np.full((6, 4), value), tasks=T)
+    fitted = clone(model).fit(X, np.full((6, 4), value), tasks=rng.normal(size=(4, 2)))
     found = permutation_test(
         fitted, "B", scoring=scoring, n_permutations=19, random_state=0, progress=False
     )
@@ -292,8 +291,7 @@ def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
 def test_folds_that_are_solved_again_stay_where_they_are(options, given):
     X, Y, T = problems.data(10, 7, noise=2.0, missing=0.1)
     search = TwoStepRidgeCV([1.0, 10.0], [1.0], progress=False, **options)
-    fitted = clone(search).fit(X, Y, tasks=T, **given)
-    test = outcome(fitted, options["setting"])
+    test = outcome(clone(search).fit(X, Y, tasks=T, **given), options["setting"])
     expected = [each.best_score_ for _, each in refitted(search, X, Y, T, test.permuted, **given)]
     assert_allclose(test.null, expected, rtol=1e-9)
 
@@ -368,10 +366,8 @@ def test_bad_input_gets_one_sentence():
 
 
 def test_groups_of_tasks_leave_permuted_labels_together():
-    rng = np.random.default_rng(32)
-    X = rng.normal(size=(9, 3))
-    T = rng.normal(size=(8, 2))
-    Y = rng.normal(size=(9, 8))
+    X, Y, T = problems.data(9, 8, 3, 2, seed=32)
+    rng = np.random.default_rng(33)
     model = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T)
     groups = np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))

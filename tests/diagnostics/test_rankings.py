@@ -272,8 +272,7 @@ def test_probabilities_are_those_of_the_setting(asked, setting):
         else:
             found = top_pairs(model, n=6, probability=probability, setting=setting)
         assert found.setting == setting
-        mapping = expected[setting].mapping
-        assert_array_equal(found.probabilities, mapping(found.scores))
+        assert_array_equal(found.probabilities, expected[setting].mapping(found.scores))
         assert "probability" in found.columns()
     plain = top_pairs(model, n=6)
     assert plain.probabilities is None
@@ -317,8 +316,7 @@ def test_observed_pairs_are_ranked_without_their_labels(setting, missing, side):
 
 def test_observed_pairs_of_a_list():
     model, _, T, pairs, Y = long_table(12, 8, 10, 8, two_values=False)
-    held_out = model.fitted_.hold_out(Setting.A).predictions
-    F = model.fitted_.labels.spread(held_out)
+    F = model.fitted_.labels.spread(model.fitted_.hold_out(Setting.A).predictions)
     row = F[model.instance_ids_.index("x4")]
     found = recommend(model, instance="x4", n=8, observed=True)
     assert len(found) == 8

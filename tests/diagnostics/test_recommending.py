@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -28,15 +29,13 @@ from dyadlearn.settings import Setting
 from sweeps import covering, lines, over
 
 
-def make(m=9, q=7, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, 3))
-    T = rng.normal(size=(q, 2))
-    return (
-        X,
-        T,
-        (X @ rng.normal(size=(3, 2)) @ T.T + 0.3 * rng.normal(size=(m, q)) > 0.4).astype(float),
-    )
+def make(m=9, q=7):
+    X, Y, T = problems.data(m, q, 3, 2, noise=0.3)
+    return X, T, (Y > 0.4).astype(float)
+
+
+def cells_of(found):
+    return list(zip(found.instances, found.tasks, strict=True))
 
 
 def test_missing_labels_are_predicted_by_the_model_itself():
@@ -331,7 +330,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
     Y = Y + X[:, :1]
-    Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
+    Y = problems.with_holes(Y, 0.6)
     Y[5] = np.nan if holes else 1.0
     users = [f"u{i}" for i in range(13)]
     items = [f"i{j}" for j in range(7)]
@@ -392,7 +391,7 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
     X, T, Y = make(m=13)
     T = T if features else None
     Y = Y + X[:, :1]
-    Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
+    Y = problems.with_holes(Y, 0.6)
     users = [f"u{i}" if named else i for i in range(13)]
     items = [f"i{j}" if named else j for j in range(7)]
     X_, Y_ = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
@@ -591,7 +590,7 @@ def every_pair(Y, F, k, zeros):
 def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     X, T, Y = make()
     if holes:
-        Y[np.random.default_rng(1).random(Y.shape) < 0.15] = np.nan
+        Y = problems.with_holes(Y, 0.15)
     model = clone(model).fit(X, Y, tasks=None if "IndependentTask" in str(model) else T)
     F = model.fitted_.hold_out(Setting(setting)).predictions
     if setting == "A":
@@ -599,7 +598,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     assert np.isfinite(F).all()
     expected = every_pair(Y, F, k, zeros=True)
     found = top_pairs(model, n=k, setting=setting, zeros=True if holes else None)
-    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert cells_of(found) == expected
     assert_allclose(found.scores, [F[cell] for cell in expected])
     assert_array_equal(found.labels, [Y[cell] for cell in expected])
 
@@ -607,12 +606,12 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
 def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
     X, T, Y = make()
     Y = Y + X[:, :1]
-    Y[np.random.default_rng(1).random(Y.shape) < 0.4] = np.nan
+    Y = problems.with_holes(Y, 0.4)
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     monkeypatch.setattr(unobserved, "held_out", None)
     found = top_pairs(model, n=5, sides=("user", "film"))
     expected = every_pair(Y, np.asarray(model.completed_), 5, zeros=False)
-    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert cells_of(found) == expected
     assert found.method == "predicted from all observed labels"
     assert list(found.frame().columns) == ["user", "film", "score", "label"]
     assert found.columns()["label"] == [None] * 5
@@ -622,14 +621,10 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
 def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
     Y = np.zeros((4, 5))
     Y[::2, 1] = 1
-    X = np.ones((4, 1))
-    T = np.ones((5, 1))
-    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
+    model = TwoStepRidge(fit_intercept=False).fit(np.ones((4, 1)), Y, tasks=np.ones((5, 1)))
     F = model.holdout("D")
     assert np.unique(F).size < 8  # so that there is something to see
-    expected = every_pair(Y, F, 9, zeros=True)
-    found = top_pairs(model, n=9, setting="D")
-    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert cells_of(top_pairs(model, n=9, setting="D")) == every_pair(Y, F, 9, zeros=True)
 
 
 @over(
@@ -642,8 +637,7 @@ def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
 )
 def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks):
     X, _, _ = make(m=12)
-    rng = np.random.default_rng(2)
-    hidden = np.triu(rng.random((12, 12)) < 0.2, 1)
+    hidden = np.triu(np.random.default_rng(2).random((12, 12)) < 0.2, 1)
     hidden = hidden | hidden.T
     is_symmetric = symmetry == "symmetric"
     if is_symmetric:
@@ -666,7 +660,7 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
     ]
     expected = [cell for cell in cells if selves or cell[0] != cell[1]]
     expected = sorted(expected, key=lambda cell: -F[cell])[:7]
-    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert cells_of(found) == expected
     assert_allclose(found.scores, [F[cell] for cell in expected], rtol=1e-9)
     assert list(found.columns()) == ["node", "other node", "score", "label"]
     node = next(i for i in range(12) if Y[i, i] == 0)

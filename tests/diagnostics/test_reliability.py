@@ -66,8 +66,7 @@ def test_intervals_against_all_pairs_of_cells(network):
 
 
 def test_independent_cells_have_wilson_intervals():
-    rng = np.random.default_rng(0)
-    y = rng.random(400) < 0.3
+    y = np.random.default_rng(0).random(400) < 0.3
     found = reliability(np.full(400, 0.3), y, np.arange(400), np.arange(400, 800))
     low, high = binomtest(int(y.sum()), 400).proportion_ci(0.95, method="wilson")
     assert_allclose([found.low[0], found.high[0]], [low, high])

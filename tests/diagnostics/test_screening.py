@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import (
-    IndependentTaskRidge,
-    OnlineTwoStepRidge,
-    PairRegressor,
-    TwoStepRidge,
-    screen,
-)
+import problems
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.screening import screened
 from dyadlearn.sides import SideNames
@@ -31,10 +26,7 @@ def slow_contradiction(Y, F, i, j):
 
 
 def make(m, q, labels, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, 3))
-    T = rng.normal(size=(q, 2))
-    Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.5 * rng.normal(size=(m, q))
+    X, Y, T = problems.data(m, q, 3, 2, noise=0.5, seed=seed)
     return (
         X,
         T,
@@ -71,8 +63,7 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
     tied = np.diff(found.contradictions) == 0
     assert (np.diff(errors)[tied] <= 0).all()
     assert (found.setting, found.method) == (setting, "exact leave-one-out")
-    first = screen(model, setting, n=5)
-    assert first.instances == found.instances[:5]
+    assert screen(model, setting, n=5).instances == found.instances[:5]
 
 
 def test_ids_and_columns():
@@ -115,9 +106,7 @@ def test_missing_labels_are_not_screened():
 
 
 def test_a_pair_of_a_network_is_listed_once():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(7, 3))
-    Y = rng.normal(size=(7, 7))
+    X, Y, _ = problems.data(7, 7, 3)
     model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y + Y.T)
     found = screen(model, n=None)
     assert len(found) == 28

@@ -1,7 +1,5 @@
 """Experiments are no part of the library: their tests run with -m slow, and import them by name."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -70,8 +70,7 @@ def test_the_list_of_crosses_has_tested_and_untested_ones(script, tmp_path):
     )
     read, relationship = script.load_corn(tmp_path)
     assert sorted(read["location"].unique()) == ["1", "3", "4"]
-    model = script.corn_model(read, relationship)
-    listed = script.selection_list(model, read)
+    listed = script.selection_list(script.corn_model(read, relationship), read)
     assert len(listed) == 9
     assert listed["gca1"][0] == "b"
     assert listed.loc[~listed["grown"], ["gca1", "gca2"]].to_numpy().tolist() == [["a", "x"]]

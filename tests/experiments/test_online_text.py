@@ -35,8 +35,7 @@ def small(loading, name="lshtc", m=31, t=14):
     """Return documents with one label, or two, that their features hint at."""
     rng = np.random.default_rng(3)
     q = len(LABELS)
-    target = rng.integers(q, size=m + t)
-    Y = np.eye(q)[target]
+    Y = np.eye(q)[rng.integers(q, size=m + t)]
     Y[::5, 2] = 1.0
     X = np.hstack([Y + 0.7 * rng.normal(size=Y.shape), np.ones((m + t, 1))])
     tasks = loading.task_features(EDGES, LABELS)

@@ -22,8 +22,7 @@ def shown(load):
 def small(script, name, m=18, q=15, *, kernels_of_tasks=True):
     """Return a small data set with a tenth of the labels missing, two kernels of rows and one of columns or none."""
     made = make_dyads(m, q, random_state=0)
-    rng = np.random.default_rng(0)
-    Y = np.where(rng.random((m, q)) < 0.1, np.nan, made.Y)
+    Y = np.where(np.random.default_rng(0).random((m, q)) < 0.1, np.nan, made.Y)
     K, G = (
         kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel))) for kernel in (made.K, made.G)
     )

@@ -119,8 +119,7 @@ def test_a_machine_without_rdkit_takes_what_was_kept(script, tmp_path, monkeypat
     smiles = ["CCO", "c1ccccc1"]
     first = script.kept_features("x", smiles, tmp_path)
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    again = script.kept_features("x", smiles, tmp_path)
-    np.testing.assert_equal(again, first)
+    np.testing.assert_equal(script.kept_features("x", smiles, tmp_path), first)
     with pytest.raises(
         ModuleNotFoundError, match="The molecules of x have to be described by rdkit"
     ):
@@ -147,8 +146,7 @@ def test_wild_descriptors_are_tamed(script):
 
 
 def test_words_of_sequences(script):
-    sequences = ["MKVLAMKV", "MKVLL", "MK"]
-    described = script.target_descriptions(sequences)
+    described = script.target_descriptions(["MKVLAMKV", "MKVLL", "MK"])
     K = script.whole(described["words2"].gram())
     roots = {"MK": np.sqrt([2, 1, 1]), "KV": np.sqrt([2, 1, 0]), "VL": [1, 1, 0], "LA": [1, 0, 0]}
     X = np.array([*roots.values(), [1, 0, 0], [0, 1, 0]]).T

@@ -20,8 +20,7 @@ def test_the_record_on_gpcr(script, shared_data):
     """Two seeds of the documented ones."""
     data = script.load("gpcr", shared_data)
     for seed in (0, 1):
-        found = script.screened(data, "two-step", "A", 0.02, seed)
-        assert found["times"] > 14
+        assert script.screened(data, "two-step", "A", 0.02, seed)["times"] > 14
 
 
 def test_the_table_from_the_command(script, shared_data, monkeypatch, capsys, tmp_path):

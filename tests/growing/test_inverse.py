@@ -34,8 +34,7 @@ def test_a_copy_of_a_feature_costs_no_digits_of_predictions(n_columns, library):
 def test_features_that_nearly_depend_on_others(library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(2, 30))
+    first, second = np.random.default_rng(0).normal(size=(2, 30))
     rows = np.column_stack([first, first + 6e-7 * second]) * [1e6, 1.0]
     gram = library.asarray(rows.T @ rows)
     side = Inverse.of(gram, 30, 0.0)

@@ -7,10 +7,7 @@ from scipy import sparse
 
 from dyadlearn._array import row_blocks
 from dyadlearn.growing import statistics
-from dyadlearn.growing.statistics import (
-    collect,
-    merge,
-)
+from dyadlearn.growing.statistics import collect, merge
 from sweeps import covering, every, over
 
 N = 11

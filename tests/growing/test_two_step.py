@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+import problems
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
@@ -74,10 +75,7 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
 
 @over(every(**constants, with_tasks=[True, False]))
 def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 4))
-    Y = rng.normal(size=(20, 6))
-    T = rng.normal(size=(6, 3))
+    X, Y, T = problems.data(20, 6)
     tasks = T if with_tasks else None
     complete = OnlineRidge(collect(X, Y, tasks, constant=constant), 0.3, 0.7)
     assert len(complete.statistics.groups) == 1

@@ -14,9 +14,8 @@ from dyadlearn.selection import SettingKFold
 from dyadlearn.settings import Setting
 
 
-def sparse_table(seed=0, m=25, q=18, share=0.88):
-    X, Y, T = problems.data(m, q, seed=seed, missing=share)
-    return X, Y, T
+def sparse_table():
+    return problems.data(25, 18, missing=0.88)
 
 
 def by_hand(Y, setting, units):

@@ -195,8 +195,7 @@ def test_a_list_that_lacks_no_pair_has_the_closed_form_of_its_grid(
     listed = Problem(problem.pairing, problem.labels.listed(), tol=1e-13)
     how, expected = plan(listed, Setting(setting)), plan(problem, Setting(setting))
     assert (how.method, how.reason) == (expected.method, expected.reason)
-    observed = problem.labels.observed
-    close(how.held_out(), expected.held_out()[observed], 1e-10)
+    close(how.held_out(), expected.held_out()[problem.labels.observed], 1e-10)
     agree(listed, reference, setting, grouped=True)
 
 
@@ -270,10 +269,7 @@ def test_other_filters_of_a_list_leave_out_pairs_alone():
 
 def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
     """As many products of features as pairs, and next to no regularisation: iterations find six digits."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 6))
-    T = rng.normal(size=(6, 6))
-    Y = np.where(rng.random((8, 6)) < 0.3, np.nan, rng.normal(size=(8, 6)))
+    X, Y, T = problems.data(8, 6, 6, 6, missing=0.3)
     sides = [Spectrum.from_features(side) for side in (X, T)]
     smoothers = (side.smoother(Tikhonov(), 1e-9) for side in sides)
     for pairing in (Kronecker(*sides, 1e-10), TwoStep(*smoothers)):

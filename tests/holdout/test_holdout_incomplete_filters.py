@@ -1,7 +1,5 @@
 """Filters where labels are missing: the penalty of all rows stays, with holes as without; or it is fitted again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralCutoff, SpectralFilter
@@ -16,10 +15,7 @@ from dyadlearn.holdout.refit import refit
 
 M = 7
 Q = 5
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 4))
-T = RNG.normal(size=(Q, 3))
-Y = RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q)
 BLOCK = Y.copy()
 BLOCK[np.ix_([1, 4], [0, 3])] = np.nan
 

@@ -38,9 +38,17 @@ def planned(labels, setting, together=None, cv=None, **options):
     )
 
 
+def problem_of(X, Y, tasks):
+    return TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+
+
+LABELS = Labels.of_grid(np.random.default_rng(1).normal(size=(9, 4)))
+GROUPED = Units((np.arange(9) // 3, None))
+
+
 def test_a_plan_has_three_outcomes():
     X, Y, tasks = problems.data(8, 6)
-    problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+    problem = problem_of(X, Y, tasks)
     exact = plan(problem, Setting.B)
     assert type(exact) is Formula
     assert exact.words.startswith("exact leave-one-out by closed form of a complete grid (about ")
@@ -48,7 +56,7 @@ def test_a_plan_has_three_outcomes():
     assert type(folds) is Formula
     assert folds.cost.work > 0
     Y[2, 3] = np.nan
-    again = plan(TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem, Setting.B, method="folds")
+    again = plan(problem_of(X, Y, tasks), Setting.B, method="folds")
     assert type(again) is SolveAgain
     assert again.words.startswith("5 folds, refitted: folds were asked for (about ")
     fits = planned(problem.labels, "D")
@@ -60,13 +68,13 @@ def test_a_plan_has_three_outcomes():
 
 def test_a_plan_says_whether_a_decomposition_serves_all_labels():
     X, Y, tasks = problems.data(8, 6)
-    problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+    problem = problem_of(X, Y, tasks)
     assert plan(problem, Setting.B).is_of_grid
     assert plan(problem, Setting.B, cv=2).is_of_grid
     assert not plan(problem, Setting.A, cv=2).is_of_grid  # each fold of pairs is completed
     assert not plan(problem, Setting.B, method="folds").is_of_grid
     Y[2] = np.nan
-    assert not plan(TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem, Setting.B).is_of_grid
+    assert not plan(problem_of(X, Y, tasks), Setting.B).is_of_grid
 
 
 def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
@@ -74,7 +82,7 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
     for holes, method in ((False, "exact leave-one-out"), (True, "exact leave-fold-out")):
         if holes:
             Y[2, 3] = np.nan
-        problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+        problem = problem_of(X, Y, tasks)
         assert plan(problem, Setting.A, cv=3, exact=True).method == method
         assert plan(problem, Setting.A, cv=3).method == "exact leave-fold-out"
 
@@ -86,22 +94,16 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
         ("B", Units(), None, 5),
         ("D", Units(), 2, 4),
         ("B", Units(), [(np.arange(1, 9), [0]), ([0], np.arange(1, 9))], 2),
-        ("B", Units((np.arange(9) // 3, None)), None, 3),  # a fold is a group
-        ("B", Units((np.arange(9) // 3, None)), 2, 2),  # groups share folds
-        (
-            "D",
-            Units((np.arange(9) // 3, None)),
-            None,
-            12,
-        ),  # three groups, and folds of the other side
+        ("B", GROUPED, None, 3),  # a fold is a group
+        ("B", GROUPED, 2, 2),  # groups share folds
+        ("D", GROUPED, None, 12),  # three groups, and folds of the other side
     ],
 )
 def test_folds_of_fits(setting, together, cv, n_folds):
-    labels = Labels.of_grid(np.random.default_rng(1).normal(size=(9, 4)))
-    how = planned(labels, setting, together, cv)
+    how = planned(LABELS, setting, together, cv)
     assert how.method == f"{n_folds} folds, fitted again"
     assert how.n_solves == len(how.folds) == n_folds
-    for axis, codes in together.of_sides(labels.shape, Setting(setting)):
+    for axis, codes in together.of_sides(LABELS.shape, Setting(setting)):
         if together.sides[axis] is not None:
             used = how.units.sides[axis]
             # No group is torn.
@@ -109,18 +111,17 @@ def test_folds_of_fits(setting, together, cv, n_folds):
     found = how.held_out()
     expected = np.empty((9, 4))
     for fold in how.folds:
-        expected.flat[fold.test] = labels.values[~fold.left].mean()
+        expected.flat[fold.test] = LABELS.values[~fold.left].mean()
     assert_array_equal(found, expected)
 
 
 def test_folds_of_fits_are_those_of_a_splitter():
-    labels = Labels.of_grid(np.random.default_rng(1).normal(size=(9, 4)))
     splitter = SettingKFold("B", 3, random_state=4)
-    how = planned(labels, "B", cv=splitter, method="three times, {n} folds")
+    how = planned(LABELS, "B", cv=splitter, method="three times, {n} folds")
     assert how.method == "three times, 3 folds"
-    assert_array_equal(how.units.sides[0], splitter.units(labels).sides[0])
+    assert_array_equal(how.units.sides[0], splitter.units(LABELS).sides[0])
     with pytest.raises(ValueError, match="cv makes folds for setting B, but the setting is C"):
-        planned(labels, "C", cv=splitter)
+        planned(LABELS, "C", cv=splitter)
 
 
 def test_every_fold_of_fits_is_a_step_of_progress():
@@ -139,13 +140,12 @@ def test_every_fold_of_fits_is_a_step_of_progress():
         def advance(self):
             steps.append("fold")
 
-    labels = Labels.of_grid(np.random.default_rng(1).normal(size=(9, 4)))
-    planned(labels, "B", cv=3, line=Line).held_out()
+    planned(LABELS, "B", cv=3, line=Line).held_out()
     assert steps == [3, "fold", "fold", "fold", "end"]
 
 
 X, Y, T = problems.data(20, 14)
-HOLES = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.1, seed=0)
 GROUPS = np.arange(20) // 2
 TASK_GROUPS = np.arange(14) // 2
 GIVEN = {"B": {"groups": GROUPS}, "C": {"task_groups": TASK_GROUPS}}

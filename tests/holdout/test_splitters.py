@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
+import problems
 from dyadlearn import IndependentTaskRidgeCV, load, save
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.splitters import SettingKFold
@@ -21,9 +22,9 @@ def full_table(m, q):
     return [(f"instance {i}", f"task {j}") for i in range(m) for j in range(q)]
 
 
-def random_table(n, m, q, seed=0):
+def random_table(n, m, q):
     """Pairs in any order, some of them twice."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     return np.column_stack([rng.integers(m, size=n), rng.integers(q, size=n)])
 
 
@@ -398,9 +399,7 @@ def test_nodes_of_one_group_are_hidden_together():
 
 
 def test_folds_of_a_network_are_refused_where_a_grid_is_cut(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 2))
-    Y = rng.normal(size=(6, 4))
+    X, Y, _ = problems.data(6, 4, 2)
     refused = r"^cv has network=True.*use network=False"
     with pytest.raises(ValueError, match=refused):
         IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2, network=True)).fit(X, Y)

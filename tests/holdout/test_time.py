@@ -18,8 +18,8 @@ from dyadlearn.selection import SettingKFold, TimeSplit
 from sweeps import lines, over
 
 
-def table(n=30, seed=0):
-    rng = np.random.default_rng(seed)
+def table(n=30):
+    rng = np.random.default_rng(0)
     return [
         (int(i), f"t{j}") for i, j in zip(rng.integers(0, 8, n), rng.integers(0, 6, n), strict=True)
     ]

@@ -55,8 +55,7 @@ def test_arrays_are_edges():
     edges = [("x", "y", 1.5), ("y", "z", 0.5)]
     expected = by_floyd(edges, ["z", "x"], 10.0)
     for table in ([list(edge) for edge in edges], np.array(edges), np.array(edges, dtype=object)):
-        found = graph_distance_kernel(table, np.array(["z", "x"]))
-        assert_allclose(found, expected, rtol=1e-14)
+        assert_allclose(graph_distance_kernel(table, np.array(["z", "x"])), expected, rtol=1e-14)
     numbers = strict.asarray([[0, 1], [1, 2]])
     expected = by_floyd([(0, 1), (1, 2)], [2, 0], 10.0)
     assert_allclose(graph_distance_kernel(numbers, np.array([2, 0])), expected, rtol=1e-14)

@@ -52,8 +52,7 @@ def features():
 
 @pytest.fixture
 def similarity():
-    rng = np.random.default_rng(1)
-    return rng.random((4, 4)) + 2 * np.eye(4)
+    return np.random.default_rng(1).random((4, 4)) + 2 * np.eye(4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,8 +176,7 @@ def test_diagonals_without_ids_are_in_the_order_of_what_they_belong_to(kind):
     block = K.loc[IDS, TURNED]
     form = np.asarray if kind == "array" else pl.Series
     rows = np.diag(K)
-    columns = np.diag(K.loc[TURNED, TURNED])
-    found = normalize(block, form(rows), form(columns))
+    found = normalize(block, form(rows), form(np.diag(K.loc[TURNED, TURNED])))
     wanted = K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
     assert_allclose(found.loc[IDS, IDS], wanted)
     assert found.columns.tolist() == IDS

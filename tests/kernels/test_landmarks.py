@@ -435,8 +435,7 @@ def test_what_a_file_cannot_hold(tmp_path):
     ],
 )
 def test_what_does_not_fit_together(field, value):
-    given = gram(points(), kernel="rbf")
-    found = Landmarks(3, kernel="precomputed").fit(given)
+    found = Landmarks(3, kernel="precomputed").fit(gram(points(), kernel="rbf"))
     if field == "components":
         found = Landmarks(3).fit(points())
     state = found.state()

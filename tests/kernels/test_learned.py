@@ -124,8 +124,7 @@ def test_weights_of_zero_and_the_arrays_of_the_caller():
     before = wide.values.copy()
     nothing = kernel.with_parameters([0] * 4, EXPONENTS)
     assert_array_equal(nothing(wide.values, wide.values[:2]), np.zeros((N, 2)))
-    alone = kernel.with_parameters([0, 0, 0, 1], [1] * 4)
-    found = alone(wide.values)
+    found = kernel.with_parameters([0, 0, 0, 1], [1] * 4)(wide.values)
     assert_allclose(found, SIMILAR[:N, :N] / 3.0, rtol=1e-14)
     found[:] = 7.0
     assert_array_equal(wide.values, before)

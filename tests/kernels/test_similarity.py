@@ -92,8 +92,7 @@ def test_nothing_is_near_without_other_rows():
 
 def test_rows_of_zeros_are_alone():
     X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [2.0, 2.0]])
-    codes = similar_groups(X, 0.5)
-    assert_array_equal(codes, [0, 1, 2, 1])
+    assert_array_equal(similar_groups(X, 0.5), [0, 1, 2, 1])
 
 
 def test_thresholds():

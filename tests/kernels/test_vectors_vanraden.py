@@ -154,8 +154,7 @@ def test_markers_of_presence_are_reported(each):
 
 def with_gaps(markers, share, seed):
     """Return markers with missing calls, and the same with the means of the markers of training in their place."""
-    rng = np.random.default_rng(seed)
-    missing = rng.random(markers.shape) < share
+    missing = np.random.default_rng(seed).random(markers.shape) < share
     gaps = np.where(missing, np.nan, markers)
     return gaps, int(missing.sum())
 

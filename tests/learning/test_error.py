@@ -27,8 +27,8 @@ from sweeps import covering, lines, over
 SHAPE = (6, 5)
 
 
-def _problem(constant, weighted, holes, put=np.asarray, seed=0, shape=SHAPE):
-    rng = np.random.default_rng(seed)
+def _problem(constant, weighted, holes, put=np.asarray, shape=SHAPE):
+    rng = np.random.default_rng(0)
     tasks = constant != "task"
     sides = [
         mixture(shape[0], rng, tasks, put),
@@ -185,7 +185,7 @@ def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
         effects = rows[np.ix_(cells.rows, cells.rows)] * np.outer(uv[1], uv[1])
         effects += columns[np.ix_(cells.columns, cells.columns)] * np.outer(uv[0], uv[0])
         expected = np.linalg.solve(effects[np.ix_(at, at)] + rest * np.eye(at.sum()), X[fold, at])
-        assert_allclose(found[fold, at], expected, rtol=1e-7, atol=1e-10)
+        assert_allclose(found[fold, at], expected, atol=1e-10)
         assert not found[fold, ~at].any()
 
 
@@ -238,9 +238,9 @@ def test_labels_that_are_all_alike(constant):
 SHAPES = [(6, 4), (2, 3), (6, 1)]
 
 
-def _exact_problem(setting, shape, constant, tasks=True, put=np.asarray, seed=0):
+def _exact_problem(setting, shape, constant, tasks=True, put=np.asarray):
     """Return the error, where it is asked for, and what the definition says of it."""
-    rng = np.random.default_rng([seed, *shape])
+    rng = np.random.default_rng([0, *shape])
     m, q = shape
     sides = [mixture(m, rng, tasks, put), *([mixture(q, rng, True, put)] if tasks else [])]
     Y = rng.normal(size=shape)
@@ -308,5 +308,4 @@ def test_where_the_error_is_exact():
     assert not has_exact_error(full, Setting.D)
     assert not has_exact_error(targets(np.where(np.eye(4)[:, :3] > 0, np.nan, 0.0)), Setting.A)
     assert not has_exact_error(targets(np.zeros((4, 3)), np.ones((4, 3))), Setting.A)
-    long = np.ones((1500, 2))
-    assert not has_exact_error(targets(long), Setting.A)
+    assert not has_exact_error(targets(np.ones((1500, 2))), Setting.A)

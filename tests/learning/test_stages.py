@@ -1,7 +1,5 @@
 """Stages: as many as lower the error, never worse than the best single kernel; and the descent in each of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -386,8 +384,7 @@ def test_an_interrupt_keeps_what_was_reached():
         found = descend(Bowl(troubles={3: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert found.interrupted
     assert len(found.losses) == 2
-    bowl = Bowl()
-    assert bowl.loss(found.parameters) == min(found.losses)
+    assert Bowl().loss(found.parameters) == min(found.losses)
     with keeping_best():
         at_once = descend(Bowl(troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert at_once.interrupted

@@ -75,8 +75,7 @@ def test_the_likelihood_has_the_value_and_the_derivatives_of_its_definition():
         slope = (value(at + step) - value(at - step)) / 2e-5
         assert_allclose(found.slopes[k], slope, rtol=1e-5, atol=1e-6)
     # The average information is the mean of the observed and the expected one.
-    V = np.tensordot(at, np.array(matrices), axes=1)
-    Q = np.linalg.inv(V)
+    Q = np.linalg.inv(np.tensordot(at, np.array(matrices), axes=1))
     N = Q - Q @ X @ np.linalg.solve(X.T @ Q @ X, X.T @ Q)
     images = np.stack([K @ N @ y for K in matrices])
     assert_allclose(found.information, images @ N @ images.T / 2, rtol=1e-9)
@@ -164,8 +163,7 @@ def test_variances_by_held_out_error_have_the_least_error():
         for factor in (0.7, 1.4):
             assert error({**model.variances_, name: factor * model.variances_[name]}) > least - 1e-9
     # The scale is that of the greatest likelihood.
-    problem = model.fitted_.variance_problem
-    slopes = problem.at(model.fitted_.variances).slopes
+    slopes = model.fitted_.variance_problem.at(model.fitted_.variances).slopes
     assert_allclose(slopes @ model.fitted_.variances, 0.0, atol=1e-8)
     assert all(np.isnan(each) for each in model.standard_errors_.values())
 

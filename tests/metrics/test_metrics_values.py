@@ -124,10 +124,10 @@ def averaged(name, Y, F, average):
     return AFTERWARDS.get(name, float)(np.mean(defined)), len(scores) - len(defined)
 
 
-def make_labels(kind, shape, seed, missing=0.0, share=0.3):
+def make_labels(kind, shape, seed, missing=0.0):
     rng = np.random.default_rng(seed)
     if kind == BINARY:
-        Y = np.where(rng.random(shape) < share, TOP, 1.0)
+        Y = np.where(rng.random(shape) < 0.3, TOP, 1.0)
     else:
         # Some equal, some not, and rows and columns that are all alike.
         Y = np.round(rng.gamma(1.0, size=shape), 1)
@@ -141,8 +141,7 @@ def make_labels(kind, shape, seed, missing=0.0, share=0.3):
 
 
 def make_predictions(kind, shape, seed):
-    rng = np.random.default_rng(1000 + seed)
-    F = rng.normal(size=shape)
+    F = np.random.default_rng(1000 + seed).normal(size=shape)
     if kind == "tied":
         return np.round(F)
     if kind == "constant":

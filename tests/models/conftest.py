@@ -1,7 +1,5 @@
 """Numbers to learn from, row by row and task by task."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -6,16 +6,11 @@ import sys
 import numpy as np
 from numpy.testing import assert_allclose
 
-from dyadlearn import (
-    KroneckerRidge,
-    TwoStepRidge,
-)
+import problems
+from dyadlearn import KroneckerRidge, TwoStepRidge
 from sweeps import every, over
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(6, 3))
-T = RNG.normal(size=(5, 2))
-Y = RNG.normal(size=(6, 5))
+X, Y, T = problems.data(6, 5, 3, 2)
 NEW = X[:2] + 0.1
 ALPHAS = (0.1, 10.0)
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}

@@ -13,15 +13,14 @@ from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import problems
 from dyadlearn import KroneckerRidge, Tasks, TwoStepRidge
 from sweeps import every, lines, over
 
 # As many tasks as instances: where scikit-learn would cut the tasks with the rows.
 M = Q = 12
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
-Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.1 * RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, 3, 2, noise=0.1)
+RNG = np.random.default_rng(1)
 K = X @ X.T + 0.1 * np.eye(M)
 G = T @ T.T + 0.1 * np.eye(Q)
 T_NEW = RNG.normal(size=(4, 2))

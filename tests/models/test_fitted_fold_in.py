@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -25,10 +26,9 @@ from sweeps import covering, lines, over
 M = 9
 Q = 7
 A = 3
-RNG = np.random.default_rng(3)
-X = RNG.normal(size=(M + A, 4))
-T = RNG.normal(size=(Q + A, 3))
-Y = 3.0 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M + A, Q + A))
+X, Y, T = problems.data(M + A, Q + A, seed=3)
+Y += 3.0
+RNG = np.random.default_rng(4)
 MISSING = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y[:M, :Q])
 WEIGHTS = RNG.random((M, Q)) + 0.5
 # Labels of three new rows: some, one, none.

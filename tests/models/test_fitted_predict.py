@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -21,10 +22,8 @@ from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import expansion
 from sweeps import covering, every, lines, over
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(12, 5))
-T = rng.normal(size=(9, 4))
-Y = rng.normal(size=(12, 9))
+X, Y, T = problems.data(12, 9, 5, 4)
+rng = np.random.default_rng(1)
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
@@ -109,8 +108,7 @@ def test_a_result_that_does_not_fit_is_refused(monkeypatch):
         match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB",
     ):
         MODELS["two-step, kernels"].predict(new, tasks=tasks)
-    found = MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)])
-    assert found.shape == (1,)
+    assert MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)]).shape == (1,)
 
 
 # --- digits: each side costs ε‖K‖/λ, and these add; constants cost none or one -------------------

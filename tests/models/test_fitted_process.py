@@ -7,12 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from dyadlearn import (
-    KroneckerRidge,
-    PairKernelRidge,
-    load,
-    save,
-)
+from dyadlearn import KroneckerRidge, PairKernelRidge, load, save
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
 from dyadlearn.labels import Labels

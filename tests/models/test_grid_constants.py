@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import problems
 from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
@@ -32,7 +33,7 @@ T = RNG.normal(size=(Q + NEW, 2)) - 0.5
 WIDE = RNG.normal(size=(M + NEW, 15)) + 1.0
 MAIN = 2.0 * X[:M] @ RNG.normal(size=(3, 1))
 Y = X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + MAIN + RNG.normal(size=(M, Q)) + 5.0
-HOLES = np.where(RNG.random((M, Q)) < 0.4, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.4)
 PAIRS = [(0.3, 4.0), (5.0, 0.2), (0.0, 2.0), (1.5, 0.0)]
 ALPHAS = [0.1, 3.0, 100.0]
 TIGHT = {"tol": 1e-12}
@@ -161,7 +162,7 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     )
     search.set_params(constants=[7.0])  # for the next fit
     again = search.fitted_.refitter(as_setting("B"))(search.fitted_.labels)
-    assert_allclose(again.choice.landscape, search.landscape_, rtol=1e-7)
+    assert_allclose(again.choice.landscape, search.landscape_)
     assert again.choice.constants == search.constants_
     search.set_params(constants=tried)
     save(search, tmp_path / "model.dyad")
@@ -169,7 +170,7 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     assert loaded.constants_ == search.constants_
     assert_array_equal(loaded.landscape_, search.landscape_)
     found = permutation_test(loaded, "B", n_permutations=3, random_state=0)
-    assert_allclose(found.score, search.best_score_, rtol=1e-7)
+    assert_allclose(found.score, search.best_score_)
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

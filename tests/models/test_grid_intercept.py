@@ -3,8 +3,6 @@
 The twins solve bordered systems, [[K + λI, 1], [1ᵀ, 0]], and know nothing of centred kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import problems
-from dyadlearn import (
-    IndependentTaskRidge,
-    KroneckerRidge,
-    TwoStepRidge,
-)
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, over
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
@@ -19,11 +20,9 @@ M = 8
 Q = 6
 ALPHA = 0.5
 TASK_ALPHA = 0.2
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 4))
-T = RNG.normal(size=(Q, 3))
-Y = RNG.normal(size=(M, Q))
-HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
+X, Y, T = problems.data(M, Q)
+RNG = np.random.default_rng(1)
+HOLES = problems.with_holes(Y, 0.3)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
 OF_ROWS = WEIGHTS[:, 0]
 ROWS = [f"i{i}" for i in range(M)]

@@ -4,8 +4,6 @@ The paper: Stock, Pahikkala, Airola, De Baets, Waegeman, "Efficient Pairwise Lea
 Ridge Regression: an Exact Two-Step Method".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

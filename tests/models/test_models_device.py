@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import dyadlearn._array as array_module
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -31,11 +32,9 @@ needs_torch = pytest.mark.skipif(
     not HAS_TORCH, reason="torch is not installed: its arrays are not tested"
 )
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(7, 3))
-T = rng.normal(size=(5, 2))
-Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(7, 5))
-HOLES = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
+X, Y, T = problems.data(7, 5, 3, 2, noise=0.1)
+rng = np.random.default_rng(1)
+HOLES = problems.with_holes(Y, 0.3)
 GRIDS = {"alphas": [0.1, 10.0], "progress": False}
 
 MODELS = [

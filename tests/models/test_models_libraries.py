@@ -1,13 +1,12 @@
 """Precisions and libraries of arrays that differ between inputs; what all models have in common is in the market."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -21,10 +20,8 @@ from sweeps import covering, every, over
 M = 8
 Q = 6
 ALPHA = 0.7
-RNG = np.random.default_rng(1)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
-Y = RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, 3, 2, seed=1)
+RNG = np.random.default_rng(2)
 X_NEW = RNG.normal(size=(4, 3))
 T_NEW = RNG.normal(size=(3, 2))
 #: Training rows of both sides and new ones, for each kernel.

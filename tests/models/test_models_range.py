@@ -6,19 +6,13 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.linalg import hilbert
 
-from dyadlearn import (
-    IndependentTaskRidge,
-    KroneckerRidge,
-    OnlineTwoStepRidge,
-    TwoStepRidge,
-)
+import problems
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
 from sweeps import every, lines, over
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(8, 3))
-T = RNG.normal(size=(5, 2))
-Y = RNG.normal(size=(8, 5))
+X, Y, T = problems.data(8, 5, 3, 2)
+RNG = np.random.default_rng(1)
 K = X @ X.T + np.eye(8)
 
 

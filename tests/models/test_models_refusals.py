@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError, LeverageError
 from dyadlearn.filters import Tikhonov
@@ -18,10 +19,7 @@ from sweeps import every, lines, over
 
 M = 6
 Q = 4
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
-Y = RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, 3, 2)
 K = X @ X.T + np.eye(M)
 G = T @ T.T + np.eye(Q)
 ROWS = list("abcdef")

@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.preprocessing import OneHotEncoder
 
 import dyadlearn
+import problems
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from sweeps import every, lines, over
@@ -270,9 +271,7 @@ class TestMemoryOfRows:
 
     @staticmethod
     def rows(kind):
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(4000, 40))
-        Y = rng.normal(size=(4000, 30))
+        X, Y, _ = problems.data(4000, 30, 40)
         if kind == "missing":
             Y = np.where(
                 np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y

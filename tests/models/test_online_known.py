@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import problems
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError, PrecisionWarning
@@ -14,20 +15,14 @@ from dyadlearn.growing.knowledge import Batch, Kept
 from sweeps import lines, over
 
 M = 20
-P = 4
 Q = 6
-R = 3
 USERS = [f"u{i}" for i in range(M)]
 ITEMS = list("abcdef")
 
 
-def make(holes=0.4, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(M, P))
-    Y = rng.normal(size=(M, Q)) + 2
-    T = rng.normal(size=(Q, R))
-    Y[rng.random((M, Q)) < holes] = np.nan
-    return pd.DataFrame(X, USERS), pd.DataFrame(Y, USERS, ITEMS), pd.DataFrame(T, ITEMS)
+def make(holes=0.4):
+    X, Y, T = problems.data(M, Q, missing=holes)
+    return pd.DataFrame(X, USERS), pd.DataFrame(Y + 2, USERS, ITEMS), pd.DataFrame(T, ITEMS)
 
 
 def one_cell(user, item, value):
@@ -36,9 +31,9 @@ def one_cell(user, item, value):
     return frame
 
 
-def same(model, X, Y, T, rtol=1e-8, **options):
+def same(model, X, Y, T, **options):
     wanted = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()), rtol=rtol)
+    assert_allclose(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()), rtol=1e-8)
     assert model.n_seen_ == len(X)
 
 

@@ -37,8 +37,7 @@ class TestRegularisation:
             [[1.0, 0.0], [2.0, 0.0], [1.5, 0.0], [0.0, 1.0]]
         )  # the last row has a feature of its own
         Y = np.random.default_rng(0).normal(size=(4, 3))
-        T = np.array([[1.0], [2.0], [0.5]])
-        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=np.array([[1.0], [2.0], [0.5]]))
         words = "setting B there is no score for alpha 0, where"
         with pytest.warns(UndefinedScoreWarning, match=words):
             model.tune(X, Y, [0.0, 0.1, 1.0], [0.1, 1.0])

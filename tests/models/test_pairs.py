@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import KroneckerRidge, TwoStepRidge, vectrick
 from dyadlearn.exceptions import IdError
 from sweeps import covering, every, lines, over
@@ -14,10 +15,8 @@ M = 9
 Q = 7
 A = 12
 B = 10
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 4))
-T = RNG.normal(size=(Q, 3))
-Y = RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q)
+RNG = np.random.default_rng(1)
 X_NEW = RNG.normal(size=(A, 4))
 T_NEW = RNG.normal(size=(B, 3))
 ROWS = [f"i{i}" for i in range(A)]
@@ -151,8 +150,7 @@ def test_a_side_without_ids_goes_by_position(kind):
 
 
 def test_whole_numbers_may_be_ids():
-    numbers = list(range(100, 100 + A))
-    rows = pd.DataFrame(X_NEW, numbers)
+    rows = pd.DataFrame(X_NEW, list(range(100, 100 + A)))
     model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
     assert_allclose(
         model.predict_pairs(rows, T_NEW, [(103, 6), (100, 9)]), GRID[[3, 0], [6, 9]], rtol=1e-9

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
@@ -23,10 +24,7 @@ from sweeps import covering, lines, over
 
 M = 14
 Q = 11
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
-Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.3 * RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, 3, 2, noise=0.3)
 INSTANCES = [f"p{i}" for i in range(M)]
 TASKS = [f"d{j}" for j in range(Q)]
 # Training uses the first entities of both tables, the others are new.
@@ -37,9 +35,9 @@ CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
 VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
 
 
-def cells(m, q, seed=1):
+def cells(m, q):
     """Return the cells of a block, shuffled so that rows and columns appear in another order than in the tables."""
-    return np.random.default_rng(seed).permutation(np.argwhere(np.ones((m, q), dtype=bool)))
+    return np.random.default_rng(1).permutation(np.argwhere(np.ones((m, q), dtype=bool)))
 
 
 def frame(kind, values, ids, columns):

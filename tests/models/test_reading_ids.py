@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
+import problems
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
@@ -15,12 +16,10 @@ from sweeps import every, over
 
 M = 7
 Q = 5
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
+X, Y, T = problems.data(M, Q, 3, 2)
+RNG = np.random.default_rng(1)
 X_NEW = RNG.normal(size=(4, 3))
 T_NEW = RNG.normal(size=(3, 2))
-Y = RNG.normal(size=(M, Q))
 # The products alone would be singular; the ridge keeps every dual parameter well determined.
 K = X @ X.T + np.eye(M)
 G = T @ T.T + np.eye(Q)
@@ -57,8 +56,8 @@ def columns_of(table, name="id"):
     ]
 
 
-def values_of(table, name="id"):
-    return table[columns_of(table, name)].to_numpy()
+def values_of(table):
+    return table[columns_of(table, "id")].to_numpy()
 
 
 def make(Model, kernel, **params):

@@ -8,16 +8,14 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
 from dyadlearn.kernels import repair, tanimoto
 from dyadlearn.labels import read_labels, to_grid
 from dyadlearn.metrics import mean_squared_error
 from sweeps import every, lines, over
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(6, 3))
-T = RNG.normal(size=(4, 2))
-Y = RNG.normal(size=(6, 4))
+X, Y, T = problems.data(6, 4, 3, 2)
 HIDDEN = np.zeros((6, 4), dtype=bool)
 HIDDEN[[0, 2, 5], [1, 3, 0]] = True
 HOLES = np.where(HIDDEN, np.nan, Y)

@@ -8,13 +8,7 @@ from scipy import sparse
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, decomposing
 from dyadlearn.kernels import gram
 from dyadlearn.models import side
-from kernels_by_hand import (
-    BY_HAND,
-    CHOICES,
-    DENSE_ONLY,
-    ESTIMATED,
-    PARAMS,
-)
+from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY, ESTIMATED, PARAMS
 from sweeps import covering, every, lines, over
 
 M = 8
@@ -85,8 +79,7 @@ def test_a_callable_sees_new_rows_against_training_rows():
         seen.append((A.shape, B.shape))
         return A @ B.T + 1.0
 
-    model = IndependentTaskRidge(kernel=spy).fit(X, Y)
-    model.predict(X_NEW)
+    IndependentTaskRidge(kernel=spy).fit(X, Y).predict(X_NEW)
     assert seen == [((M, D), (M, D)), ((5, D), (M, D))]
 
 

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from sweeps import every, over
 
 M = 6
 Q = 4
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(M, 3))
-T = RNG.normal(size=(Q, 2))
-Y = RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, 3, 2)
 K = X @ X.T + np.eye(M)
 
 every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}

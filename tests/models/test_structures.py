@@ -93,8 +93,7 @@ def test_a_table_has_settings_and_intervals(kind):
 
 
 def test_a_table_of_two_labels_has_probabilities():
-    model = fitted(TwoStepRidge(0.1, 0.1), binary=True)
-    result = predict_table(model, mixed())
+    result = predict_table(fitted(TwoStepRidge(0.1, 0.1), binary=True), mixed())
     assert "lower" not in result
     assert result.probability.between(0, 1).all()
 
@@ -141,8 +140,7 @@ def test_a_model_of_structures_is_that_of_their_features():
 def test_unknown_structures_are_not_unknown():
     model = fitted().set_params(unknown="baseline")
     assert_allclose(model.predict(mixed()), fitted().predict(mixed()))
-    missing = mixed().assign(drug=None)
-    assert np.isfinite(model.predict(missing)).all()
+    assert np.isfinite(model.predict(mixed().assign(drug=None))).all()
 
 
 @over(

@@ -22,12 +22,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
-from dyadlearn import (
-    SettingKFold,
-    Tasks,
-    TwoStepRegressor,
-    TwoStepRidge,
-)
+from dyadlearn import SettingKFold, Tasks, TwoStepRegressor, TwoStepRidge
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from sweeps import covering, every, lines, over
 

@@ -152,9 +152,7 @@ def test_what_a_model_interpolates_is_refused(each):
         def remainder(self):
             return np.where(np.arange(Q) == Q - 1, 0.0, 1.0) * np.ones((M, 1))
 
-    rows = Spectrum.from_gram(np.eye(M))
-    columns = Spectrum.from_gram(np.eye(Q) + 1.0)
-    model = Constants(rows, columns, 1.0)
+    model = Constants(Spectrum.from_gram(np.eye(M)), Spectrum.from_gram(np.eye(Q) + 1.0), 1.0)
     others = (labels().sum(axis=1, keepdims=True) - labels()) / (Q - 1)
     assert_allclose(holdout(Problem.of(model, labels()), "A"), others, rtol=1e-10)
     for setting, number in each([("B", Q), ("D", M + Q - 1)]):

@@ -17,7 +17,7 @@ from dyadlearn.pairing import Independent, Kronecker, Network, PairKernel, TwoSt
 from dyadlearn.pairing.full import hold_out, hold_out_stack, holdout_grids
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
-from problems import COMPLETE, posed
+from problems import COMPLETE, posed, some_cells
 from sweeps import covering, every, lines, over
 
 LEGAL = [
@@ -54,11 +54,6 @@ def labels_of(grouping, setting, shape):
         return {"cells": split(m * q, 3).reshape(shape)}
     labels = {"groups": split(m, 1)} if setting in "BD" else {}
     return labels | ({"task_groups": split(q, 2)} if setting in "CD" else {})
-
-
-def some_cells(shape):
-    """Return a third of the cells, in every row and every column."""
-    return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
 
 
 @over(
@@ -218,7 +213,7 @@ MODELS = {
 }
 
 
-def made(model, shape, kind, alpha, constant, put=np.asarray, dtype="float64"):
+def made(model, shape, kind, alpha, constant, put=np.asarray):
     """Return a model of pairs on random sides."""
     rng = np.random.default_rng([*shape, constant])
     if constant:
@@ -227,15 +222,15 @@ def made(model, shape, kind, alpha, constant, put=np.asarray, dtype="float64"):
         word = None
     sides = [
         problems.spectrum(
-            kind, problems.features(kind, n, rng), dtype=dtype, put=put, constant=word
+            kind, problems.features(kind, n, rng), dtype="float64", put=put, constant=word
         )
         for n in shape
     ]
     return model(*sides, alpha, constant)
 
 
-def stack_of(shape, n=4, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, *shape)) + 2.0
+def stack_of(shape, n=4):
+    return np.random.default_rng(0).normal(size=(n, *shape)) + 2.0
 
 
 def one_by_one(pairing, stack, setting, *members):

@@ -42,9 +42,7 @@ def test_other_filters(setting):
 @over(every(seed=[0]))
 def test_filters_that_leave_little_of_all_directions_keep_their_digits(seed):
     """Remainders between 10⁻²⁷ and 10⁻³⁴: some pairs of vertices are nearly related. Fifty digits are the reference."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(6, 9))
-    Y = rng.normal(size=(6, 6))
+    features, Y, _ = problems.data(6, 6, 9, seed=seed)
     K = features @ features.T
     Y = Y + Y.T
     alpha = 1e-7
@@ -83,8 +81,7 @@ def test_an_edge_leaves_in_both_directions_beside_missing_labels(sign, alpha):
     problem = problems.problem("network", (6, 6), alpha=alpha, sign=sign)
     labels = problem.Y.copy()
     labels[1, 4] = labels[4, 1] = np.nan
-    incomplete = problem.with_grid(labels)
-    held_out = holdout(incomplete, "A")
+    held_out = holdout(problem.with_grid(labels), "A")
     for i, j in ((0, 2), (2, 2), (3, 5)):
         left = labels.copy()
         left[i, j] = left[j, i] = np.nan

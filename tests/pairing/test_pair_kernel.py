@@ -94,11 +94,6 @@ def predicted(P, Y, seen, alpha, free_mean):
     return (P[:, at] @ dual + mean).reshape(Y.shape)
 
 
-def some_cells(shape):
-    """Return a third of the cells, in every row and every column."""
-    return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
-
-
 def groups_of(letter, shape):
     """Return unequal groups as arguments of hold-out; the wide shape has fewer groups of tasks."""
     m, q = shape
@@ -115,7 +110,7 @@ def held_out(P, Y, letter, alpha, free_mean, units):
     columns = units.get("task_groups", np.arange(q))
     cells = units.get("cells", np.arange(m * q).reshape(m, q))
     result = np.full(Y.shape, np.nan)
-    for i, j in np.argwhere(some_cells(Y.shape)):
+    for i, j in np.argwhere(grids.some_cells(Y.shape)):
         row = (rows == rows[i])[:, None] & (letter in "BD")
         column = (columns == columns[j])[None, :] & (letter in "CD")
         hidden = cells == cells[i, j] if letter == "A" else row | column
@@ -147,7 +142,7 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
     Y = np.where(observed, Y, np.nan)
     units = groups_of(letter, shape) if grouped else {}
     expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, units)
-    some = some_cells(shape)
+    some = grids.some_cells(shape)
     problem = Problem.of(pairing, Y, tol=1e-13)
     grids.close(holdout(problem, letter, **units)[some], expected[some], 1e-9)
     if observed.all():
@@ -197,7 +192,7 @@ def test_without_regularisation_it_is_the_limit(shares, kinds, letter, free):
         assert any(spectrum.is_singular for spectrum in pairing.spectra)
         return
     grids.close(found, holdout(Problem.of(nearly, Y), letter), 1e-4)
-    some = some_cells(Y.shape)
+    some = grids.some_cells(Y.shape)
     grids.close(found[some], refit(Problem.of(pairing, Y), letter, where=some)[some], 1e-7)
 
 

@@ -118,8 +118,7 @@ def test_blocks_of_rows_change_nothing(closed, setting, kinds, free_mean, monkey
     words = {"rows", "tasks"} & asked.keys()
     for word in words:
         asked[word] = NewRows(asked[word].values, counted, 0)
-    found = problem.process(closed).variance(**asked)
-    assert_allclose(found, whole, rtol=1e-10, atol=1e-14)
+    assert_allclose(problem.process(closed).variance(**asked), whole, rtol=1e-10, atol=1e-14)
     if closed:  # each row is read once, and by itself
         assert sizes == [1] * sum(asked[word].size for word in words)
 

@@ -1,7 +1,5 @@
 """Pictures are drawn without a screen, and every test closes its own."""
 
-from __future__ import annotations
-
 import pytest
 
 plt = pytest.importorskip(

@@ -9,11 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import (
-    roc_auc_score,
-    roc_curve,
-)
+from sklearn.metrics import roc_auc_score, roc_curve
 
+import problems
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
@@ -73,8 +71,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(draw, monkeypatch):
 
 
 def test_the_numbers_of_a_view_are_those_of_its_display(ax):
-    view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1, 10])
-    display = LandscapeDisplay(view)
+    display = LandscapeDisplay(landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1, 10]))
     with pytest.raises(AttributeError, match=r"LandscapeDisplay has no ax_: call plot\(\) first"):
         display.ax_  # noqa: B018
     for one in (display, copy.deepcopy(display)):
@@ -106,10 +103,8 @@ def test_what_cannot_be_looked_at_is_refused(real, each):
 NAMES = {"A": "A: new pair", "B": "B: new instance", "C": "C: new task", "D": "D: both new"}
 
 
-def with_holes(Y, seed=1, share=0.2):
-    Y = np.array(Y, dtype=float)
-    Y[np.random.default_rng(seed).random(Y.shape) < share] = np.nan
-    return Y
+def with_holes(Y):
+    return problems.with_holes(Y, 0.2)
 
 
 @pytest.mark.parametrize("letter", "AD")
@@ -369,8 +364,7 @@ def test_sides_are_called_what_they_are(what, binary, real):
 
 
 def test_a_network_and_bad_names():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(10, 3))
+    X = np.random.default_rng(0).normal(size=(10, 3))
     model = TwoStepRidge(symmetry="symmetric").fit(X, (X @ X.T > 0).astype(float))
     assert "mean per gene" in text_of(
         HoldoutDisplay.from_estimator(model, "B", sides=("gene", "gene"), ax=Figure().subplots())

@@ -1,7 +1,5 @@
 """A browser for the tests that look at a page, where one is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

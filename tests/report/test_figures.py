@@ -154,5 +154,4 @@ def test_large_grids_are_drawn_in_blocks():
 
 def test_missing_among_colours_shows_the_page():
     values = np.array([[1.0, 2.0], [np.nan, 3.0]])
-    opacity = drawn(values)[1][:, :, 3]
-    assert sorted(opacity.ravel()) == [0, 255, 255, 255]
+    assert sorted(drawn(values)[1][:, :, 3].ravel()) == [0, 255, 255, 255]

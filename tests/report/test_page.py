@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge
 from dyadlearn._text import number, power
 from dyadlearn.report import figures
@@ -238,10 +239,8 @@ def test_one_point_is_no_landscape(ridge):
 
 
 def test_a_large_grid_makes_a_small_page():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(664, 8))
-    T = rng.normal(size=(30, 6))
-    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 30)) > 12).astype(float)
+    X, Y, T = problems.data(664, 30, 8, 6)
+    Y = (Y > 12).astype(float)
     text, found = read(
         TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], setting="CD"
     )

@@ -4,9 +4,9 @@ import json
 import re
 import warnings
 
-import numpy as np
 import pytest
 
+import problems
 from dyadlearn import TwoStepRidgeCV
 from dyadlearn.report import write_report
 
@@ -16,10 +16,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def model():
     pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 6))
-    T = rng.normal(size=(20, 5))
-    Y = (X @ rng.normal(size=(6, 5)) @ T.T + 6 * rng.normal(size=(30, 20)) > 3).astype(float)
+    X, Y, T = problems.data(30, 20, 6, 5, noise=6.0)
+    Y = (Y > 3).astype(float)
     rows = [
         "<script>document.title='broken'</script>",
         *(f"protein {i} with quite a long name" for i in range(29)),
@@ -133,7 +131,8 @@ def test_the_table_sorts(visit, address):
 def test_the_table_is_searched(visit, address):
     page = visit(address)
     total = column(page, 1).count()
-    page.locator("#cells").get_by_label("Search ids").fill("PROTEIN 2 ")
+    search = page.locator("#cells").get_by_label("Search ids")
+    search.fill("PROTEIN 2 ")
     shown = [
         " ".join(pair)
         for pair in zip(*(column(page, k).all_inner_texts() for k in (1, 2)), strict=True)
@@ -141,9 +140,9 @@ def test_the_table_is_searched(visit, address):
     assert 0 < len(shown) < total
     assert all("protein" in names and "2" in names for names in shown)
     assert page.locator("#cells output").inner_text() == f"{len(shown)} of {total}"
-    page.locator("#cells").get_by_label("Search ids").fill("no such id")
+    search.fill("no such id")
     assert column(page, 1).count() == 0
-    page.locator("#cells").get_by_label("Search ids").fill("")
+    search.fill("")
     assert column(page, 1).count() == total
 
 

@@ -31,9 +31,9 @@ def script():
     del sys.modules[spec.name]
 
 
-def small_tables(folder, n_packages=12):
+def small_tables(folder):
     packages = ["package\tsource\tsection\ttags\tdescription"]
-    for i in range(n_packages):
+    for i in range(12):
         tags = "devel::lang:c++,role::program,x11::font" + (",made-of::dictionary" if i < 9 else "")
         packages.append(f"p{i:02}\ts{i}\tmisc\t{tags}\tA C++ tool, tool {i}.")
     packages.append("lonely\tlonely\tmisc\ta::b,a::c,a::d\tNothing of note.")

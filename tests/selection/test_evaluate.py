@@ -29,8 +29,8 @@ from sweeps import covering, every, lines, over
 pytest.importorskip("pandas")
 
 
-def make_data(m=9, q=7):
-    X, Y, T = problems.data(m, q)
+def make_data():
+    X, Y, T = problems.data(9, 7)
     Y = np.where(Y > 1, 1.0, 0.0)
     Y[2], Y[:, 3] = 0, 0
     return X, Y, T
@@ -246,9 +246,7 @@ def test_weights_are_those_of_the_means():
 
 @over(covering(symmetry=[1, -1], setting="ABCD", strength=1))
 def test_means_of_a_network(symmetry, setting):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 4))
-    Y = rng.normal(size=(8, 8))
+    X, Y, _ = problems.data(8, 8)
     Y = Y + symmetry * Y.T
     network = TwoStepRidge(0.5, 0.5, symmetry={1: "symmetric", -1: "antisymmetric"}[symmetry]).fit(
         X, Y

@@ -9,12 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 import problems
-from dyadlearn import (
-    KroneckerRidge,
-    TwoStepRidge,
-    evaluate,
-    screen,
-)
+from dyadlearn import KroneckerRidge, TwoStepRidge, evaluate, screen
 from dyadlearn.diagnostics import compare
 from dyadlearn.holdout import Formula
 from dyadlearn.holdout.baselines import BASELINES
@@ -38,14 +33,18 @@ def scores_of(
     null=0.25,
     means=(0.1, 0.2, 0.4, 0.3),
     undefined=0,
-    method="exact leave-one-out",
     labels=None,
     **more,
 ):
     """Return made-up scores of setting C."""
     baselines = dict(zip(BASELINES, means, strict=True))
     labels = np.zeros((5, 7)) if labels is None else labels
-    figures = {"method": method, "null": null, "baselines": baselines, "labels": labels}
+    figures = {
+        "method": "exact leave-one-out",
+        "null": null,
+        "baselines": baselines,
+        "labels": labels,
+    }
     figures |= {"average": "task", "n_parts": 7}
     return Scores(
         [SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more

@@ -123,8 +123,7 @@ def test_of_equal_points_the_most_regularised_is_found():
     # A plateau that ends within the grid.
     plateau = np.add.outer(np.arange(14), np.arange(14)) <= 16
     scores, _ = walked(plateau.astype(float), *axes)
-    best = best_point(scores, *axes)
-    assert sum(best) == 16
+    assert sum(best_point(scores, *axes)) == 16
 
 
 def test_points_without_a_score_are_passed_over():
@@ -231,5 +230,4 @@ def test_points_that_were_not_evaluated_are_drawn_as_such(folds_only):
         else:
             drawn = display.map_.get_array().count()
         assert drawn == seen
-    full = kronecker(exhaustive=True).fit(X, Y, T)
-    assert landscape_of_search(full).evaluated == ""
+    assert landscape_of_search(kronecker(exhaustive=True).fit(X, Y, T)).evaluated == ""

@@ -5,22 +5,15 @@ import warnings
 import numpy as np
 import pytest
 
-from dyadlearn import (
-    IndependentTaskRidgeCV,
-    KroneckerRidgeCV,
-    TwoStepRidgeCV,
-    landscape,
-)
+import problems
+from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 GRID = [0.1, 1.0, 10.0]
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(20, 3))
-T = RNG.normal(size=(4, 2))
-Y = RNG.normal(size=(20, 4))
+X, Y, T = problems.data(20, 4, 3, 2)
 EMPTY = np.where(np.arange(4) == 1, np.nan, Y)
 # The last row is like no other, and the kernel is singular: without regularisation it is
 # interpolated.

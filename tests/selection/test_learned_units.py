@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems
 from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels import gram
 from sweeps import lines, over
@@ -14,7 +15,7 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(M + 2, 3))
 T = RNG.normal(size=(Q + 2, 2))
 Y = (np.sin(X[:, :1]) @ T[:, :1].T + X[:, 1:2] + 0.3 * RNG.normal(size=(M + 2, Q + 2)))[:M, :Q]
-HOLES = np.where(RNG.random(Y.shape) < 0.25, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.25)
 WEIGHTS = {
     "none": None,
     "equal": np.ones(Y.shape),

@@ -14,8 +14,7 @@ NAMES = [f"d{place}" for place in range(12)]
 
 
 def frame(kernel="tanimoto"):
-    rng = np.random.default_rng(0)
-    X = (rng.random((12, 9)) < 0.5).astype(float)
+    X = (np.random.default_rng(0).random((12, 9)) < 0.5).astype(float)
     X[:, 0] = 1
     X[11] = X[2]
     X[10] = X[2]

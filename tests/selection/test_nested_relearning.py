@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import (
-    LearnedKernelRidge,
-    SettingKFold,
-    evaluate,
-    load,
-    nested_score,
-    save,
-)
+import problems
+from dyadlearn import LearnedKernelRidge, SettingKFold, evaluate, load, nested_score, save
 from dyadlearn.kernels import Descriptions
 from dyadlearn.learning.error import ExactError, FoldError
 from dyadlearn.selection import learning_kernels
@@ -25,8 +19,8 @@ M = 8
 Q = 6
 
 
-def _data(seed=0):
-    rng = np.random.default_rng(seed)
+def _data():
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(M, 2))
     N = rng.normal(size=(M, 3))
     T = rng.normal(size=(Q, 2))
@@ -34,8 +28,8 @@ def _data(seed=0):
     return X, N, T, Y
 
 
-def _holes(Y, share=0.15, seed=1):
-    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+def _holes(Y):
+    return problems.with_holes(Y, 0.15)
 
 
 def _model(**given):
@@ -183,8 +177,7 @@ def test_nested_score_is_that_of_the_same_folds():
     Y = _holes(_data()[3])
     model = _model(setting="A", stages=2, cv=2, **kernels)
     found = nested_score(model, X, Y, tasks=T, cv=2, random_state=1)
-    wanted = fitted_in_folds(model, (X, Y, T), "A", 1)[0]
-    assert_allclose(found.predictions, wanted, atol=2e-4)
+    assert_allclose(found.predictions, fitted_in_folds(model, (X, Y, T), "A", 1)[0], atol=2e-4)
     assert_allclose(found.score, -np.nanmean((found.predictions - Y) ** 2))
     assert found.alphas.shape == found.fold_scores.shape == (2,)
     assert found.task_alphas is None

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge, RidgeCV
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -16,10 +17,7 @@ from dyadlearn import (
     load,
     save,
 )
-from dyadlearn.exceptions import (
-    GridEdgeWarning,
-    UndefinedScoreWarning,
-)
+from dyadlearn.exceptions import GridEdgeWarning, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.pairing.full import hold_out, hold_out_stack, jackknife
@@ -42,7 +40,7 @@ NEW = RNG.normal(size=(3, 4))
 Y = X @ RNG.normal(size=(4, Q)) + RNG.normal(size=(M, Q)) * np.array(
     [0.1, 1.0, 3.0, 5.0, 0.3, 50.0]
 )
-HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.2)
 WEIGHTS = RNG.uniform(0.5, 2.0, size=Y.shape)
 GROUPS = np.arange(M) % 7
 FOLDS = RNG.integers(0, 2, size=Y.shape)

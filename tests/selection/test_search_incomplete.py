@@ -38,8 +38,8 @@ def folds_only(monkeypatch):
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
 
 
-def make_data(m=12, q=9, share=0.3, seed=0):
-    return problems.data(m, q, 5, 4, noise=0.5, scale=2.0, missing=share, seed=seed)
+def make_data(m=12, q=9, share=0.3):
+    return problems.data(m, q, 5, 4, noise=0.5, scale=2.0, missing=share)
 
 
 def make_search(Search, **options):

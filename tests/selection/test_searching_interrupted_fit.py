@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import dyadlearn as dl
+import problems
 from dyadlearn._interrupts import Interrupts
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.learning.error import ExactError, FoldError
@@ -21,11 +22,8 @@ from sweeps import lines, over
 # The package has a function of this name.
 landscapes = import_module("dyadlearn.selection.landscape")
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(14, 3))
-T = RNG.normal(size=(9, 2))
-Y = X @ RNG.normal(size=(3, 2)) @ T.T + RNG.normal(size=(14, 9))
-HOLES = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
+X, Y, T = problems.data(14, 9, 3, 2)
+HOLES = problems.with_holes(Y, 0.3)
 GRID = [0.1, 1.0, 10.0]
 RBF = {"kernel": "rbf", "task_kernel": "rbf", "setting": "B", "progress": False}
 ROUGH = {**RBF, "alphas": GRID, "cv": 2}

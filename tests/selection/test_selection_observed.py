@@ -8,31 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn import (
-    KroneckerRidge,
-    KroneckerRidgeCV,
-    TwoStepRidgeCV,
-)
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, TwoStepRidgeCV
 from dyadlearn.holdout import plan
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.settings import Setting
 from dyadlearn.solve import observed
-from listed import (
-    COLUMNS,
-    ROWS,
-    SPARSE,
-    SPARSE_WEIGHTS,
-    VALUES,
-    WEIGHTS,
-    M,
-    Q,
-    T,
-    X,
-    Y,
-    listed,
-)
+from listed import COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
@@ -92,8 +75,7 @@ def test_scores_are_those_of_the_grid(setting, name):
     whole = np.round(np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0))
     F = RNG.normal(size=(M, Q))
     lists = Labels.of_grid(whole).listed()
-    grid = Labels.of_grid(whole)
-    expected = prepared_score(grid, name, setting)
+    expected = prepared_score(Labels.of_grid(whole), name, setting)
     found = prepared_score(lists, name, setting)
     assert_allclose(found(F[ROWS, COLUMNS]), expected(F), rtol=1e-12)
     assert found.n_undefined == expected.n_undefined

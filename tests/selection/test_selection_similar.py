@@ -34,8 +34,8 @@ MODELS = {
 }
 
 
-def grid(X, seed=1):
-    rng = np.random.default_rng(seed)
+def grid(X):
+    rng = np.random.default_rng(1)
     T = rng.normal(size=(5, 2))
     dense = X.toarray() if sparse.issparse(X) else X
     return dense @ rng.normal(size=(dense.shape[1], 2)) @ T.T + rng.normal(size=(len(dense), 5)), T

@@ -23,12 +23,12 @@ KINDS = {"full": ("full", "full"), "thin": ("thin", "thin"), "sparse": ("sparse"
 NAMES = ["cells", "missing", "spectrum", "features"]
 
 
-def made(method="kronecker", shape=(7, 6), kinds=KINDS["full"], alpha=0.5, *, share=0.3, **options):
+def made(method="kronecker", shape=(7, 6), kinds=KINDS["full"], alpha=0.5, **options):
     """Return the list of the labels, the model of pairs and the reference."""
     rng = np.random.default_rng(shape)
     sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True))
     Y = rng.normal(size=shape) + 2.0
-    Y[rng.random(shape) < share] = np.nan
+    Y[rng.random(shape) < 0.3] = np.nan
     if options.pop("orders", 0):
         options["weights"] = 10.0 ** rng.uniform(-1.0, 1.0, shape)
     problem, model = problems.twins(method, sides, (alpha, alpha), Y, kinds=kinds, **options)

@@ -135,8 +135,7 @@ def test_a_kernel_of_zeros_predicts_zero_or_a_constant(model, features):
     zero = reference(kind, kernels, (0.5, 0.2), given.Y, constant=given.free_mean)
     expected = np.where(given.observed, given.Y, fitted(zero))
     for way in MORE_WAYS.values():
-        found = complete(operators, given.Y, tol=1e-13, **way)
-        grids.close(found.labels, expected, 1e-10)
+        grids.close(complete(operators, given.Y, tol=1e-13, **way).labels, expected, 1e-10)
 
 
 # --- other filters of two-step ---------------------------------------------------------------------------
@@ -324,8 +323,7 @@ def test_cells_that_weigh_nothing_are_missing(model):
     full = np.where(given.observed, given.Y, 100.0)
     weights = np.where(given.observed, 1.0, 1e-13)
     found = complete(given.operators, full, weights, tol=1e-13)
-    fitted = given.operators.hat(found.labels)
-    grids.close(fitted, given.fitted(), 1e-8)
+    grids.close(given.operators.hat(found.labels), given.fitted(), 1e-8)
 
 
 @over(every(shape={"few cells": (16, 16), "many": (17, 16)}, model=ALL_MODELS))

@@ -1,7 +1,5 @@
 """What the tests of the model file share: a way to the file and back, and what it means to be the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any

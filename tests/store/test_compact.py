@@ -188,8 +188,7 @@ def test_other_eigenvalues_than_those_of_the_kernel_are_refused(tmp_path):
 
 def test_a_spectrum_without_eigenvectors():
     """All that a spectrum does is the same, whenever its eigenvectors are computed."""
-    K = SQUARE @ SQUARE.T
-    whole = Spectrum.from_gram(K, constant="free")
+    whole = Spectrum.from_gram(SQUARE @ SQUARE.T, constant="free")
     calls = []
 
     def source():

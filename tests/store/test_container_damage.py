@@ -1,7 +1,5 @@
 """A file that is not what was saved is refused, whatever was done to it, and in the right words."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -16,15 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import problems
 from dyadlearn import OnlineTwoStepRidge, PairRegressor, TwoStepRidge, TwoStepRidgeCV, load, save
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(4, 2))
-T = RNG.normal(size=(3, 2))
-Y = RNG.normal(size=(4, 3))
+X, Y, T = problems.data(4, 3, 2, 2)
 
 
 @pytest.fixture(scope="module")

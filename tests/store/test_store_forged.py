@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import problems
 from dyadlearn import (
     KroneckerRidge,
     Landmarks,
@@ -23,10 +24,7 @@ from sweeps import lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(5, 2))
-T = RNG.normal(size=(3, 2))
-Y = RNG.normal(size=(5, 3))
+X, Y, T = problems.data(5, 3, 2, 2)
 
 
 @contextmanager

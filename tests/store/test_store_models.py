@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import problems
 from dyadlearn import (
     KroneckerRidgeCV,
     PairRegressor,
@@ -20,20 +21,18 @@ from dyadlearn.settings import Setting
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-RNG = np.random.default_rng(0)
 M = 9
 Q = 6
 D = 4
 R = 3
-X = RNG.normal(size=(M, D))
-T = RNG.normal(size=(Q, R))
-Y = X @ RNG.normal(size=(D, R)) @ T.T + 0.5 * RNG.normal(size=(M, Q))
+X, Y, T = problems.data(M, Q, D, R, noise=0.5)
+RNG = np.random.default_rng(1)
 K = gram(X, kernel="rbf")
 SPARSE = sparse.random(40, 9, density=0.4, format="csr", random_state=1)
 SPARSE_TWICE = sparse.csr_array(np.repeat(SPARSE[:, :2].toarray(), [4, 5], axis=1))
 TALL = RNG.normal(size=(40, Q))
 GAPS = RNG.normal(size=(M, 2 * D))[:, ::2]
-HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.3)
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}}
 COMBINED = Sum(
@@ -184,8 +183,7 @@ VALUES = np.arange(len(PAIRS)) % 5 + 0.25
 
 
 def entities(kind):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(M)])
+    frame = pytest.importorskip("pandas").DataFrame(X, index=[f"row {i}" for i in range(M)])
     return {
         "frame": (TwoStepRidge(0.3), frame, Tasks(np.asfortranarray(T))),
         "ints": (

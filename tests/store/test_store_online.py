@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import problems
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.statistics import Group, Statistics
 from dyadlearn.kernels import Landmarks
 
-RNG = np.random.default_rng(3)
-X = RNG.normal(size=(60, 12))
-T = RNG.normal(size=(7, 4))
-Y = RNG.normal(size=(60, 7))
+X, Y, T = problems.data(60, 7, 12, 4, seed=3)
 
 
-HOLES = np.where(RNG.random(Y.shape) < 0.4, np.nan, Y)
+HOLES = problems.with_holes(Y, 0.4, seed=4)
 NAMES = [f"u{row}" for row in range(60)]
 
 

@@ -1,7 +1,5 @@
 """Views without what takes long, where that is not what is tested."""
 
-from __future__ import annotations
-
 import pytest
 
 

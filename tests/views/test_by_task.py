@@ -97,10 +97,8 @@ def test_reports_without_correlations(monkeypatch):
     binary = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
     in_b = SummaryOptions(setting="B")
     assert summary_of(binary, in_b).by_task is None
-    network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
-    assert summary_of(network, in_b).by_task is None
-    few = TwoStepRidge().fit(X[:8], Y[:8], tasks=T)
-    summary = summary_of(few, in_b)
+    assert summary_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T), in_b).by_task is None
+    summary = summary_of(TwoStepRidge().fit(X[:8], Y[:8], tasks=T), in_b)
     assert summary.by_task is None
     assert "task-table" not in render(summary)
     Y[0, 0] = np.nan

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
+import problems
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
@@ -89,8 +90,7 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
 
 def test_zero_eigenvalues_are_warned_of(real):
     _, Y, _ = real
-    rng = np.random.default_rng(0)
-    K = rng.normal(size=(24, 24))
+    K = np.random.default_rng(0).normal(size=(24, 24))
     K = K + K.T
     with pytest.warns(KernelRepairWarning):
         model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(
@@ -117,11 +117,7 @@ def test_undefined_rows_are_warned_of(binary):
 
 
 def test_a_solver_that_stopped_short_is_warned_of():
-    rng = np.random.default_rng(0)  # small grids are solved at once
-    X = rng.normal(size=(60, 5))
-    T = rng.normal(size=(50, 4))
-    Y = rng.normal(size=(60, 50))
-    Y[rng.random(Y.shape) < 0.5] = np.nan
+    X, Y, T = problems.data(60, 50, 5, 4, missing=0.5)  # small grids are solved at once
     with pytest.warns(ConvergenceWarning):
         model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(
             X, Y, tasks=T
@@ -175,8 +171,7 @@ def test_unlike_settings_are_said_to_be(binary):
 
 def test_a_model_that_only_interpolates_still_has_a_report(real):
     X, Y, _ = real
-    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y)
-    report = summary_of(model)
+    report = summary_of(TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y))
     assert report.contradicting is None
     assert sum("has no score" in text for text in report.warnings) == 2
     assert [each.setting for each in report.results] == [Setting.A, Setting.B]

@@ -214,8 +214,7 @@ def test_a_score_that_is_undefined_is_said_to_be(binary):
 def test_a_model_that_interpolates_has_no_score(real):
     X = real[0][:12]
     Y = real[1][:12, :8]
-    T = real[2][:8]
-    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
+    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=real[2][:8])
     results = {each.setting: each for each in few(model).results}
     assert "leverage 1" in results[Setting.B].trouble
     assert results[Setting.B].predictions is None
