@@ -131,8 +131,9 @@ def _with_first_pair(
         return cells
     headings = cells.headings
     pair = _pair_columns(cells, options)
-    asked = [] if options.columns is None else options.columns.split(",")
-    are_named = bool(asked) and all(name.strip() in headings for name in asked)
+    are_named = False
+    if options.columns:
+        are_named = all(name.strip() in headings for name in options.columns.split(","))
     is_numbered = headings == list(map(str, range(len(headings))))  # by pandas, without names
     if are_named or is_numbered or suffix_of(cells.path) == ".parquet":
         return cells

@@ -130,7 +130,9 @@ class Loaded:
         if len(kinds) != 2 or kinds[axis] not in ("smiles", "sequences"):
             return text
         label = structure_id(kinds[axis], text)
-        return label if label is not None and label in ids.labels else text
+        if label is None or label not in ids.labels:
+            return text
+        return label
 
     def model_id(self, axis: int, text: str, where: str) -> Any:
         """Return the id or the position in the model of an instance (axis 0) or a task (axis 1) that a text names."""

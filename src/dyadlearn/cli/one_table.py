@@ -112,7 +112,9 @@ def structure_id(kind: str, text: str) -> str | None:
         (clean,), _ = _reader(kind)([text], ["1"], on_error="raise")
     except (ImportError, ValueError):
         return None
-    return sequence_id(clean) if kind == "sequences" else str(clean)
+    if kind == "sequences":
+        return sequence_id(clean)
+    return str(clean)
 
 
 def long_table(cells: FileTable, sides: Sequence[Structures], label: str) -> FileTable:

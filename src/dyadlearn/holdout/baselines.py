@@ -331,7 +331,11 @@ def _exclusive(values: np.ndarray) -> np.ndarray:
 def _without_lines(values: np.ndarray, subtracts: bool) -> np.ndarray:
     """Return for each cell of a grid (m, q) the sum without its row and its column."""
     for _ in range(2):
-        values = (values.sum(axis=0) - values if subtracts else _exclusive(values)).T
+        if subtracts:
+            others = values.sum(axis=0) - values
+        else:
+            others = _exclusive(values)
+        values = others.T
     return values
 
 

@@ -563,7 +563,9 @@ class TwoStep(Coupled):
         if known is None or not (known.size == n_rows or np.array_equal(known, distinct)):
             spent += distinct.size**2
             # Many blocks take as long as all rows, which are kept then.
-            known = distinct if spent <= n_rows**2 else np.arange(n_rows)
+            known = distinct
+            if spent > n_rows**2:
+                known = np.arange(n_rows)
             residual = side.residual_block(known)
             if self.hat_is_identity:
                 hat = identity(residual)
