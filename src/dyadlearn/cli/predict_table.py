@@ -53,7 +53,10 @@ def predict_table(options: Predict, path: Path, loaded: Loaded, terminal: Termin
     for axis, side in enumerate(sides):
         at, fresh = _places(side, known[axis], kept)
         places.append(at)
-        new.append(_new_entities(loaded, side, fresh, axis, path, terminal) if fresh else None)
+        entities = None
+        if fresh:
+            entities = _new_entities(loaded, side, fresh, axis, path, terminal)
+        new.append(entities)
     coverage = 0.9 if options.interval is None else options.interval
     with terminal.working("Predictions"):
         result = predict_mixed(

@@ -445,10 +445,14 @@ def _held_out_lists(
     Y = labels_of(fitted).values
     known = query.known_pairs(fitted)
     whole, zeros = _wanted(fitted, Y, options)
-    wanted = (whole.T if axis else whole)[places]
+    rows = Y
+    if axis == 1:
+        whole = whole.T
+        rows = Y.T
+    wanted = whole[places]
     if known is not None:
         wanted &= ~known[places].toarray()
-    rows = (Y.T if axis else Y)[places]
+    rows = rows[places]
     has_labels = bool((wanted & ~np.isnan(rows)).any())
     grids, method = _grids(fitted, Y, query.setting, options, has_labels=has_labels)
     figures = {}

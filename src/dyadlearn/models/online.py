@@ -743,7 +743,9 @@ class OnlineTwoStepRidge(Predictor):
 
     def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
         """Store the new state; warn if more tasks than before have no label and so no intercept."""
-        n_before = 0 if before is None else np.count_nonzero(before.model.unpredicted)
+        n_before = 0
+        if before is not None:
+            n_before = np.count_nonzero(before.model.unpredicted)
         unpredicted = after.model.unpredicted
         if np.count_nonzero(unpredicted) > n_before:
             warn_of_unlabelled(unpredicted, 3)

@@ -319,8 +319,9 @@ def points_of(
     """
     observed = ~np.isnan(Y)
     if kind == "scatter":
-        varies = distinct_labels(Y).size > 1
-        explained = float(r2(Y, F)) if varies else float("nan")
+        explained = float("nan")
+        if distinct_labels(Y).size > 1:
+            explained = float(r2(Y, F))
         predicted = np.asarray(F[observed], dtype=np.float64)
         return Points(Y[observed], predicted, explained, "pooled")
     average = as_average(None, setting)
