@@ -745,7 +745,7 @@ class OnlineTwoStepRidge(Predictor):
         """Store the new state; warn if more tasks than before have no label and so no intercept."""
         n_before = 0
         if before is not None:
-            n_before = np.count_nonzero(before.model.unpredicted)
+            n_before = int(np.count_nonzero(before.model.unpredicted))
         unpredicted = after.model.unpredicted
         if np.count_nonzero(unpredicted) > n_before:
             warn_of_unlabelled(unpredicted, 3)
