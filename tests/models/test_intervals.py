@@ -452,3 +452,15 @@ def test_one_residual_is_too_few():
     words = "because 1 held-out residual is too few for a coverage of 0.9: give more labels"
     with pytest.warns(UnboundedIntervalWarning, match=words):
         model.predict_interval(tasks=T[1:3])
+
+
+def test_ends_that_cross_become_their_mean():
+    X, T, Y = data()
+    rows, labels, tasks = train(X, T, Y)
+    model = TwoStepRidge(0.1, 0.1).fit(rows, labels, tasks=tasks)
+    lower, upper = model.predict_interval(X[M:], coverage=0.01)
+    wider = model.predict_interval(X[M:], coverage=0.5)
+    assert (lower <= upper).all()
+    assert (lower == upper).any()
+    assert (wider[0] <= lower).all()
+    assert (upper <= wider[1]).all()
