@@ -193,18 +193,16 @@ FULL = "dyadlearn: No space left on device.\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@over(lines("words", "--help", "datasets"))
-def test_a_full_device_is_one_line(words):
-    command = [sys.executable, "-m", "dyadlearn", *words.split()]
+def test_a_full_device_is_one_line():
+    command = [sys.executable, "-m", "dyadlearn", "datasets"]
     with open("/dev/full", "w") as full:
         ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (4, FULL)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a shell does")
-@over(lines("words", "--help", "datasets"))
-def test_a_reader_that_is_gone_is_no_error(words):
-    command = [sys.executable, "-m", "dyadlearn", *words.split()]
+def test_a_reader_that_is_gone_is_no_error():
+    command = [sys.executable, "-m", "dyadlearn", "--help"]
     ours, theirs = os.pipe()
     os.close(ours)
     ran = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
