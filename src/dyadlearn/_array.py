@@ -750,18 +750,25 @@ def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slic
         yield slice(start, min(start + step, n_rows))
 
 
+def is_on_gpu(array: Array) -> bool:
+    """Return whether an array of torch or cupy is on a GPU."""
+    if array_api_compat.is_torch_array(array):
+        return bool(array.device.type == "cuda")
+    return array_api_compat.is_cupy_array(array)
+
+
 def device_memory(like: Array) -> int | None:
     """Return the free bytes on the GPU of `like`, with those that its library keeps, or None if it is not on a GPU."""
-    if array_api_compat.is_torch_array(like) and like.device.type == "cuda":
+    if not is_on_gpu(like):
+        return None
+    if array_api_compat.is_torch_array(like):
         import torch
 
         kept = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
         free = torch.cuda.mem_get_info(like.device)[0]
         return int(free + kept)
-    if array_api_compat.is_cupy_array(like):
-        import cupy
+    import cupy
 
-        free = cupy.cuda.runtime.memGetInfo()[0]
-        kept = cupy.get_default_memory_pool().free_bytes()
-        return int(free + kept)
-    return None
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    kept = cupy.get_default_memory_pool().free_bytes()
+    return int(free + kept)

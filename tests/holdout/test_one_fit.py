@@ -253,14 +253,15 @@ def test_scores_of_one_fit_stay_as_they_are():
     assert evaluate(network, "AD", scoring="pearson")["method"] == ["exact leave-one-out"] * 2
 
 
-def test_folds_where_pairs_cost_too_much(monkeypatch):
+def test_a_sample_or_folds_where_pairs_cost_too_much(monkeypatch):
     X, Y, T = problems.data(20, 10, seed=1)
     model = KroneckerRidge(0.5, **RBF).fit(X, (Y > 0).astype(float), tasks=T)
     assert evaluate(model, "A")["method"] == ["exact leave-pair-out"]
     assert evaluate(model, "A", cv=4)["method"] == ["exact leave-fold-out"]
     assert evaluate(model, "A", method="folds")["method"] == ["5 folds, refitted"]
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
-    assert evaluate(model, "A")["method"] == ["exact leave-fold-out"]
+    assert evaluate(model, "A")["method"] == ["leave-pair-out, sampled"]
+    assert evaluate(model, "A", average="task")["method"] == ["exact leave-fold-out"]
 
 
 # --- searches ------------------------------------------------------------------------------------

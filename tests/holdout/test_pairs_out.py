@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import problems
 from dyadlearn import KroneckerRidge
-from dyadlearn.holdout import pairs_out
+from dyadlearn.holdout import pairs_out, planning
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.kernels import gram
 from dyadlearn.metrics import scorer
@@ -66,6 +66,21 @@ def test_a_sample_adds_to_leave_one_out_what_it_gains_between_different_rows():
 def test_a_small_sample_is_close_to_all_pairs():
     _, _, plan = posed((40, 12))
     assert_allclose(replace(plan, n_sampled=200).score().score, plan.score().score, atol=0.01)
+
+
+def test_complete_labels_are_sampled_however_many_regularisations_there_are():
+    """Leave-one-out alone would give noise an area near 0 where the model smooths much."""
+    model, _, plan = posed((40, 12))
+    found = PairsOut.of(plan.problem, plan.judge, 10**12)
+    assert (plan.n_sampled, found.n_sampled > 0) == (0, True)
+
+
+def test_comparisons_are_affordable_by_the_time_of_the_processor(monkeypatch):
+    """They are made there, wherever the products are."""
+    _, _, plan = posed((40, 12))
+    monkeypatch.setattr(planning, "is_on_gpu", lambda array: True)
+    monkeypatch.setattr(planning, "_MOST_WORK", plan.route.work)
+    assert PairsOut.of(plan.problem, plan.judge).n_sampled > 0
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

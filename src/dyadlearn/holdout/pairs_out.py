@@ -42,14 +42,18 @@ _BLOCK_NUMBERS = 2**20
 # Numbers that are compared at once: their arrays stay in the cache of a processor.
 _CACHED_NUMBERS = 2**15
 # Number of random pairs of rows whose labels are compared, where all pairs of labels cost too much.
-_SAMPLED = 256
+_SAMPLED = 1024
 # As many are kept for resampling, where the score of the sample itself is needed.
 _RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
 _ROWS_TOGETHER = 16
 _OTHER_ROWS = 2
-# Share of the labels of these other rows that are compared: the error of the sample is that of rows, not of labels.
+# Most labels of these other rows that are compared, as a share and in number: the error of the
+# sample is that of rows, not of labels.
 _SHARE = 0.25
+_MOST_OTHERS = 16
+# Most labels that are compared with them at once.
+_MOST_FIRST = 1024
 # Most comparisons that are kept for resampling.
 _MOST_KEPT = 2**24
 # Operations for each pair, relative to a multiplication in a matrix product.
@@ -116,8 +120,9 @@ class PairsOut:
         units = [np.arange(labels.size)]
         offered = []
         for route in routes(pairing, labels, Setting.A, units, n_alphas):
-            work = route.work + _pair_work(route, labels)
-            is_cheap = is_affordable(work, labels, n_alphas)
+            compared = _pair_work(route, labels)
+            work = route.work + compared
+            is_cheap = is_affordable(route.work, labels, n_alphas, on_processor=compared)
             if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
                 offered.append((work, route))
         if not offered:
@@ -126,19 +131,18 @@ class PairsOut:
 
     @classmethod
     def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:
-        """Return the plan for complete labels, which compares a sample if all pairs cost too much."""
+        """Return the plan for complete labels, which compares a sample if all pairs cost too much.
+
+        The sample takes about as long as the leave-one-out predictions, whatever the labels.
+        """
         labels = problem.labels
         m, q = labels.shape
         k, r = problem.pairing.ranks
         work = float(min(m, q)) * m * k * r + 4.0 * m * q * (k + r)
         route = Route("missing", "closed form of a complete grid", work, 8.0 * m * q)
-        if is_affordable(work + _pair_work(route, labels), labels, n_alphas):
+        if is_affordable(work, labels, n_alphas, on_processor=_pair_work(route, labels)):
             return cls(problem, judge, route)
         if judge.average_in(Setting.A) != "pooled":
-            return None
-        of_row = _n_chosen(labels) / max(m, q)
-        of_one = float(k) * r + of_row * min(m, q) * _SHARE * (min(k, r) + _OF_A_PAIR)
-        if not is_affordable(work + _SAMPLED * of_one, labels, n_alphas):
             return None
         return cls(problem, judge, route, _SAMPLED)
 
@@ -330,14 +334,21 @@ def _sample(labels: Labels, values: np.ndarray, n_sampled: int) -> _Sample:
         for one, other in zip(sets, [sets[-1], *sets[:-1]], strict=True):
             members = np.concatenate([rows[row] for row in one])
             second = np.concatenate([rows[row] for row in other[:_OTHER_ROWS]])
-            second = second[random.random_sample(second.size) < _SHARE]
-            first = members[is_first[members]]
+            second = _thinned(second, min(_SHARE * second.size, _MOST_OTHERS), random)
+            first = _thinned(members[is_first[members]], _MOST_FIRST, random)
             if first.size and second.size:
                 blocks.append((first, second))
             n_sampled -= len(one) * len(other[:_OTHER_ROWS])
             if n_sampled <= 0:
                 break
     return _Sample(values, scored, blocks)
+
+
+def _thinned(members: np.ndarray, most: float, random: np.random.RandomState) -> np.ndarray:
+    """Return about so many random members, or all if they are not more."""
+    if members.size <= most:
+        return members
+    return members[random.random_sample(members.size) < most / members.size]
 
 
 class _Outcomes(NamedTuple):

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
+from dyadlearn._array import Array, as_array_of, is_on_gpu, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._messages import Message
@@ -621,13 +621,18 @@ def most_work(labels: Labels) -> float:
 
 def _factor(labels: Labels) -> float:
     """Return the speed of the device of the labels, relative to two cores."""
-    return _FASTER if is_foreign(labels.values) else 1.0
+    return _FASTER if is_on_gpu(labels.values) else 1.0
 
 
-def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
-    """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
-    most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
-    return work <= most_work(labels) and work * n_alphas <= most_of_search
+def is_affordable(
+    work: float, labels: Labels, n_alphas: int = 1, *, on_processor: float = 0.0
+) -> bool:
+    """Return whether an exact hold-out takes few enough multiplications for each of n regularisations.
+
+    Those `on_processor` are done there, wherever the labels are.
+    """
+    equivalent = work / _factor(labels) + on_processor
+    return equivalent <= _MOST_WORK and equivalent * n_alphas <= _MOST_WORK_OF_SEARCH
 
 
 def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:

@@ -71,7 +71,6 @@ from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
 from dyadlearn.settings import Setting
-from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block, loses_digits
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.directions import suit_directions
@@ -547,44 +546,48 @@ class TwoStep(Coupled):
         return self.between((rows, columns), (rows, columns), hat=False)
 
     @cached_property
-    def _latest(self) -> dict[int, tuple[int, np.ndarray, Array, Array]]:
-        """Entries computed so far of each side, and its latest rows with their residual operator and hat."""
+    def _latest(self) -> dict[tuple[int, bool], tuple[int, np.ndarray, Array]]:
+        """Entries computed so far of the hat or the residual of a side, its latest rows, and the block of these."""
         return {}
 
-    def _side_blocks(self, axis: int, first: np.ndarray, second: np.ndarray) -> tuple[Array, Array]:
-        """Return the hat and the residual operator of a side between some rows and others.
+    def _side_block(self, axis: int, first: np.ndarray, second: np.ndarray, *, hat: bool) -> Array:
+        """Return the hat, or the residual operator, of a side between some rows and others.
 
         For λ = 0 at full rank, the hat is the identity.
         """
         side = self.scaled[axis]
+        if hat and self.hat_is_identity:
+            like = side.remainder
+            return as_array_of(first[:, None] == second, like, like.dtype)
         n_rows = side.spectrum.n_rows
         distinct = np.union1d(first, second)
-        spent, known, residual, hat = self._latest.get(axis, (0, None, None, None))
+        spent, known, block = self._latest.get((axis, hat), (0, None, None))
         if known is None or not (known.size == n_rows or np.array_equal(known, distinct)):
             spent += distinct.size**2
             # Many blocks take as long as all rows, which are kept then.
             known = distinct
             if spent > n_rows**2:
                 known = np.arange(n_rows)
-            residual = side.residual_block(known)
-            if self.hat_is_identity:
-                hat = identity(residual)
+            if hat:
+                block = side.spectrum.block(side.shrinkage, known)
             else:
-                hat = side.spectrum.block(side.shrinkage, known)
-            self._latest[axis] = (spent, known, residual, hat)
-        first, second = (np.searchsorted(known, rows) for rows in (first, second))
-        return take_block(hat, first, second), take_block(residual, first, second)
+                block = side.residual_block(known)
+            self._latest[axis, hat] = (spent, known, block)
+        places = (np.searchsorted(known, rows) for rows in (first, second))
+        return take_block(block, *places)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
         (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
-        row_hat, row_residual = self._side_blocks(0, rows, columns)
-        column_hat, column_residual = self._side_blocks(1, task_rows, task_columns)
+        row_hat = self._side_block(0, rows, columns, hat=True)
         if hat:
-            return row_hat * column_hat
-        block = row_hat * column_residual
-        same_task = as_array_of(task_rows[:, None] == task_columns[None, :], block, block.dtype)
-        return block + same_task * row_residual
+            return row_hat * self._side_block(1, task_rows, task_columns, hat=True)
+        block = row_hat * self._side_block(1, task_rows, task_columns, hat=False)
+        same_task = task_rows[:, None] == task_columns[None, :]
+        if same_task.any():
+            row_residual = self._side_block(0, rows, columns, hat=False)
+            block = block + as_array_of(same_task, block, block.dtype) * row_residual
+        return block
 
     def split_kernel(
         self, rows: np.ndarray, columns: np.ndarray
