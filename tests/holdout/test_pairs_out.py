@@ -70,7 +70,7 @@ def test_a_small_sample_is_close_to_all_pairs():
 
 def test_complete_labels_are_sampled_however_many_regularisations_there_are():
     """Leave-one-out alone would give noise an area near 0 where the model smooths much."""
-    model, _, plan = posed((40, 12))
+    _, _, plan = posed((40, 12))
     found = PairsOut.of(plan.problem, plan.judge, 10**12)
     assert (plan.n_sampled, found.n_sampled > 0) == (0, True)
 
