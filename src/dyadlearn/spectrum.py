@@ -40,6 +40,7 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
+    take_block,
     take_rows,
     to_numpy,
     with_diagonal,
@@ -828,6 +829,33 @@ class Smoother:
         return with_diagonal(
             self.spectrum.block(-self.shrinkage, rows), take_rows(self.slack, rows)
         )
+
+    @cached_property
+    def _latest(self) -> dict[bool, tuple[int, np.ndarray, Array]]:
+        """For the hat and the residual: the entries computed so far, the latest rows, and the block of these."""
+        return {}
+
+    def between(self, first: np.ndarray, second: np.ndarray, *, hat: bool) -> Array:
+        """Return the hat matrix, or the residual operator, between some rows and others.
+
+        The block of the latest rows is kept.
+        """
+        n_rows = self.spectrum.n_rows
+        distinct = np.union1d(first, second)
+        spent, known, block = self._latest.get(hat, (0, None, None))
+        if known is None or not (known.size == n_rows or np.array_equal(known, distinct)):
+            spent += distinct.size**2
+            # Many blocks take as long as all rows, which are kept then.
+            known = distinct
+            if spent > n_rows**2:
+                known = np.arange(n_rows)
+            if hat:
+                block = self.spectrum.block(self.shrinkage, known)
+            else:
+                block = self.residual_block(known)
+            self._latest[hat] = (spent, known, block)
+        places = (np.searchsorted(known, rows) for rows in (first, second))
+        return take_block(block, *places)
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""

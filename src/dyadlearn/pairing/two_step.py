@@ -54,7 +54,6 @@ from dyadlearn._array import (
     largest,
     namespace,
     row_blocks,
-    take_block,
     take_rows,
     to_numpy,
     zeros,
@@ -545,11 +544,6 @@ class TwoStep(Coupled):
         """Return the residual operator between some cells, shape (n, n)."""
         return self.between((rows, columns), (rows, columns), hat=False)
 
-    @cached_property
-    def _latest(self) -> dict[tuple[int, bool], tuple[int, np.ndarray, Array]]:
-        """Entries computed so far of the hat or the residual of a side, its latest rows, and the block of these."""
-        return {}
-
     def _side_block(self, axis: int, first: np.ndarray, second: np.ndarray, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, of a side between some rows and others.
 
@@ -559,22 +553,7 @@ class TwoStep(Coupled):
         if hat and self.hat_is_identity:
             like = side.remainder
             return as_array_of(first[:, None] == second, like, like.dtype)
-        n_rows = side.spectrum.n_rows
-        distinct = np.union1d(first, second)
-        spent, known, block = self._latest.get((axis, hat), (0, None, None))
-        if known is None or not (known.size == n_rows or np.array_equal(known, distinct)):
-            spent += distinct.size**2
-            # Many blocks take as long as all rows, which are kept then.
-            known = distinct
-            if spent > n_rows**2:
-                known = np.arange(n_rows)
-            if hat:
-                block = side.spectrum.block(side.shrinkage, known)
-            else:
-                block = side.residual_block(known)
-            self._latest[axis, hat] = (spent, known, block)
-        places = (np.searchsorted(known, rows) for rows in (first, second))
-        return take_block(block, *places)
+        return side.between(first, second, hat=hat)
 
     def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""

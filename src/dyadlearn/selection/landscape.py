@@ -52,8 +52,10 @@ from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.pairing.base import absorbs_weights, check_request, mean_eigenvalues, settings_of
 from dyadlearn.pairing.full import Stack, Sweep, sweep
+from dyadlearn.pairing.two_step import TwoStep
 from dyadlearn.settings import Groups, Setting, as_settings
 from dyadlearn.solve.leaving import group_members
+from dyadlearn.spectrum import Smoother
 
 Point = tuple[int, int]
 
@@ -157,6 +159,8 @@ _LONG = 7
 # Distance between the first points on an axis, and from the best point to its neighbours.
 _COARSE = 4
 _STEPS = (2, 1)
+# Most bytes of the hat matrices of tasks that the points of a landscape share.
+_KEPT_BYTES = 2**28
 
 
 class Evaluated(NamedTuple):
@@ -901,22 +905,36 @@ class _GridSweep:
 
 
 class _Models:
-    """Problems of a grid of regularisations; those of one row share the smoother of the instances."""
+    """Problems of a grid of regularisations, which share the smoothers of their sides.
+
+    Those of the tasks are kept for all rows of the grid if their hat matrices take little memory.
+    """
 
     def __init__(self, problem: Problem, alphas: Values, task_alphas: Values) -> None:
         self._last = [problem] * len(alphas)
         self._alphas = alphas
         self._task_alphas = task_alphas
+        n_bytes = len(task_alphas) * problem.labels.shape[1] ** 2 * itemsize(problem.Y)
+        self._keeps_columns = isinstance(problem.pairing, TwoStep) and n_bytes <= _KEPT_BYTES
+        self._columns: dict[int, Smoother] = {}
 
     def of(self, rows: slice | int, columns: slice | int) -> list[Problem]:
         """Return the problems of some regularisations of one stack."""
         problems = []
         for row in np.atleast_1d(np.arange(len(self._alphas))[rows]):
             for column in np.atleast_1d(np.arange(len(self._task_alphas))[columns]):
-                alphas = (self._alphas[row], self._task_alphas[column])
-                self._last[row] = self._last[row].at(*alphas)
+                self._last[row] = self._at(int(row), int(column))
                 problems.append(self._last[row])
         return problems
+
+    def _at(self, row: int, column: int) -> Problem:
+        """Return the problem of one regularisation, with the smoother of the instances of the last one of its row."""
+        problem = self._last[row].at(self._alphas[row], self._task_alphas[column])
+        if not self._keeps_columns:
+            return problem
+        assert isinstance(problem.pairing, TwoStep)
+        kept = self._columns.setdefault(column, problem.pairing.columns)
+        return replace(problem, pairing=replace(problem.pairing, columns=kept))
 
 
 def _keep_if_scored(scores: Mapping[Setting, np.ndarray]) -> None:
