@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import signal
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -164,6 +165,14 @@ def _processes_that_start_quickly() -> None:
     if "forkserver" in multiprocessing.get_all_start_methods():
         context.set_start_method("forkserver", force=True)
         multiprocessing.set_forkserver_preload(["dyadlearn.models.grid", "distributed"])
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Handle Ctrl-C as Python does: a shell starts commands in the background that ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

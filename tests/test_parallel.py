@@ -37,14 +37,10 @@ from dyadlearn.selection import searching
 
 ALPHAS = [0.01, 1.0, 100.0]
 KERNELS = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.1}, {"gamma": 0.4}]}
-pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-
-
-@pytest.fixture(autouse=True)
-def _ctrl_c_as_usual():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = [
+    pytest.mark.usefixtures("ctrl_c"),
+    pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning"),
+]
 
 
 class Elsewhere(ThreadingBackend):

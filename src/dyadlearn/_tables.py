@@ -602,9 +602,12 @@ def in_rows_of(values: Any, table: Any, name: str, other: str) -> Any:
     IdError
         If both have an index of pandas, and these differ.
     """
+    return in_order_of(values, index_of_rows(table), name, other)
+
+
+def in_order_of(values: Any, wanted: Any, name: str, other: str) -> Any:
+    """Return values of the rows of a long table, as `in_rows_of` does, given the index of the table or None."""
     given = _index_of(values)
-    columns = table.values() if isinstance(table, Mapping) else (table,)
-    wanted = next((index for index in map(_index_of, columns) if index is not None), None)
     if given is None or wanted is None or given.equals(wanted):
         return values
     remedy = f"To match by position, pass {name}.to_numpy()."
@@ -621,6 +624,12 @@ def in_rows_of(values: Any, table: Any, name: str, other: str) -> Any:
     except IdError as error:
         raise IdError(f"{error} {remedy}") from None
     raise IdError(f"The index of {name} is not that of {other}. {remedy}")
+
+
+def index_of_rows(table: Any) -> Any:
+    """Return the index of a long table of pandas, or of a mapping of names to columns; None for other tables."""
+    columns = table.values() if isinstance(table, Mapping) else (table,)
+    return next((index for index in map(_index_of, columns) if index is not None), None)
 
 
 def _index_of(table: Any) -> Any:

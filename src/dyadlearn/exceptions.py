@@ -57,6 +57,10 @@ class MergedGroupsWarning(UserWarning):
     """Groups that were to be left out together are more than the folds: a model is fitted without several of them."""
 
 
+class NoPredictionWarning(UserWarning):
+    """Some rows of a table have no prediction: a structure is not valid, or the model does not know its id."""
+
+
 class NoLabelWarning(UserWarning):
     """A task has no label to estimate its intercept from, so that its predictions are NaN."""
 

@@ -317,7 +317,7 @@ def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
     def fail(*arguments, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("dyadlearn.report.write_report", fail)
+    monkeypatch.setattr("dyadlearn.report.write.write_page", fail)
     ran = run(f"report {model} -o {tables.folder / 'r.html'}")
     assert ran.code == 4
     assert (

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import problems
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, TwoStepRidge
+from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import to_grid
@@ -18,8 +18,7 @@ from sweeps import every, over
 
 M = 8
 Q = 6
-ALPHA = 0.5
-TASK_ALPHA = 0.2
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 X, Y, T = problems.data(M, Q)
 RNG = np.random.default_rng(1)
 HOLES = problems.with_holes(Y, 0.3)
@@ -29,16 +28,6 @@ ROWS = [f"i{i}" for i in range(M)]
 TASKS = [f"t{j}" for j in range(Q)]
 
 complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
-
-
-def make_model(Model, kernel="rbf", **params):
-    if Model is not IndependentTaskRidge:
-        params = {"task_kernel": kernel, "tol": 1e-12} | params
-    if Model is TwoStepRidge:
-        params = {"task_alpha": TASK_ALPHA} | params
-    return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
-
-
 OF_TASKS = np.array([0.5, 2.0, 1.0, 3.0, 0.1, 1.5])
 
 
@@ -53,9 +42,9 @@ def test_the_weight_of_an_instance_or_a_task_is_that_of_its_cells(labels):
         forms["tasks"] += (importlib.import_module("torch").asarray(OF_TASKS),)
     grids = {"instances": np.tile(rows[:, None], Q), "tasks": np.tile(OF_TASKS, (M, 1))}
     for side, given in forms.items():
-        expected = make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=grids[side])
+        expected = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, tasks=T, sample_weight=grids[side])
         for weights in given:
-            found = make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights)
+            found = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, tasks=T, sample_weight=weights)
             assert_array_equal(found.predict(X), expected.predict(X))
             assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
 
@@ -84,14 +73,12 @@ def test_ids_tell_tasks_from_instances():
         (pd.DataFrame(OF_TASKS[None, shuffled], columns=np.array(TASKS)[shuffled]), "tasks"),
     ]
     for weights, side in cases:
-        expected = make_model(KroneckerRidge).fit(
-            rows, square, tasks=tasks, sample_weight=grids[side]
-        )
-        found = make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=weights)
+        expected = KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=grids[side])
+        found = KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=weights)
         assert_array_equal(found.predict(rows), expected.predict(rows), err_msg=side)
     unknown = pd.Series(OF_TASKS, index=list("abcdef"))
     with pytest.raises(IdError, match="sample_weight"):
-        make_model(KroneckerRidge).fit(rows, square, tasks=tasks, sample_weight=unknown)
+        KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=unknown)
 
 
 @over(every(side=[0, 1]))
@@ -102,7 +89,7 @@ def test_weights_of_a_long_table_by_id(side):
     by_id = dict(zip(ids, np.linspace(0.5, 3.0, len(ids)), strict=True))
     by_id["nobody"] = 7.0
     tables = {"instances": Table(X, Ids(tuple(ROWS))), "tasks": Table(T, Ids(tuple(TASKS)))}
-    model = PairRegressor(make_model(KroneckerRidge), **tables)
+    model = PairRegressor(KroneckerRidge(**RBF), **tables)
     expected = model.fit(pairs, values, [by_id[pair[side]] for pair in pairs]).predict(pairs)
     assert_array_equal(model.fit(pairs, values, by_id).predict(pairs), expected)
     gone = [*pairs, (None, TASKS[0]), (ROWS[0], None)]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from dyadlearn import (
@@ -340,6 +340,14 @@ def test_series_have_the_index_of_their_frame():
             model.fit(table, labels, loads)
         with pytest.raises(IdError, match="has the ids of the table in another order"):
             model.score(table, labels, loads)
+    folds = pd.Series(np.arange(len(rows)) % 3, rows)
+    held_out = model.holdout(groups=folds)
+    assert_allclose(held_out, expected.holdout(groups=folds.to_numpy()))
+    assert_array_equal(evaluate(model, new=[()], groups=folds).results[0].predictions, held_out)
+    mothers = table["mother"].iloc[::-1]
+    for new, groups in (((), folds.iloc[::-1]), ("mother", {"mother": mothers})):
+        with pytest.raises(IdError, match="of groups.* has the ids of the table in another order"):
+            model.holdout(new, groups=groups)
     with pytest.raises(IdError, match=r"1 only in the index of the table \('row 0'\)"):
         model.fit(table, y.iloc[1:])
 

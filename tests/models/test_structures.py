@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from dyadlearn import (
+    IndependentTaskRidge,
     KroneckerRidge,
     PairRegressor,
     SettingKFold,
@@ -16,6 +17,7 @@ from dyadlearn import (
     predict_table,
     save,
 )
+from dyadlearn.exceptions import IdError, NoPredictionWarning
 from dyadlearn.kernels import Structures
 from dyadlearn.kernels.chemistry import fingerprints
 from dyadlearn.kernels.sequences import kmer_counts, smith_waterman
@@ -90,6 +92,38 @@ def test_a_table_has_settings_and_intervals(kind):
     ends = model.predict_interval(mixed(kind), coverage=0.6)
     assert_allclose([list(result[name]) for name in ("lower", "upper")], ends)
     assert_allclose(result["training_label"][0], table().y[1])
+
+
+@over(every(kind=[pd.DataFrame, pl.DataFrame]))
+def test_rows_that_cannot_be_predicted_stay(kind):
+    rows = pd.concat([mixed(), mixed()], ignore_index=True)
+    rows.loc[[1, 4, 5], "drug"] = ["CC(", "", "C1"]
+    with pytest.warns(NoPredictionWarning) as told:
+        found = predict_table(fitted(), kind(rows.to_dict("list")), coverage=0.6)
+    message = "3 of 8 rows lack a valid structure; the first is row 1. They have no prediction."
+    assert [str(each.message) for each in told] == [message]
+    expected = predict_table(fitted(), mixed(), coverage=0.6)
+    for name in ("prediction", "lower", "upper"):
+        values = np.array(found[name], dtype=float)
+        assert_allclose(values[[0, 2, 3, 6, 7]], expected[name][[0, 2, 3, 2, 3]], rtol=1e-12)
+        assert np.isnan(values[[1, 4, 5]]).all()
+    is_invalid = [reason == "no valid instance" for reason in found["no_prediction"]]
+    assert_array_equal(np.flatnonzero(is_invalid), [1, 4, 5])
+
+
+def test_unknown_ids_have_no_prediction():
+    x = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=list("abc"))
+    pairs = [(i, t) for i in "ab" for t in (1, 2)]
+    model = PairRegressor(IndependentTaskRidge(), instances=x).fit(pairs, [1.0, 3.0, 2.0, 5.0])
+    asked = [("c", 1), ("d", 1), ("a", 7), (None, 2), ("a", 2)]
+    words = (
+        r"1 of 5 rows lacks a valid id; the first is row 3\. 1 of the instance ids .*: 'd' .*: 7 "
+    )
+    with pytest.warns(NoPredictionWarning, match=words):
+        found = predict_table(model, asked, coverage=0.5)
+    reasons = ["", "unknown instance", "unknown task", "no valid instance", ""]
+    assert list(found.no_prediction.fillna("")) == reasons
+    assert_allclose(found.prediction[[0, 4]], model.predict([asked[0], asked[4]]))
 
 
 def test_a_table_of_two_labels_has_probabilities():
@@ -169,9 +203,9 @@ def test_wrong_structures():
         )
     with pytest.raises(ValueError, match="lacks the columns 'drug'"):
         fitted().predict(mixed().rename(columns={"drug": "d"}))
-    absent = mixed()
-    absent.loc[0, "drug"] = None
-    with pytest.raises(ValueError, match=r"^pairs has a missing value in row 0: drop the row"):
-        predict_table(fitted(), absent)
+    with pytest.raises(
+        IdError, match=r"^pairs: no row can be predicted\. 1 of 1 rows lacks a valid"
+    ):
+        predict_table(fitted(), mixed().assign(drug="CC(")[:1])
     with pytest.raises(TypeError, match="predict_table takes a PairRegressor"):
         predict_table(KroneckerRidge(), mixed())

@@ -33,7 +33,10 @@ from dyadlearn.selection.landscape import _PointScore
 from dyadlearn.selection.searching import PosedSearch
 from sweeps import every, over
 
-pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+pytestmark = [
+    pytest.mark.usefixtures("ctrl_c"),
+    pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning"),
+]
 
 DATA = make_dyads(14, 9, noise=0.5, random_state=0)
 X = DATA.X

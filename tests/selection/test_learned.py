@@ -291,7 +291,7 @@ def test_what_else_is_refused():
     ):
         LearnedKernelRidge(setting="C").fit(X, Y)
     model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match="has chosen its regularisation: fit it again"):
+    with pytest.raises(TypeError, match="learns it with its kernels: fit PairKernelRidge with"):
         model.set_alpha(1.0)
     with pytest.raises(ValueError, match="X must be '1', '2', as in fit, found a single table"):
         model.predict(X[0])

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import audit
+from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import gram
 from dyadlearn.selection.nearness import BANDS, bands_of
 from sweeps import every, over
@@ -85,6 +86,13 @@ def test_histograms_and_scores_by_band():
             here &= ~np.isnan(y)
             assert_allclose(row.neg_mean_squared_error, -np.mean((y - predicted)[here] ** 2))
     assert list(result.bands()) == ["side", "similarity", "entities", "pairs"]
+    test = pd.DataFrame(test, index=[f"r{row}" for row in range(40)])
+    y = pd.Series(y, test.index)
+    indexed = audit(train, test, instances=frame(), tasks=tasks, kernel="tanimoto")
+    pd.testing.assert_frame_equal(pd.DataFrame(indexed.bands(y, predicted)), table)
+    for given in ((y[::-1], predicted), (y, y[::-1])):
+        with pytest.raises(IdError, match="in another order"):
+            indexed.bands(*given)
 
 
 def test_times():

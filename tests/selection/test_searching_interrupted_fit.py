@@ -29,16 +29,10 @@ RBF = {"kernel": "rbf", "task_kernel": "rbf", "setting": "B", "progress": False}
 ROUGH = {**RBF, "alphas": GRID, "cv": 2}
 
 pytestmark = [
+    pytest.mark.usefixtures("ctrl_c"),
     pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning"),
     pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.BaselineWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _ctrl_c_as_usual():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def interrupt(patch, owner, name, call=0):

@@ -18,8 +18,9 @@ from dyadlearn.cli.entities import Files, open_source, training_side
 from dyadlearn.cli.explained import figures_by, figures_of, table_by
 from dyadlearn.cli.models import Loaded, save_model
 from dyadlearn.cli.options import refuse, written_options
-from dyadlearn.cli.predict_table import Reason, is_predicted, write_beside
+from dyadlearn.cli.predict_table import write_beside
 from dyadlearn.cli.terminal import Arguments, Figures, Terminal, as_rows, column_table
+from dyadlearn.diagnostics.asked_rows import Reason, is_predicted
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import among
 from dyadlearn.views.cells import variance_columns

@@ -16,7 +16,7 @@ from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
 from dyadlearn.cli.commands import Datasets, Demo
 from dyadlearn.cli.options import check_target
-from dyadlearn.cli.terminal import Terminal, column_table
+from dyadlearn.cli.terminal import Terminal, column_table, with_options
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.report.write import write_summary
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores
@@ -61,7 +61,7 @@ def demo(options: Demo, terminal: Terminal) -> None:
     likeliest = dyadlearn.screen(model, "A", label=0.0, n=10).columns()
     terminal.say("The likeliest missing tags:", _missing_tags(likeliest))
     with writing(options.output):
-        write_summary(summary, options.output)
+        write_summary(summary, options.output, with_options)
     terminal.say(f"Wrote {options.output}: open it in a browser.")
     figures = {
         "instances": m,

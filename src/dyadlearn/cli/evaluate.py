@@ -20,7 +20,15 @@ from dyadlearn.cli.cells import (
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
 from dyadlearn.cli.entities import in_words, read_names
 from dyadlearn.cli.models import Loaded, load, load_model, refuse_pairs, settings_of
-from dyadlearn.cli.terminal import Arguments, Figures, Terminal, column_table, stacked, to_plain
+from dyadlearn.cli.terminal import (
+    Arguments,
+    Figures,
+    Terminal,
+    column_table,
+    stacked,
+    to_plain,
+    with_options,
+)
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
@@ -433,7 +441,8 @@ def _line(value: Any, words: dict[str, str]) -> str:
 
 def report(options: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
-    from dyadlearn.report import write_report
+    from dyadlearn.report.write import write_page
+    from dyadlearn.views.summary import SummaryOptions
 
     loaded = load(options, cells=True)
     names: dict[Hashable, str] = {}
@@ -443,14 +452,16 @@ def report(options: Report, terminal: Terminal) -> None:
     if loaded.has_cells:
         refuse_pairs(options, "nested", "permutations")
         params["scoring"] = options.scoring or loaded.origin.get("scoring")
-        params["new"] = cell_settings(options.setting)
+        new = cell_settings(options.setting)
     else:
+        new = None
         _check_nested(options.nested, fitted_of(loaded.model))
         params["setting"] = None if options.setting is None else settings_of(options.setting)
         params["sides"] = loaded.sides
         params["nested"] = options.nested
         params["n_permutations"] = options.permutations
     with writing(options.output):
-        write_report(loaded.model, options.output, **params, progress=terminal.progress)
+        asked = SummaryOptions(**params, progress=terminal.progress)
+        write_page(loaded.model, options.output, asked, new, with_options)
     terminal.say(f"Wrote {options.output}: open it in a browser.")
     terminal.result({"output": str(options.output)})

@@ -60,10 +60,10 @@ _OPTIONS_WITH_VALUE: dict[tuple[str, str], str] = {("on_error", "drop"): "--drop
 
 def spoken(message: str) -> str:
     """Return a message of the library with the options of the command line, escaped for a terminal."""
-    return printable(_with_options(message))
+    return printable(with_options(message))
 
 
-def _with_options(message: str) -> str:
+def with_options(message: str) -> str:
     """Return a message of the library with options in place of parameters."""
     if isinstance(message, Message):
         return message.written(option_of)
@@ -333,7 +333,7 @@ def interrupted(error: KeyboardInterrupt) -> tuple[int, str]:
 def _stop(code: int, sentence: str) -> None:
     """Print an error and exit with a code."""
     # Some messages of other libraries have several lines.
-    line = " ".join(_with_options(sentence).split())
+    line = " ".join(with_options(sentence).split())
     typer.echo(f"dyadlearn: {printable(line)}", err=True)
     raise typer.Exit(code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import take_rows, to_numpy
-from dyadlearn._checks import check_share
-from dyadlearn._codes import factorize, pair_numbers
+from dyadlearn._checks import caller_level, check_share
+from dyadlearn._codes import list_of, missing, pair_numbers
 from dyadlearn._messages import Message
 from dyadlearn._tables import Columns, Table, free_name, library_of, write_rows
+from dyadlearn.diagnostics.asked_rows import AskedRows, AskedSide, columns_of_rows
 from dyadlearn.diagnostics.calibration import calibrate
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
+from dyadlearn.exceptions import NoPredictionWarning
 from dyadlearn.kernels.descriptions import Descriptions
+from dyadlearn.kernels.structures import Structures
 from dyadlearn.labels import is_binary
 from dyadlearn.models.fitted import Asked, Fitted
 from dyadlearn.models.intervals import interval_grids
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 
 __all__ = ["MixedPredictions", "predict_mixed", "predict_table"]
 
@@ -163,8 +168,8 @@ def predict_table(
     ----------
     model : fitted PairRegressor
     pairs : array or frame of shape (n, 2); or frame with the columns of `PairRegressor.from_table`
-        Rows with a missing id, or with a structure that cannot be read, are refused by their
-        number; ``dyadlearn predict --table`` gives the reason in place of their prediction.
+        Rows that cannot be predicted stay in the table, with a `NoPredictionWarning`: those with a
+        missing or unknown id, or with a structure that cannot be read.
     coverage : float, default=0.9
         Coverage of the intervals.
     prevalence : float, default=None
@@ -174,8 +179,14 @@ def predict_table(
     -------
     frame
         The columns of `pairs`, then ``setting``; ``prediction``; ``lower`` and ``upper``, or
-        ``probability`` if the labels have two values; and ``training_label``, if some pairs are
-        in training.
+        ``probability`` if the labels have two values; ``training_label``, if some pairs are in
+        training; and ``no_prediction``, if some rows have no prediction, which is then NaN, or null
+        in polars.
+
+    Raises
+    ------
+    IdError
+        If no row can be predicted.
 
     Examples
     --------
@@ -194,23 +205,42 @@ def predict_table(
         raise TypeError(
             f"predict_table takes a PairRegressor, found {type(model).__name__}: use predict_mixed."
         )
-    tables = model.fitted_.tables
-    columns = model.id_columns(pairs)
-    for column in columns:
-        factorize([column], "pairs")  # raises for missing ids
-    places = []
-    new: list[Any] = []
-    for axis, column in enumerate(columns):
-        known = tables.places([column, column])[axis]
-        fresh = list(
-            dict.fromkeys(label for label, at in zip(column, known, strict=True) if at < 0)
+    asked, columns = _asked_rows(model, pairs)
+    asked.check("pairs")
+    if asked.sentences:
+        warnings.warn(
+            f"{' '.join(asked.sentences)} They have no prediction.",
+            NoPredictionWarning,
+            stacklevel=caller_level(),
         )
-        number = {label: -1 - k for k, label in enumerate(fresh)}
-        at = [number.get(label, place) for label, place in zip(column, known, strict=True)]
-        places.append(np.array(at, dtype=np.intp))
-        new.append(tables.looked_up(fresh, axis) if fresh else None)
+    places, new = asked.located(model.fitted_.tables.looked_up)
     result = predict_mixed(model, places, new, coverage=coverage, prevalence=prevalence)
-    return _beside(pairs, columns, result.columns())
+    return _beside(pairs, columns, columns_of_rows(result.columns(), asked.reasons))
+
+
+def _asked_rows(model: PairRegressor, pairs: Any) -> tuple[AskedRows, list[list[Any]]]:
+    """Return which rows of a table of pairs can be predicted, and the ids of both sides, None if there is none."""
+    fitted = model.fitted_
+    tables = fitted.tables
+    columns = []
+    for column in model.id_columns(pairs, skip_invalid=True):
+        absent = missing(column)
+        ids = list_of(column)
+        columns.append([None if lacks else label for label, lacks in zip(ids, absent, strict=True)])
+    known = tables.places(columns)
+    sides = []
+    for axis, name in enumerate(SideNames()):
+        is_structure = isinstance(tables.given_tables[axis], Structures)
+        sides.append(
+            AskedSide(
+                name,
+                columns[axis],
+                known[axis],
+                tables.lists(columns[axis], axis),
+                what="structure" if is_structure else "id",
+            )
+        )
+    return AskedRows((sides[0], sides[1]), fitted.settings, "row {}".format), columns
 
 
 def _beside(pairs: Any, ids: Sequence[Any], figures: Columns) -> Any:

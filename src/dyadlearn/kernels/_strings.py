@@ -51,15 +51,18 @@ class Strings:
         ----------
         wrong : mapping of int to str
             Positions of the texts that are not valid, and why.
-        on_error : {"raise", "drop"} or None
-            None raises too, but the message does not suggest leaving texts out.
+        on_error : {"raise", "drop", "skip"} or None
+            None raises too, but the message does not suggest leaving texts out. "skip" leaves them
+            out without a warning, also if no text is valid: the caller says it.
         """
-        if on_error is not None:
+        if on_error not in (None, "skip"):
             check_choice(on_error, "on_error", ("raise", "drop"))
         if not wrong:
             return self
         labels = self.labels
         valid = [position for position in range(len(self.values)) if position not in wrong]
+        if on_error == "skip":
+            return self._only(valid)
         name = "" if self.ids else "position "
         reasons = []
         for position, reason in sorted(wrong.items())[:20]:
@@ -69,14 +72,19 @@ class Strings:
         message = f"Not valid: {len(wrong)} of {len(self.values)} {self.what}: {', '.join(reasons)}"
         if on_error == "drop" and valid:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
-            kept_labels = tuple(labels[position] for position in valid)
-            ids = Ids(kept_labels, self.ids.name if self.ids else None)
-            values = [self.values[position] for position in valid]
-            return Strings(values, self.what, ids, self.kind)
+            return self._only(valid)
         remedy = Message("Correct or remove them")
         if on_error == "raise":
             remedy = Message('{remedy}, or leave them out with <on_error="drop">', remedy=remedy)
         raise ValueError(Message("{message}. {remedy}.", message=message, remedy=remedy))
+
+    def _only(self, positions: Sequence[int]) -> Strings:
+        """Return some of the texts, with their ids or positions as ids."""
+        labels = self.labels
+        kept_labels = tuple(labels[position] for position in positions)
+        ids = Ids(kept_labels, self.ids.name if self.ids else None)
+        values = [self.values[position] for position in positions]
+        return Strings(values, self.what, ids, self.kind)
 
     def write(self, values: Any, column_ids: Ids | None) -> Any:
         """Return a matrix (n, d) as a frame with the ids, if the input was a frame or series; otherwise unchanged."""

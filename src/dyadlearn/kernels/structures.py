@@ -90,8 +90,15 @@ class Structures(Stored):
             )
         return Structures(self.kind, kernel, self.options)
 
-    def read(self, column: Column) -> list[Any]:
-        """Return the id of each structure: its canonical text; None where it is missing."""
+    def read(self, column: Column, *, skip_invalid: bool = False) -> list[Any]:
+        """Return the id of each structure: its canonical text; None where it is missing.
+
+        Parameters
+        ----------
+        column : sequence of str or None
+        skip_invalid : bool, default=False
+            Whether structures that cannot be read are None instead of an error.
+        """
         absent = missing(column)
         texts = [None if lacks else text for text, lacks in zip(column, absent, strict=True)]
         first: dict[Any, str] = {}
@@ -101,8 +108,10 @@ class Structures(Stored):
         if not first:
             return texts
         read = canonical_smiles if self.kind == "smiles" else clean_sequences
-        valid, _ = read(list(first), list(first.values()), on_error=None)
-        clean = dict(zip(first, valid, strict=True))
+        on_error = "skip" if skip_invalid else None
+        valid, rows = read(list(first), list(first.values()), on_error=on_error)
+        text_at = {row: text for text, row in first.items()}
+        clean = {text_at[str(row)]: text for row, text in zip(rows, valid, strict=True)}
         return [clean.get(text) for text in texts]
 
     def features(self, texts: Sequence[Hashable], training: Sequence[Hashable] = ()) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple, Self
@@ -26,7 +26,7 @@ from dyadlearn._codes import group_codes
 from dyadlearn._columns import ids_of, read_columns
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._state import Stored, is_shaped
-from dyadlearn._tables import shown
+from dyadlearn._tables import in_order_of, shown
 from dyadlearn.holdout.cell_units import CellUnits
 from dyadlearn.holdout.intervals import jackknife_plus
 from dyadlearn.learning.variances import (
@@ -103,6 +103,8 @@ class FittedMultiway(Stored):
     duals, coefficients : arrays of shape (n,) and (r,)
         Solution; empty before it is computed.
     device : str or None
+    index : index of pandas or None
+        Index of the table, which is in no file.
     """
 
     sides: tuple[CellSide, ...]
@@ -124,6 +126,7 @@ class FittedMultiway(Stored):
     duals: np.ndarray
     coefficients: np.ndarray
     device: str | None = None
+    index: Any = field(default=None, init=False)
 
     def _fits(self) -> bool:
         n = len(self.values)
@@ -271,6 +274,7 @@ class FittedMultiway(Stored):
         if inverse.fixed is not None:
             coefficients = to_numpy(inverse.fixed.coefficients(fitted.like))
         # The inverse that is remembered belongs to the same object.
+        object.__setattr__(fitted, "index", self.index)
         object.__setattr__(fitted, "duals", to_numpy(duals))
         object.__setattr__(fitted, "coefficients", coefficients)
         return fitted
@@ -472,6 +476,7 @@ class FittedMultiway(Stored):
         elif setting.new:
             raise ValueError("groups must be a dict with the groups of each new side.")
         else:
+            groups = in_order_of(groups, self.index, "groups", "the table")
             folds = group_codes(groups, (self.n_rows,), "groups")[self.rows]
             units = CellUnits(((folds, (folds,)),))
         if self.columns.shape[1] > int(self.fixed.has_constant):
@@ -502,7 +507,9 @@ class FittedMultiway(Stored):
                     f"groups of {name!r} are not available, because its levels are also on another "
                     f"side: leave symmetric out, or the groups."
                 )
-            of_labels = group_codes(of_rows, (self.n_rows,), f"groups[{name!r}]")[self.rows]
+            title = f"groups[{name!r}]"
+            of_rows = in_order_of(of_rows, self.index, title, "the table")
+            of_labels = group_codes(of_rows, (self.n_rows,), title)[self.rows]
             of_levels = np.zeros(len(self.sides[side].labelled), dtype=np.intp)
             of_levels[self.places[side]] = of_labels
             if (of_levels[self.places[side]] != of_labels).any():

@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_share, check_whole
 from dyadlearn._codes import Column
 from dyadlearn._columns import chosen, ids_of, read_columns
-from dyadlearn._tables import in_rows_of, shown
+from dyadlearn._tables import in_rows_of, index_of_rows, shown
 from dyadlearn.labels import values_of_rows, weights_of_rows
 from dyadlearn.models.base import TableModel
 from dyadlearn.models.cells import CellSide, FixedColumns, side_kernel
@@ -314,7 +314,9 @@ class MultiwayRidge(TableModel):
             Sides that are new. None of them means a new cell: all labels of the cell are left out.
         groups : dict of str to array-like of shape (n_rows,), or array-like, default=None
             For a new side, the group of the level of each row; a group is left out together. An
-            array without a new side is the fold of each row.
+            array without a new side is the fold of each row. A series of pandas must have the index
+            of the training table, in the same order, as `y` in `fit`; a model that was read from a
+            file has no index, and takes groups by position.
 
         Returns
         -------
@@ -444,7 +446,7 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
     of_fixed = {name: used[name] for name in fixed_names}
     fixed = FixedColumns.of(of_fixed, len(rows), model.fit_intercept)
     are_given = isinstance(model.variances, Mapping)
-    return FittedMultiway(
+    fitted = FittedMultiway(
         sides=sides,
         terms=terms,
         alike=alike,
@@ -465,6 +467,8 @@ def _read(model: MultiwayRidge, table: Any, y: Any, sample_weight: Any) -> Fitte
         coefficients=np.zeros(0),
         device=model.device,
     )
+    object.__setattr__(fitted, "index", index_of_rows(table))
+    return fitted
 
 
 def _read_terms(model: MultiwayRidge, columns: Iterable[str], fixed: Sequence[str]) -> _Terms:

@@ -513,21 +513,24 @@ class PairRegressor(TableModel):
         regressor._columns = names
         return regressor
 
-    def id_columns(self, pairs: Any) -> tuple[Column, Column]:
+    def id_columns(self, pairs: Any, *, skip_invalid: bool = False) -> tuple[Column, Column]:
         """Return the ids of pairs, canonical for structures; `pairs` may be a table as in `from_table`.
 
         Parameters
         ----------
         pairs : as in `predict`
+        skip_invalid : bool, default=False
+            Whether structures that cannot be read are None instead of an error.
         """
-        return id_columns(self._as_ids(pairs), "pairs")
+        return id_columns(self._as_ids(pairs, skip_invalid), "pairs")
 
-    def _as_ids(self, pairs: Any) -> Any:
+    def _as_ids(self, pairs: Any, skip_invalid: bool = False) -> Any:
         """Return pairs of ids, with canonical structures in place of the given ones."""
         sides = [
             side if isinstance(side, Structures) else None for side in (self.instances, self.tasks)
         ]
-        return structure_columns(pairs, sides, getattr(self, "_columns", None))
+        names = getattr(self, "_columns", None)
+        return structure_columns(pairs, sides, names, skip_invalid=skip_invalid)
 
     def fit(self, pairs: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model on all pairs with a value.

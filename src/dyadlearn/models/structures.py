@@ -49,7 +49,11 @@ class StructuralEntities:
 
 
 def structure_columns(
-    pairs: Any, structures: Sequence[Structures | None], names: Sequence[str] | None
+    pairs: Any,
+    structures: Sequence[Structures | None],
+    names: Sequence[str] | None,
+    *,
+    skip_invalid: bool = False,
 ) -> list[tuple[Any, Any]] | Any:
     """Return pairs with canonical structures in place of the given ones; other pairs unchanged.
 
@@ -60,13 +64,15 @@ def structure_columns(
         Of each side; None for a side with a table.
     names : (str, str) or None
         Names of the columns.
+    skip_invalid : bool, default=False
+        Whether structures that cannot be read are None instead of an error.
     """
     if all(side is None for side in structures):
         return pairs
     columns = list(id_columns(pairs, "pairs") if names is None else named_columns(pairs, names))
     for axis, side in enumerate(structures):
         if side is not None:
-            columns[axis] = side.read(columns[axis])
+            columns[axis] = side.read(columns[axis], skip_invalid=skip_invalid)
     return list(zip(*columns, strict=True))
 
 

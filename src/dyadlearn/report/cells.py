@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import chain
 
@@ -14,8 +14,8 @@ from dyadlearn.views.cells import CellSummary
 from dyadlearn.views.weights import percent
 
 
-def render_cells(summary: CellSummary) -> str:
-    """Return the report as a self-contained HTML page."""
+def render_cells(summary: CellSummary, write: Callable[[str], str] = str) -> str:
+    """Return the report as a self-contained HTML page; `write` is that of `render`."""
     notes = "".join(f"<li>{escape(text)}</li>" for text in summary.notes)
     panels = scatters(summary.clouds())
     sections = [
@@ -26,7 +26,8 @@ def render_cells(summary: CellSummary) -> str:
         *_effects(summary),
         ("notes", "Notes", f"<ul class='notes'>{notes}</ul>"),
     ]
-    return page_of(summary.title, summary.facts, _tiles(summary), summary.cautions, sections)
+    cautions = [caution.written(write) for caution in summary.cautions]
+    return page_of(summary.title, summary.facts, _tiles(summary), cautions, sections)
 
 
 def _tiles(summary: CellSummary) -> str:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from html import escape
@@ -440,8 +440,17 @@ def bars(
     return figure(f"<div class='scroll'>{body}</div>", escape(title), note=note)
 
 
-def render(summary: Summary) -> str:
-    """Return the report as a self-contained HTML page."""
+def render(summary: Summary, write: Callable[[str], str] = str) -> str:
+    """Return the report as a self-contained HTML page.
+
+    Parameters
+    ----------
+    summary : Summary
+    write : callable, default=str
+        Function that writes notes and warnings for a place other than Python.
+    """
+    notes = list(map(write, summary.notes))
+    cautions = [caution.written(write) for caution in summary.cautions]
     sections = [
         ("data", "Data", _data(summary)),
         ("kernels", "Learned kernels", learned_kernels(summary)),
@@ -452,9 +461,9 @@ def render(summary: Summary) -> str:
         ("similarity", "Similarity to training", by_similarity(summary)),
         ("cells", "Contradicting labels", contradicting(summary)),
         ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
-        ("notes", "Notes", _list(summary.notes)),
+        ("notes", "Notes", _list(notes)),
     ]
-    return page_of(summary.title, summary.facts, _tiles(summary), summary.cautions, sections)
+    return page_of(summary.title, summary.facts, _tiles(summary), cautions, sections)
 
 
 def page_of(

@@ -122,9 +122,6 @@ def write_report(
     ...     write_report(model, pathlib.Path(folder) / "report.html").name
     'report.html'
     """
-    target = Path(path)
-    check_place(target)  # before anything is computed
-    check_whole(n, "n")
     options = SummaryOptions(
         title=title,
         setting=setting,
@@ -142,18 +139,45 @@ def write_report(
         names=names,
         progress=progress,
     )
+    return write_page(model, Path(path), options, new)
+
+
+def write_page(
+    model: Any,
+    target: Path,
+    options: SummaryOptions,
+    new: Sequence[Any] | None = None,
+    write: Callable[[str], str] = str,
+) -> Path:
+    """Write the report of a model.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    target : Path
+    options : SummaryOptions
+    new : as in `write_report`
+    write : as in `dyadlearn.report.page.render`
+
+    Returns
+    -------
+    Path
+        The file that was written.
+    """
+    check_place(target)  # before anything is computed
+    check_whole(options.n, "n")
     if isinstance(getattr(model, "fitted_", None), FittedMultiway):
-        markup = render_cells(cell_summary(model, options, new))
+        markup = render_cells(cell_summary(model, options, new), write)
     elif new is not None:
         raise TypeError("new= names sides of a MultiwayRidge: use setting=.")
     else:
-        markup = render(summary_of(model, options))
+        markup = render(summary_of(model, options), write)
     return _write(markup, target)
 
 
-def write_summary(summary: Summary, path: Path) -> None:
-    """Write the report of a summary that is computed already; see `write_report`."""
-    _write(render(summary), path)
+def write_summary(summary: Summary, path: Path, write: Callable[[str], str] = str) -> None:
+    """Write the report of a summary that is computed already; see `write_page`."""
+    _write(render(summary, write), path)
 
 
 def _write(markup: str, target: Path) -> Path:

@@ -17,7 +17,7 @@ from dyadlearn._codes import (
     pair_numbers,
 )
 from dyadlearn._columns import read_columns
-from dyadlearn._tables import Columns, read_table, shown
+from dyadlearn._tables import Columns, in_order_of, index_of_rows, read_table, shown
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.holdout.time import read_times, time_in_words
 from dyadlearn.kernels.gram import Kernel
@@ -58,6 +58,8 @@ class Audit:
         Number of test pairs that are older than the newest training pair; 0 without times.
     newest : object
         Time of the newest training pair; None without times.
+    index : index of pandas or None
+        Index of the table of test pairs.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Audit:
     nearness: tuple[Nearness | None, Nearness | None] = (None, None)
     n_older: int = 0
     newest: Any = None
+    index: Any = None
 
     @property
     def n_identical(self) -> tuple[int, int]:
@@ -104,7 +107,8 @@ class Audit:
         Parameters
         ----------
         y, predicted : array-like of shape (n_test,), default=None
-            Labels and predictions of the test pairs, for a column of scores.
+            Labels and predictions of the test pairs, for a column of scores. A series of pandas
+            must have the index of the test pairs, in the same order, if these are a frame.
         scoring : str or callable, default=None
             Score of all pairs of a band together; by default as in `dyadlearn.evaluate`.
 
@@ -116,6 +120,8 @@ class Audit:
         """
         if predicted is None:
             return stacked_bands(self.sides)
+        y = in_order_of(y, self.index, "y", "the test pairs")
+        predicted = in_order_of(predicted, self.index, "predicted", "the test pairs")
         truth = read_numbers(y, "y", self.n_test)
         values = read_numbers(predicted, "predicted", self.n_test)
         if scoring is None:
@@ -422,6 +428,7 @@ def audit(
         ),
         n_older=n_older,
         newest=newest,
+        index=index_of_rows(test),
     )
 
 

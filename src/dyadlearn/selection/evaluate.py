@@ -1283,7 +1283,8 @@ def cell_scores(
                 for judge in judges
             ]
             continue
-        method = "exact leave-group-out" if held_groups else "exact leave-one-out"
+        has_groups = held_groups is not None and len(held_groups) > 0
+        method = "exact leave-group-out" if has_groups else "exact leave-one-out"
         means = units.baselines(fitted.values, weights, sides, setting.names)
         for judge in judges:
             prepared = judge.prepare(labels, average="pooled", tie_tolerance=None)

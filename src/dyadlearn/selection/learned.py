@@ -181,6 +181,8 @@ class LearnedKernelRidge(ChoosingModel, ProcessModel):
 
     learns_kernels = True
     takes_descriptions = True
+    _choice = "learns it with its kernels"
+    _without_choice = "PairKernelRidge"
     _later = ("average",)
 
     fitted_: FittedLearned = field(init=False)

@@ -167,6 +167,10 @@ class ChoosingModel(GridModel, stored=False):
     """Base class of models whose parameters are chosen, or learned, by held-out predictions."""
 
     searches = True
+    # Words of `set_alpha`: where the regularisation comes from, and a model in which it is given;
+    # by default that of the search.
+    _choice = "chooses it by held-out scores"
+    _without_choice = ""
 
     fitted_: FittedChoice
     progress: bool | None
@@ -226,10 +230,12 @@ class ChoosingModel(GridModel, stored=False):
         return self
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
-        """Raise TypeError, because the model has chosen its regularisation."""
+        """Raise TypeError: the regularisation of this model is not a parameter."""
+        name = type(self).__name__
+        other = self._without_choice or name.removesuffix("CV")
         raise TypeError(
-            f"{type(self).__name__} has chosen its regularisation: fit it again, or fit the model "
-            f"without search."
+            f"set_alpha needs a model whose regularisation is given, found {name}, which "
+            f"{self._choice}: fit {other} with the new alpha."
         )
 
     def _averaged_scoring(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -36,6 +36,10 @@ class Caution:
 
     texts: tuple[str, ...]
     count: int
+
+    def written(self, write: Callable[[str], str]) -> Caution:
+        """Return the warning with the texts that a function writes for a place other than Python."""
+        return Caution(tuple(map(write, self.texts)), self.count)
 
 
 def cautions_of(warnings: Iterable[tuple[Importance, str]]) -> list[Caution]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._checks import check_alphas
+from dyadlearn._messages import Message, message_of
 from dyadlearn._registry import listed
 from dyadlearn._text import joined
 from dyadlearn.exceptions import LeverageError
@@ -271,8 +272,11 @@ def landscapes_of_model(
     if slow:
         letters = joined([setting.value for setting in slow])
         notes.append(
-            f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= "
-            f"are given."
+            Message(
+                "The landscape of setting {letters} is slow and left out[: it is drawn if alphas= "
+                "are given|].",
+                letters=letters,
+            )
         )
     rows, columns = _grids(fitted, alphas, task_alphas)
     options = {"alphas": rows, "task_alphas": columns, "scoring": judge, **left_out}
@@ -328,7 +332,12 @@ def _scores(
         return landscape(fitted, setting=settings, **options), []
     except LeverageError as error:
         if len(settings) == 1:
-            return {}, [f"There is no landscape of setting {settings[0].value}. {error}"]
+            note = Message(
+                "There is no landscape of setting {setting}. {reason}",
+                setting=settings[0].value,
+                reason=message_of(error),
+            )
+            return {}, [note]
     # At least one of the settings has no landscape: each is computed on its own.
     scores: dict[str, np.ndarray] = {}
     notes: list[str] = []

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_flag
+from dyadlearn._messages import Message, message_of
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import joined, number, power
@@ -410,7 +411,8 @@ def _listing_warnings(messages: list[tuple[Importance, str]]) -> Iterator[None]:
         if issubclass(warning.category, _LISTED):
             is_wrong = issubclass(warning.category, ConvergenceWarning)
             importance = Importance.RESULT if is_wrong else Importance.DOUBT
-            messages.append((importance, str(warning.message)))
+            message: Any = warning.message  # a Warning, although its type allows text
+            messages.append((importance, message_of(message)))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
@@ -562,7 +564,10 @@ def _likeliest(request: _Request) -> _Likeliest:
         return _Likeliest()
     in_setting_a = fitted.searched_setting is Setting.A
     if not in_setting_a and not _is_quick(fitted, Setting.A, request.left_out):
-        note = "The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them."
+        note = Message(
+            "The likeliest unobserved pairs would need another solution: "
+            "[dyadlearn.top_pairs names|dyadlearn recommend --pairs names] them."
+        )
         return _Likeliest(notes=[note])
     n_pairs = min(request.options.n, _PAIRS)
     try:
@@ -570,7 +575,10 @@ def _likeliest(request: _Request) -> _Likeliest:
     except (LeverageError, ValueError):  # there are no such pairs, or no predictions of them
         return _Likeliest()
     if not _is_little_work(fitted, _EXPLAINED):
-        note = "The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it."
+        note = Message(
+            "The likeliest pairs are not explained, as the grid is large: "
+            "[dyadlearn.explain|dyadlearn predict --explain] does it."
+        )
         return _Likeliest(pairs, notes=[note])
     try:
         explanations = explain(
@@ -648,10 +656,11 @@ def _warnings(fitted: FittedRidge, names: SideNames) -> list[tuple[Importance, s
         texts += [(Importance.DOUBT, edge.note(power)) for edge in edges_of(fitted)]
     solution = fitted.solution
     if not solution.converged:
-        stopped = (
-            f"The solver of the missing labels stopped after {solution.n_iter} iterations at a "
-            f"relative residual of {solution.residual:.1e}: raise max_iter, tol or the "
-            f"regularisation."
+        stopped = Message(
+            "The solver of the missing labels stopped after {n_iter} iterations at a relative "
+            "residual of {residual:.1e}: raise [max_iter, tol or |]the regularisation.",
+            n_iter=solution.n_iter,
+            residual=solution.residual,
         )
         texts.append((Importance.RESULT, stopped))
     return texts
@@ -670,18 +679,18 @@ def _warnings_about_score(result: SettingScore, names: SideNames) -> list[tuple[
 
 def _zero_eigenvalues(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return warnings about kernels that have eigenvalues of zero and may have been repaired."""
-    texts = []
+    texts: list[str] = []
     for name, side in zip(names, dict.fromkeys(fitted.sides), strict=False):
         n_zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel is singular in general and needs no repair.
         if not n_zeros or side.is_primal or side.spec.kernel == "linear":
             continue
         done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
-        texts.append(
+        text = (
             f"{n_zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero: "
-            f"it is singular, or was indefinite and its negative eigenvalues were {done}. "
-            f"Fitting with repair='error' tells which."
+            f"it is singular, or was indefinite and its negative eigenvalues were {done}."
         )
+        texts.append(Message("{text}[ Fitting with repair='error' tells which.|]", text=text))
     return texts
 
 
@@ -697,8 +706,12 @@ def _notes_on_settings(request: _Request) -> list[str]:
     word = "it" if len(missing) == 1 else "them"
     if fitted.learns_kernels and request.options.nested:
         return [
-            f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks '
-            f"for {word}."
+            Message(
+                "Setting {names} would take kernels learned again for every fold: "
+                '<setting="ABCD"> asks for {word}.',
+                names=names,
+                word=word,
+            )
         ]
     if fitted.is_network:
         return [
@@ -706,8 +719,35 @@ def _notes_on_settings(request: _Request) -> list[str]:
             f"{names}."
         ]
     return [
-        f'Setting {names} would be refitted for every fold of so large a grid: setting="ABCD" asks '
-        f"for {word}."
+        Message(
+            'Setting {names} would be refitted for every fold of so large a grid: <setting="ABCD"> '
+            "asks for {word}.",
+            names=names,
+            word=word,
+        )
+    ]
+
+
+def _notes_on_choice(request: _Request, results: Sequence[SettingScore]) -> list[str]:
+    """Return a note on scores of a model that was chosen or learned by such scores."""
+    fitted = request.fitted
+    searched = fitted.searched_setting
+    if fitted.learns_kernels and request.options.nested:
+        return ["Kernels and regularisation were learned again without each fold that is scored."]
+    if fitted.learns_kernels:
+        return [
+            "Kernels and regularisation are those of all labels, also in the folds that are scored, "
+            "so the scores are optimistic."
+        ]
+    if searched not in [result.setting for result in results]:
+        return []
+    return [
+        Message(
+            "The regularisation was chosen in setting {searched}, so its score there is a little "
+            "optimistic: [dyadlearn.nested_score gives one that is not|that of dyadlearn predict "
+            "for labels that dyadlearn tune did not see is not].",
+            searched=searched,
+        )
     ]
 
 
@@ -717,26 +757,15 @@ def _notes_on_scores(
     """Return notes on how the scores were computed."""
     fitted = request.fitted
     searched = fitted.searched_setting
-    notes = []
-    if fitted.learns_kernels and request.options.nested:
-        notes.append(
-            "Kernels and regularisation were learned again without each fold that is scored."
-        )
-    elif fitted.learns_kernels:
-        notes.append(
-            "Kernels and regularisation are those of all labels, also in the folds that are scored, "
-            "so the scores are optimistic."
-        )
-    elif searched in [result.setting for result in results]:
-        notes.append(
-            f"The regularisation was chosen in setting {searched}, so its score there is a little "
-            f"optimistic: dyadlearn.nested_score gives one that is not."
-        )
+    notes = _notes_on_choice(request, results)
     for view in landscapes:
         if view.setting is searched and view.evaluated:
             notes.append(
-                f"The search went from coarse to fine ({view.evaluated}); exhaustive=True "
-                f"evaluates all points."
+                Message(
+                    "The search went from coarse to fine ({evaluated}); "
+                    "[exhaustive=True|dyadlearn tune --exhaustive] evaluates all points.",
+                    evaluated=view.evaluated,
+                )
             )
     methods = {result.method for result in results if result.predictions is not None}
     # Without groups and folds, the setting of a search is held out as it was chosen.
@@ -745,8 +774,10 @@ def _notes_on_scores(
     )
     if as_searched and len(methods) > 1 and fitted.training_problem.labels.is_full:
         notes.append(
-            "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
-            "scores."
+            Message(
+                "Settings differ in what they leave out: [give groups=, task_groups= or cv=|use "
+                "dyadlearn evaluate --cv] to compare scores."
+            )
         )
     if not fitted.training_problem.pairing.refits:
         notes.append(
@@ -759,17 +790,23 @@ def _notes_on_omissions(
     request: _Request, results: Sequence[SettingScore], intervals: Mapping[Setting, Interval]
 ) -> list[str]:
     """Return notes on scores without permuted labels or without an interval."""
-    notes = []
+    notes: list[str] = []
     scored = [result for result in results if result.trouble is None]
     unpermuted = [result.setting.value for result in scored if math.isnan(result.null)]
     if request.options.n_permutations and unpermuted:
         notes.append(
-            f"Labels were not permuted in setting {joined(unpermuted)}: dyadlearn.permutation_test "
-            f"does it."
+            Message(
+                "Labels were not permuted in setting {settings}: "
+                "[dyadlearn.permutation_test|dyadlearn evaluate --permutations] does it.",
+                settings=joined(unpermuted),
+            )
         )
     if any(result.setting not in intervals for result in scored):
         notes.append(
-            "Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks."
+            Message(
+                "Intervals of large grids are left out[ (dyadlearn.bootstrap_interval)|], and of "
+                "networks."
+            )
         )
     return notes
 
