@@ -394,7 +394,7 @@ def _pair_work(route: Route, problem: Problem) -> float:
         "cells": 1,
         "spectrum": n,
         "features": math.prod(ranks),
-        "missing": sum(labels.shape) + n_missing,
+        "missing": sum(ranks) + n_missing,
     }[route.name]
     return products((_n_chosen(labels), n, of_entry), (_n_chosen(labels), n, _OF_A_PAIR))
 

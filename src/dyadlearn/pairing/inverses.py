@@ -148,14 +148,16 @@ def _by_features(
         return None
     n = labels.size
     n_pairs = products((n, n))
+    leaving = leaving_work(sizes)
     if len(sizes) == 1:
-        # Of a unit with more labels than features, a system of the features is solved.
+        # Of a unit with more labels than features, a system of the features is solved. Its
+        # eigenvalues are checked.
         sizes = [np.minimum(sizes[0], p)]
         n_pairs = powers(sizes[0], 2)
-    # The Gram matrix and its inverse; the factor of the hat, and its blocks, whose eigenvalues are
-    # checked.
+        leaving = DECOMPOSED * leaving_work(sizes)
+    # The Gram matrix and its inverse; the factor of the hat, and its blocks.
     inverting = products((n, p, p), (p, p, p), (p, p, p))
-    leaving = products((n, p, p), (n_pairs, p)) + leaving_work(sizes, solving=DECOMPOSED)
+    leaving += products((n, p, p), (n_pairs, p))
     words = f"normal equations of {p:,} products of features"
     return Route("features", words, inverting + leaving, products((4, p, p), (_BLOCK,)))
 

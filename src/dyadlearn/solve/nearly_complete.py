@@ -152,22 +152,15 @@ def blocks_work(
     return rotating + inverting + products((n_pairs, max(k, r)), (n_pairs, u)) + leaving_work(sizes)
 
 
-def leaving_work(sizes: Sequence[np.ndarray], solving: float = 1.0) -> float:
-    """Return the multiplications to leave units of labels out, given the inverse.
-
-    Parameters
-    ----------
-    sizes : as in `blocks_work`
-    solving : float, default=1.0
-        Work of a system of order s, relative to s³.
-    """
+def leaving_work(sizes: Sequence[np.ndarray]) -> float:
+    """Return the multiplications to leave units of labels out, given the inverse; `sizes` as in `blocks_work`."""
     if len(sizes) == 1:
-        return products((solving, powers(sizes[0], 3)))
+        return powers(sizes[0], 3)
     first, second = sorted(sizes, key=lambda of_side: powers(of_side, 2))
     # One factor for each unit of one side, and a Schur complement for each pair of units.
     n = first.sum()
     along = products((n, powers(first, 2)), (n, powers(second, 2)))
-    return along + products((solving, second.size, powers(first, 3)))
+    return along + products((second.size, powers(first, 3)))
 
 
 def powers(sizes: np.ndarray, exponent: int) -> float:
