@@ -4,8 +4,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from counting import asarray, multiplications
 from dyadlearn import vectrick
-from dyadlearn.vectrick import sandwich, sandwich_at
+from dyadlearn.vectrick import sandwich, sandwich_at, sandwich_work
 from sweeps import covering, every, over
 
 # (a, m, q, b): left (a, m), middle (m, q), right (b, q)
@@ -45,6 +46,15 @@ def test_sandwich_is_the_kronecker_product(shape, left_container, right_containe
     found = sandwich(left_container(left), middle, right_container(right))
     assert type(found) is np.ndarray
     assert_allclose(found, kronecker_twin(left, middle, right), atol=1e-13)
+
+
+@over(every(**shapes))
+def test_a_sandwich_takes_the_cheaper_order(shape):
+    left, middle, right = map(asarray, operands(shape))
+    orders = lambda: (left @ middle) @ right.T, lambda: left @ (middle @ right.T)
+    counted = tuple(map(multiplications, orders))
+    assert sandwich_work(*left.shape[:1], *right.shape[:1], *middle.shape) == counted
+    assert multiplications(sandwich, left, middle, right) == min(counted)
 
 
 @over(

@@ -64,6 +64,7 @@ from dyadlearn._tables import (
     text_ids,
     write_table,
 )
+from dyadlearn._work import products
 from dyadlearn.exceptions import IdError
 
 __all__ = [
@@ -267,9 +268,9 @@ class Labels(Stored):
     def product_work(self, ranks: Sequence[int]) -> float:
         """Return the multiplications of a product with the kernel of the labels, for sides of some ranks."""
         if self.cells is not None:
-            return float(self.size * min(ranks))
+            return products((self.size, min(ranks)))
         m, q = self.shape
-        return float(m) * q * (m + q)
+        return products((m, q, m), (m, q, q))
 
     @property
     def dense_numbers(self) -> float:

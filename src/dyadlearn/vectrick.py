@@ -19,15 +19,18 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
+from dyadlearn._work import products
 
 __all__ = [
     "GATHER_COST",
     "dots_at",
     "entries_at",
+    "few_dots",
     "gather_cost",
     "left_first",
     "sandwich",
     "sandwich_at",
+    "sandwich_work",
 ]
 
 # A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One
@@ -75,16 +78,30 @@ def sandwich(left: Array, middle: Array, right: Array) -> Array:
     return matmul(left, matmul(right, middle.T).T)
 
 
-def left_first(a: int, b: int, m: int, q: int) -> bool:
-    """Return whether to begin with the left product of matrices (a, m), (m, q) and (q, b).
+def sandwich_work(a: int, b: int, m: int, q: int) -> tuple[float, float]:
+    """Return the multiplications for matrices (a, m), (m, q) and (q, b), beginning with the left and the right product.
 
     Examples
     --------
-    >>> from dyadlearn.vectrick import left_first
-    >>> left_first(1, 9, 5, 5), left_first(9, 1, 5, 5)
-    (True, False)
+    >>> from dyadlearn.vectrick import sandwich_work
+    >>> sandwich_work(1, 9, 5, 5)
+    (70.0, 270.0)
     """
-    return a * m * q + a * q * b <= m * q * b + a * m * b
+    return products((a, m, q), (a, q, b)), products((m, q, b), (a, m, b))
+
+
+def left_first(a: int, b: int, m: int, q: int) -> bool:
+    """Return whether the left product comes first in less work, as `sandwich_work` describes."""
+    left, right = sandwich_work(a, b, m, q)
+    return left <= right
+
+
+def few_dots(n: int, shape: tuple[int, int], like: Array) -> float:
+    """Return the cost of n entries of a product (m, q): of gathered rows, or of the whole product if that is less.
+
+    It is relative to the cost of an entry of the whole product.
+    """
+    return min(products((gather_cost(like), n)), products(shape))
 
 
 def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: Array) -> Array:
@@ -130,7 +147,7 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
     a, q = half.shape
     b = right.shape[0]
     n = rows.shape[0]
-    if a * b <= gather_cost(half) * n:
+    if few_dots(n, (a, b), half) == a * b:
         return entries_at(matmul(half, right.T), rows, columns)
     values = zeros((n,), half)
     ends = np.zeros(0, dtype=np.intp)

@@ -8,12 +8,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 import problems
+from counting import asarray, multiplications
 from dyadlearn import KroneckerRidge
 from dyadlearn.holdout import pairs_out, planning
 from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.kernels import gram
 from dyadlearn.metrics import scorer
+from dyadlearn.pairing.inverses import routes
+from dyadlearn.settings import Setting
 from fair import pairs_in_order
+from problems import pattern, problem
+from sweeps import every, over
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 
@@ -127,3 +132,20 @@ def test_weighted_labels_of_few_features_leave_pairs_out():
     plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
     plan = replace(plan, route=replace(plan.route, name="features"))
     assert_allclose(plan.score().score, pairs_in_order(model, Y, weights)["pooled"], rtol=1e-12)
+
+
+@over(every(kind=["full", "thin"], missing=["none missing", "5%", "50%"]))
+def test_work_is_what_is_multiplied(kind, missing, monkeypatch):
+    monkeypatch.setattr(pairs_out, "_OF_A_PAIR", 0.0)
+    shape = (9, 7)
+    observed = pattern(missing, shape, np.random.default_rng(0))
+    labels = np.where(observed, np.arange(63.0).reshape(shape) % 5, np.nan)
+    given = problem("kronecker", shape, (kind, kind), put=asarray, labels=lambda *_: labels)
+    judge = scorer("roc_auc")
+    units = [np.arange(given.labels.size)]
+    ways = routes(given.pairing, given.labels, Setting.A, units)
+    if given.labels.is_full:
+        ways = [PairsOut.of(given, judge).route]
+    for way in ways:
+        compared = PairsOut(given, judge, way)
+        assert 0.7 < compared.cost.work / multiplications(compared.score) < 1.8, way

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import problems
+from counting import asarray, multiplications
 from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge, TwoStepRidgeCV, evaluate
 from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout import FitAgain, Formula, SolveAgain, Units, plan, plan_fits, planning
@@ -238,6 +239,17 @@ def test_the_remedy_leaves_out_one_group_at_a_time():
 
 
 # --- costs grow with the table, at most as fast as the work that they count ----------------------
+
+
+@over(every(method=["two-step", "kronecker"], shape=[(12, 8), (8, 12)], setting="ABCD"))
+def test_work_of_closed_forms_is_what_is_multiplied(method, shape, setting):
+    # With groups, a side without each of them is decomposed, and small steps count more.
+    decomposes = (method, setting) == ("kronecker", "D")
+    groups = map(np.arange, shape) if decomposes else ()
+    how = plan(problems.problem(method, shape, put=asarray), Setting(setting), *groups)
+    ratio = how.cost.work / multiplications(how.held_out)
+    assert 1.3 < ratio / (3.0 if decomposes else 1.0) < 2.2
+
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": False}
 # Models with full kernels, few features, and functions of each side.

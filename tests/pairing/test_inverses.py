@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from counting import asarray, multiplications
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker
-from dyadlearn.pairing.inverses import inverse_of
+from dyadlearn.pairing.base import operators_of
+from dyadlearn.pairing.inverses import inverse_of, routes
+from dyadlearn.pairing.without_units import UnitsLeftOut, models_by_inverse, models_cost
+from dyadlearn.settings import Setting
+from dyadlearn.solve.nearly_complete import missing_work
 from dyadlearn.spectrum import Spectrum
-from problems import holes
+from problems import holes, pattern, problem
 from sweeps import every, over
 
 # Of more pairs than there are unknowns some leave together, where sides are thin.
@@ -79,3 +84,68 @@ def test_features_keep_the_digits_that_the_kernel_of_cells_loses(by_rows, alpha)
     by_cells = inverse_of(model, labels, "cells")
     error = np.abs(by_cells.leave_out(y[:, None], groups)[:, 0] - expected).max()
     assert 1e-12 < error < 10 * by_cells.rounding
+
+
+# --- work -----------------------------------------------------------------------------------------
+
+
+CASES = {
+    "few missing": ((9, 11), ("full", "full"), "5%"),
+    "half missing": ((9, 6), ("full", "full"), "50%"),
+    "long": ((5, 14), ("full", "singular"), "5%"),
+    "few features": ((12, 6), ("full", "thin"), "50%"),
+}
+AXES = {"A": (), "B": (0,), "D": (0, 1)}
+
+
+def torch_labels(case, setting):
+    """Return a model, labels of torch, and the units that a setting leaves out."""
+    shape, kinds, missing = case
+    given = problem("kronecker", shape, kinds, put=asarray)
+    observed = pattern(missing, shape, np.random.default_rng(0))
+    labels = Labels.of_grid(asarray(np.where(observed, given.Y, np.nan)))
+    units = [labels.places[axis] for axis in AXES[setting]]
+    return given.pairing, labels, units or [np.arange(labels.size)]
+
+
+def left_out(name, pairing, labels, units, cache=None):
+    """Return the inverse after leaving the units out."""
+    inverse = inverse_of(pairing, labels, name, cache)
+    leave = inverse.leave_crossed_out if len(units) == 2 else inverse.leave_out
+    leave(labels.listed().values[:, None], *units)
+    return inverse
+
+
+@over(every(case=CASES, setting="ABD"))
+def test_work_of_routes_is_what_is_multiplied(case, setting):
+    given = torch_labels(case, setting)
+    pairing, labels, units = given
+    for route in routes(pairing, labels, Setting(setting), units, n_alphas=9):
+        cache = {}
+        counted = multiplications(left_out, route.name, *given, cache)
+        if route.name == "spectrum":
+            counted += 8 * multiplications(left_out, route.name, *given, cache)
+            counted /= 9
+        # Small units that cross take longer by features, beside work that is little.
+        if (route.name, setting) != ("features", "D"):
+            assert 0.5 < route.work / counted < 1.5, route
+        if setting == "B":
+            inverse = left_out(route.name, *given)
+            y = labels.listed().values
+            left = UnitsLeftOut(labels, y, y, 0.0, np.arange(labels.shape[0]))
+            work = models_cost(pairing, labels, left.n_units, route.name)[0]
+            assert 0.4 < work / multiplications(models_by_inverse, pairing, inverse, left) < 1.5
+
+
+@over(every(case=CASES, setting="BD"))
+def test_missing_cells_take_the_form_with_fewer_multiplications(case, setting, monkeypatch):
+    given = torch_labels(case, setting)
+    pairing, labels, units = given
+    lines = missing_work(operators_of(pairing), labels.places, units)[1]
+    counted = []
+    for work in (-1.0, np.inf):
+        monkeypatch.setattr(
+            "dyadlearn.solve.nearly_complete.blocks_work", lambda *_, work=work: work
+        )
+        counted.append(multiplications(left_out, "missing", *given))
+    assert counted[lines is not None] < 1.3 * min(counted)

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
+from counting import asarray, multiplications
 from dyadlearn.pairing import Kronecker
 from dyadlearn.solve import conjugate_gradients as deflation_module
 from dyadlearn.solve.conjugate_gradients import Deflation, choose_rank, conjugate_gradients
@@ -151,7 +152,7 @@ def explicit(spectra, leading, diagonal, weights):
 )
 def test_the_small_system(shape, share, kinds, over_instances, monkeypatch):
     if over_instances is not None:
-        monkeypatch.setattr(deflation_module, "_gram_work", lambda *given: (0.0, over_instances))
+        monkeypatch.setattr(deflation_module, "_gram_work", lambda *_: (0.5, not over_instances))
     rng = np.random.default_rng(1)
     spectra = make_spectra(shape, kinds)
     size = spectra[0].values.size * spectra[1].values.size
@@ -162,6 +163,25 @@ def test_the_small_system(shape, share, kinds, over_instances, monkeypatch):
         deflate = Deflation(spectra, leading, diagonal, weights)
         expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
         grids.close(deflate(grid).ravel(), expected, 1e-11)
+
+
+@over(every(shape=[(30, 4), (4, 30), (15, 12)], step=[2, 13]))
+def test_the_small_system_takes_the_cheaper_order(shape, step, monkeypatch):
+    monkeypatch.setattr(deflation_module, "_PASS_COST", 0)
+    leading = np.arange(0, shape[0] * shape[1], step)
+    rank = leading.size
+    sides = [np.unique(each).size for each in np.divmod(leading, shape[1])]
+    work = deflation_module._gram_work(shape, sides, rank)
+    spectra = [grids.spectrum("full", np.eye(n), put=asarray) for n in shape]
+    given = (spectra, leading, np.ones(rank), asarray(np.ones(shape)))
+    found = multiplications(Deflation, *given)
+    counted = []
+    for order in ((0, 1), (1, 0)):
+        monkeypatch.setattr(deflation_module, "_gram_work", lambda *_, order=order: order)
+        counted.append(multiplications(Deflation, *given))
+    assert found < 1.1 * min(counted)
+    of_solver = rank**3 * 4 / 3
+    assert_allclose(work, np.array(counted) - of_solver, rtol=0.4)
 
 
 # --- what is left for conjugate gradients --------------------------------------------------------------------

@@ -1,21 +1,17 @@
 """Compare the closed forms of rows, columns and both of a nearly complete grid with refits and blocks of labels."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn._array import solve_positive
-from dyadlearn._codes import unit_sizes
 from dyadlearn.holdout import Problem, plan
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import operators_of
-from dyadlearn.pairing.inverses import routes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.missing_inverse import MissingInverse
-from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_work
+from dyadlearn.solve.nearly_complete import lines_left_out
 from dyadlearn.spectrum import Spectrum
 from references import left_out, reference
 from sweeps import covering, every, over
@@ -87,7 +83,7 @@ class Case:
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """Let closed forms be used whatever they cost, unless a test sets another cost."""
-    monkeypatch.setattr("dyadlearn.solve.missing_inverse.blocks_work", lambda *given: np.inf)
+    monkeypatch.setattr("dyadlearn.solve.nearly_complete.blocks_work", lambda *given: np.inf)
 
 
 GRIDS = [((6, 8), 1), ((8, 6), 2), ((9, 5), 12), ((2, 7), 2)]
@@ -121,7 +117,7 @@ def test_closed_forms_equal_blocks(setting, alpha, monkeypatch):
     labels = np.c_[case.y, case.y**2] - case.shift
     leave = "leave_crossed_out" if setting == "D" else "leave_out"
     closed = getattr(case.inverse, leave)(labels, *case.units(setting))
-    monkeypatch.setattr("dyadlearn.solve.missing_inverse.blocks_work", lambda *given: 0.0)
+    monkeypatch.setattr("dyadlearn.solve.nearly_complete.blocks_work", lambda *given: 0.0)
     assert case.inverse.grid_left_out(labels, *case.units(setting)) is None
     blocks = getattr(case.inverse, leave)(labels, *case.units(setting))
     assert_allclose(closed, blocks, rtol=case.digits, atol=case.digits * abs(blocks).mean())
@@ -144,24 +140,6 @@ def test_other_units_are_left_to_blocks():
     y = corner.Y[corner.observed][:, None]
     assert corner.inverse.grid_left_out(y, *corner.observed) is None
     assert_allclose(corner.inverse.leave_crossed_out(y, *corner.observed)[0], 0.0)
-
-
-def test_plan_states_the_cost_of_the_cheaper_form():
-    """The cost of the route by missing cells is that of the form that is computed."""
-    few = Case((12, 15), 1, 0.1, ranks=(0, 0))
-    many = Case((12, 15), 80, 0.1, ranks=(0, 0))
-    for case, (setting, axes) in product((few, many), AXES.items()):
-        units = case.units(setting)
-        given = (case.Y.shape, case.pairing.ranks, int(np.isnan(case.Y).sum()))
-        closed = lines_work(*given, axes)
-        blocks = blocks_work(*given, [unit_sizes(each) for each in units])
-        ways = routes(case.pairing, case.problem.labels, Setting[setting], tuple(units))
-        [work] = [way.work for way in ways if way.name == "missing"]
-        assert work == min(closed, blocks)
-        if case is few:
-            assert closed < 0.7 * blocks
-        elif setting != "D":
-            assert closed > blocks
 
 
 @over(every(setting="BCD"))

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
+from counting import asarray, multiplications
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
@@ -15,7 +16,7 @@ from dyadlearn.solve import observed
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from dyadlearn.solve.missing import complete
-from dyadlearn.solve.observed import ObservedSystem, PairProducts, product_cost
+from dyadlearn.solve.observed import ObservedSystem, PairProducts, product_costs
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, PATTERNS, SHAPES, close, holes
 from sweeps import covering, every, lines, over
@@ -251,7 +252,7 @@ def test_no_regularisation_is_refused():
 
 @over(covering(shape=SHAPES, missing=PATTERNS, first=["tasks", "instances"], gathers=[True, False]))
 def test_products_touch_the_observed_pairs(monkeypatch, shape, missing, first, gathers, library):
-    monkeypatch.setattr(module, "product_cost", lambda *_: (1, first == "tasks"))
+    monkeypatch.setattr(module, "product_costs", lambda *_: (first != "tasks", 0.5))
     for cost in ("GATHER_COST", "_GATHER_COST_ELSEWHERE"):
         monkeypatch.setattr(f"dyadlearn.vectrick.{cost}", 0 if gathers else 10**9)
     Y = holes("kronecker", shape, missing).Y
@@ -271,28 +272,17 @@ def test_products_touch_the_observed_pairs(monkeypatch, shape, missing, first, g
     assert gathered.dtype == values.dtype == products.left.dtype
 
 
-@over(
-    lines(
-        "shape n ranks tasks",
-        # q·r·s + 8·n·r against m·r·s + 8·n·s
-        ((1000, 10), 100, (5, 5), True),
-        ((10, 1000), 100, (5, 5), False),
-        ((50, 50), 10**6, (2, 9), True),
-        ((50, 50), 10**6, (9, 2), False),
-        ((50, 50), 100, (3, 3), True),  # a tie
-        ((10, 11), 0, (1, 1), False),
-        ((11, 10), 0, (1, 1), True),
-    )
-)
-def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
-    m, q = shape
-    r, s = ranks
-    cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
-    assert product_cost(shape, n, ranks, 8) == (cost, tasks)
-    products = PairProducts(
-        np.ones((m, 1)), np.ones((q, 1)), Labels(tuple(np.array([[0], [0]])), np.ones(1), shape)
-    )
-    assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
+@over(every(shape=[(9, 4), (4, 9)], ranks=[(1, 3), (3, 1)]))
+def test_the_cheaper_order_is_taken(shape, ranks):
+    sides = [asarray(np.ones(size)) for size in zip(shape, ranks, strict=True)]
+    found = PairProducts(*sides, pairs(np.ones(shape)))
+    counted = []
+    for tasks_first in (True, False):
+        other = PairProducts(*sides, pairs(np.ones(shape)))
+        other._tasks_first = tasks_first
+        counted.append(multiplications(other.values, asarray(np.ones(ranks))))
+    assert product_costs(shape, found._rows.shape[0], ranks, sides[0]) == tuple(counted)
+    assert found._tasks_first is (counted[0] < counted[1])
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
@@ -343,8 +333,8 @@ def operators_with(model):
 @pytest.fixture(params=["grid", "listed"])
 def products(request, monkeypatch):
     """Make products with the whole grid, or at its observed pairs, the cheaper ones."""
-    costs = (0, 1) if request.param == "grid" else (1, 0)
-    monkeypatch.setattr(observed, "_costs", lambda *_: costs)
+    n_dots = np.inf if request.param == "grid" else 0
+    monkeypatch.setattr(observed, "few_dots", lambda *_: n_dots)
 
 
 @pytest.mark.usefixtures("products")
@@ -368,7 +358,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     )
     assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid
     monkeypatch.setattr(observed, "_LITTLE_WORK", 0)
-    monkeypatch.setattr(observed, "_costs", lambda *_: (0, 0))
+    monkeypatch.setattr(observed, "product_costs", lambda *_: (0, 0))
     for operators in (product, two_step):
         assert observed.is_quicker_by_pairs(operators, Y, None)
         assert observed.is_quicker_by_pairs(operators, WHOLE, WEIGHTS)
@@ -381,15 +371,14 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     with monkeypatch.context() as patched:
         # Twice the cost of a product is worth it for a product kernel, unless few cells are
         # observed.
-        patched.setattr(
-            observed, "_costs", lambda *_: (min(product.kernel_cost, product.residual_cost),) * 2
-        )
+        cost = min(product.kernel_cost, product.residual_cost)
+        patched.setattr(observed, "product_costs", lambda *_: (cost, cost))
         few = np.full((M, Q), np.nan)
         few[0, : int(0.05 * M * Q)] = 1.0
         assert observed.is_quicker_by_pairs(product, Y, None)
         assert not observed.is_quicker_by_pairs(product, few, None)
         assert not observed.is_quicker_by_pairs(two_step, Y, None)
-    monkeypatch.setattr(observed, "_costs", lambda *_: (10**12, 10**12))
+    monkeypatch.setattr(observed, "product_costs", lambda *_: (10**12, 10**12))
     assert not observed.is_quicker_by_pairs(product, Y, None)
 
 

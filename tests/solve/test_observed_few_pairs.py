@@ -159,6 +159,7 @@ def test_lists_keep_the_digits_that_their_kernel_loses(has_mean, weighted, alpha
 def test_lists_that_lose_digits_are_told(monkeypatch):
     given = grids.holes("kronecker", SHAPE, "50%", ("thin", "thin"), alpha=1e-13)
     monkeypatch.setattr(directions, "_MOST_DIRECTIONS", 0)
+    monkeypatch.setattr(observed, "suits_direct", lambda *_: True)
     with pytest.warns(PrecisionWarning):
         solve_pairs(given.operators, listed(given))
 

@@ -44,6 +44,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._work import products
 from dyadlearn.holdout.additive import Effects
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
@@ -434,11 +435,11 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
 
 def _is_affordable(cells: _Cells) -> bool:
     """Return whether an inverse of the order of the smaller side takes less time than one fit for each label."""
-    order = float(min(cells.numbered[1]))
-    n = float(np.count_nonzero(cells.w))
-    return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(
-        32 * order**2, cells.labels.values
-    )
+    order = min(cells.numbered[1])
+    n = int(np.count_nonzero(cells.w))
+    fits = max(products((n, _LEAST_FIT)), products((n, _FIT_OF_LABEL, n)))
+    is_quicker = products((order, order, order)) <= fits
+    return is_quicker and fits_in_memory(products((32, order, order)), cells.labels.values)
 
 
 def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ same order, so that the sum varies far less with the sample than the score of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -27,6 +28,7 @@ import numpy as np
 
 from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._work import products
 from dyadlearn.holdout.planning import Cost, is_affordable
 from dyadlearn.holdout.units import Problem
 from dyadlearn.labels import Labels, distinct_labels
@@ -120,7 +122,7 @@ class PairsOut:
         units = [np.arange(labels.size)]
         offered = []
         for route in routes(pairing, labels, Setting.A, units, n_alphas):
-            compared = _pair_work(route, labels)
+            compared = _pair_work(route, problem)
             work = route.work + compared
             is_cheap = is_affordable(route.work, labels, n_alphas, on_processor=compared)
             if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
@@ -138,9 +140,9 @@ class PairsOut:
         labels = problem.labels
         m, q = labels.shape
         k, r = problem.pairing.ranks
-        work = float(min(m, q)) * m * k * r + 4.0 * m * q * (k + r)
-        route = Route("missing", "closed form of a complete grid", work, 8.0 * m * q)
-        if is_affordable(work, labels, n_alphas, on_processor=_pair_work(route, labels)):
+        work = products((min(m, q), m, k, r), (4, m, q, k), (4, m, q, r))
+        route = Route("missing", "closed form of a complete grid", work, products((8, m, q)))
+        if is_affordable(work, labels, n_alphas, on_processor=_pair_work(route, problem)):
             return cls(problem, judge, route)
         if judge.average_in(Setting.A) != "pooled":
             return None
@@ -150,7 +152,7 @@ class PairsOut:
     def cost(self) -> Cost:
         """Estimated cost for one regularisation."""
         labels = self.problem.labels
-        work = self.route.work + _pair_work(self.route, labels)
+        work = self.route.work + _pair_work(self.route, self.problem)
         return Cost(work, bytes_of(self.route, labels) + 64.0 * _BLOCK_NUMBERS)
 
     @property
@@ -265,11 +267,7 @@ class PairsOut:
             NaN where no two labels differ.
         """
         labels = self.problem.labels
-        n_kept = _n_chosen(labels) * labels.size
-        if self.n_sampled:
-            of_row = _n_chosen(labels) / max(labels.shape)
-            n_kept = _RESAMPLED * of_row * min(labels.shape) * _SHARE
-        if n_kept > _MOST_KEPT:
+        if not self.n_sampled and _n_chosen(labels) * labels.size > _MOST_KEPT:
             return None
         rows = [list(blocks) for blocks in self._outcomes(targets, self.problem)]
         axis = {"instance": 0, "task": 1}.get(self.judge.average_in(Setting.A))
@@ -391,13 +389,20 @@ def _n_chosen(labels: Labels) -> float:
     return min(n_high, labels.size - n_high)
 
 
-def _pair_work(route: Route, labels: Labels) -> float:
+def _pair_work(route: Route, problem: Problem) -> float:
     """Return the multiplications to compare all pairs of labels, given the inverse."""
-    n = float(labels.size)
-    chosen = _n_chosen(labels)
-    m, q = labels.shape
-    of_row = {"cells": 1.0, "missing": float(m + q + m * q - n)}.get(route.name, n)
-    return chosen * n * (of_row + _OF_A_PAIR)
+    labels = problem.labels
+    n = labels.size
+    ranks = problem.pairing.ranks
+    n_missing = math.prod(labels.shape) - n
+    # Multiplications for an entry of N.
+    of_entry = {
+        "cells": 1,
+        "spectrum": n,
+        "features": math.prod(ranks),
+        "missing": sum(ranks) + n_missing,
+    }[route.name]
+    return products((_n_chosen(labels), n, of_entry), (_n_chosen(labels), n, _OF_A_PAIR))
 
 
 def _rows(labels: Labels, average: str, scored: np.ndarray) -> Iterator[np.ndarray]:

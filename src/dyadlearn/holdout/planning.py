@@ -33,6 +33,7 @@ from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._text import in_time
 from dyadlearn._threads import seconds_of
+from dyadlearn._work import DECOMPOSED, products
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout.folds import (
     Fold,
@@ -73,8 +74,6 @@ _LEAST_SOLVE = 1e9
 _MOST_REFITS = 5e10
 # Iterations of a solve, for estimates of time.
 _ITERATIONS = 50
-# Cost of an eigendecomposition of order n, relative to a product of matrices of this order.
-_DECOMPOSED = 10.0
 # Time of many small products and decompositions, relative to one product of large matrices with as
 # much work.
 _OF_MANY = 3.0
@@ -223,8 +222,8 @@ class Formula:
         m, q = labels.shape
         if self.way == "zero":
             return Cost(float(labels.observed.size), 8.0 * labels.observed.size)
-        memory = 32.0 * m * q
-        work = 4.0 * m * q * (m + q)
+        memory = products((32, m, q))
+        work = products((4, m, q, m), (4, m, q, q))
         if self.way == "folds of cells":
             assert self.units.cells is not None
             return Cost(work * _ITERATIONS * np.unique(self.units.cells).size, memory)
@@ -235,9 +234,10 @@ class Formula:
         counts = [
             np.unique(codes).size for _, codes in self.units.of_sides(labels.shape, self.setting)
         ]
-        (size, other) = (m, q) if counts[0] <= counts[1] else (q, m)
-        once = _OF_MANY * min(counts) * (_DECOMPOSED * float(size) ** 3 + float(m) * q * size)
-        return Cost(once + _OF_MANY * min(counts) * 2.0 * float(other) ** 2 * size, memory, once)
+        size, other = (m, q) if counts[0] <= counts[1] else (q, m)
+        times = _OF_MANY * min(counts)
+        once = products((times, DECOMPOSED, size, size, size), (times, size, other, size))
+        return Cost(once + products((2, times, other, other, size)), memory, once)
 
     @property
     def explanation(self) -> str:
@@ -654,9 +654,9 @@ def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
     """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
     labels = problem.labels
     m, q = labels.shape
-    products = _ITERATIONS * labels.product_work(problem.pairing.ranks)
-    of_one = max(least, products + float(m) ** 3 + float(q) ** 3)
-    return Cost(n_solves * of_one, 8.0 * (n_solves * 2.0 + 10.0) * labels.observed.size)
+    iterations = _ITERATIONS * labels.product_work(problem.pairing.ranks)
+    of_one = max(least, iterations + products((m, m, m), (q, q, q)))
+    return Cost(n_solves * of_one, 16.0 * (n_solves + 5) * labels.observed.size)
 
 
 def _reason(problem: Problem, setting: Setting) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn._rounding import settle
+from dyadlearn._work import products
 from dyadlearn.labels import Labels, Places
 from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import Inverse
@@ -72,7 +73,7 @@ class Unlabelled:
         observed = self.labels.observed
         missing = np.flatnonzero(~observed)
         grid = zeros((observed.size,), self.centred) + float("nan")
-        if float(self.labels.size) * missing.size > _MOST_WORK:
+        if products((self.labels.size, missing.size)) > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
         known = [of_side[observed] for of_side in codes]
         asked = np.stack([of_side.reshape(-1)[missing] for of_side in codes])
@@ -117,11 +118,12 @@ class Unlabelled:
 
     def _work(self, n_missing: int, n_units: int) -> float:
         """Return the number of multiplications for some missing pairs by the models without some units."""
-        n = float(self.labels.size)
+        n = self.labels.size
         if isinstance(self.inverse, MissingInverse):
-            return n * n_missing * n_units
-        asking = min(_ENTRY * n * n_missing, n_units * self._grid_work)
-        return asking + n * n * n_units
+            return products((n, n_missing, n_units))
+        by_entries = products((_ENTRY, n, n_missing))
+        by_grids = products((n_units, self.operators.kernel_cost))
+        return min(by_entries, by_grids) + products((n, n, n_units))
 
     def _predictions(
         self, labels: Array, missing: np.ndarray, asked: list[np.ndarray]
@@ -150,18 +152,11 @@ class Unlabelled:
             predictions.append(settle(of_kernel + means[place], level))
         return predictions
 
-    @property
-    def _grid_work(self) -> float:
-        """Number of multiplications of a product of the kernel with a grid."""
-        m, q = self.labels.shape
-        k, r = self.operators.n_directions
-        return 2.0 * m * q * (k + r)
-
     def _predicted(self, duals: Array, at: np.ndarray) -> Array:
         """Return the predictions (s,) of the pairs at some positions from dual coefficients (n,), without the mean."""
         n = self.labels.size
         shape = self.labels.shape
-        if _ENTRY * at.size * n > self._grid_work:
+        if products((_ENTRY, at.size, n)) > self.operators.kernel_cost:
             image = self.operators.kernel(self.labels.shaped(duals, 0.0))
             return take_rows(namespace(image).reshape(image, (-1,)), at)
         rows, columns = np.divmod(at, shape[1])

@@ -52,6 +52,7 @@ from dyadlearn._tables import (
     looks_transposed,
     read_table,
 )
+from dyadlearn._work import products
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.kernels.descriptions import own_ids
@@ -62,8 +63,7 @@ from dyadlearn.models.spec import ModelSpec
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
-from dyadlearn.solve.observed import product_cost
-from dyadlearn.vectrick import gather_cost
+from dyadlearn.solve.observed import product_costs
 
 
 class Tasks(Stored):
@@ -736,11 +736,9 @@ def prefers_pairs(
     # Multiplications of matrix products, in one iteration of a solver on the grid and on the pairs.
     m, q = labels.shape
     k, r = (side.rank for side in sides)
-    grid = (min(m, 2 * k) + min(q, 2 * r) + _CELL_COST) * m * q
-    # Values at many pairs are taken from a product for all cells.
-    of_whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
-    of_pairs = product_cost(labels.shape, labels.size, (k, r), gather_cost(like))[0]
-    return 2 * min(of_whole, of_pairs) + _PAIR_COST * labels.size < grid
+    by_grid = products((min(m, 2 * k), m, q), (min(q, 2 * r), m, q), (_CELL_COST, m, q))
+    of_pairs = min(product_costs(labels.shape, labels.size, (k, r), like))
+    return products((2, of_pairs), (_PAIR_COST, labels.size)) < by_grid
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
@@ -946,8 +944,8 @@ def _in_cheaper_form(
     may_stay = labels.dense_numbers > 0 and spec.takes_pairs
     if may_stay and prefers_pairs(pairing, labels, sides, like):
         # Eigenvectors of both sides, rotated copies of them, and the pairs.
-        numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-        numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+        k, r = (side.rank for side in sides)
+        numbers = products((2, m, k), (2, q, r), (5, k, k), (5, r, r), (8, k, r), (12, labels.size))
         remedy = "use fewer features of both sides, for example by Landmarks"
         check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
         return labels

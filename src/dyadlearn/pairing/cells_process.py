@@ -64,6 +64,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import warn_of_rounding
+from dyadlearn._work import products
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -227,7 +228,9 @@ class CellsProcess(GaussianProcess):
 
     def _cost(self, first: _CellsSide, second: _CellsSide) -> float:
         """Return the number of multiplications of `_of_rows`."""
-        return first.size * (2.0 * self.n_labels**2 + float(second.size) * second.width**2)
+        n = self.n_labels
+        of_inverse = products((2, first.size, n, n))
+        return of_inverse + products((first.size, second.size, second.width, second.width))
 
     def _of_rows(self, first: _CellsSide, second: _CellsSide) -> Array:
         """Return the variances (a, b) of the rows of one side with those of the other, one row after the other."""

@@ -32,6 +32,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
 from dyadlearn._codes import unit_sizes
+from dyadlearn._work import DECOMPOSED, products
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import leverage_error
@@ -44,11 +45,10 @@ from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, Inverse
 from dyadlearn.solve.missing_inverse import MissingInverse
 from dyadlearn.solve.nearly_complete import (
-    blocks_work,
     leaving_work,
-    lines_left_out,
     lines_numbers,
-    lines_work,
+    missing_work,
+    powers,
 )
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
@@ -56,13 +56,13 @@ from dyadlearn.spectrum import Spectrum
 # Number of regularisations from which one eigendecomposition takes less time than an inverse for
 # each.
 _MANY_ALPHAS = 7
-# Cost of an eigendecomposition of order n, relative to an inverse of this order.
-_EIGH = 10.0
 # Least regularisation, relative to the largest eigenvalue of a singular kernel, for the route by
 # missing cells.
 _LEAST_RIDGE = 1e-8
 # Most products of features: their normal equations take 32 MiB.
 _MOST_FEATURES = 2048
+# Numbers of a block of rows of features.
+_BLOCK = 2**22
 # Number of labels from which a free mean is computed.
 _N_FOR_MEAN = 32
 
@@ -110,13 +110,12 @@ def routes(
     if _loses_digits(operators, labels):
         return []  # refits by directions keep them
     sizes = [unit_sizes(codes) for codes in units]
-    solving = leaving_work(sizes)
-    offered = [_by_features(operators, labels, solving)]
+    offered = [_by_features(operators, labels, sizes)]
     # One eigendecomposition serves many leave-one-outs.
     n_inverses = 1
     if setting is Setting.A and n_alphas >= _MANY_ALPHAS:
         n_inverses = n_alphas
-    offered.append(_by_cells(operators, labels, sizes, solving, n_inverses))
+    offered.append(_by_cells(operators, labels, sizes, n_inverses))
     offered.append(_by_missing(operators, labels, units, sizes))
     return [route for route in offered if route is not None]
 
@@ -140,42 +139,53 @@ def _loses_digits(operators: GridOperators, labels: Labels) -> bool:
     return labels.size * diagonal * labels.largest_weight > STIFF * operators.ridge
 
 
-def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
+def _by_features(
+    operators: GridOperators, labels: Labels, sizes: Sequence[np.ndarray]
+) -> Route | None:
     """Return the route by products of features, if these are fewer than labels."""
     p = math.prod(operators.n_directions) + operators.n_fixed
     if operators.interpolates or not 0 < p < min(_MOST_FEATURES + 1, labels.size):
         return None
     n = labels.size
+    n_pairs = products((n, n))
+    leaving = leaving_work(sizes)
+    if len(sizes) == 1:
+        # Of a unit with more labels than features, a system of the features is solved. Its
+        # eigenvalues are checked.
+        sizes = [np.minimum(sizes[0], p)]
+        n_pairs = powers(sizes[0], 2)
+        leaving = DECOMPOSED * leaving_work(sizes)
+    # The Gram matrix and its inverse; the factor of the hat, and its blocks.
+    inverting = products((n, p, p), (p, p, p), (p, p, p))
+    leaving += products((n, p, p), (n_pairs, p))
     words = f"normal equations of {p:,} products of features"
-    return Route("features", words, float(n) * p * p + solving, 4.0 * p * p + 4.0 * 2**20)
+    return Route("features", words, inverting + leaving, products((4, p, p), (_BLOCK,)))
 
 
 def _by_cells(
-    operators: GridOperators,
-    labels: Labels,
-    sizes: Sequence[np.ndarray],
-    solving: float,
-    n_alphas: int,
+    operators: GridOperators, labels: Labels, sizes: Sequence[np.ndarray], n_alphas: int
 ) -> Route | None:
     """Return the route by the observed cells, whose eigenvectors `n_alphas` regularisations share."""
-    n = float(labels.size)
     is_kernel = operators.shares is not None
     if operators.interpolates and not is_kernel:
         return None
-    work = n**3
+    n = labels.size
+    work = products((n, n, n))
     if not is_kernel:
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
-        work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
-    sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
-    numbers = n**2 + sides
+        work += 2.0 * min(products((m, m, m, q)), products((q, q, q, m)))
+    numbers = products((n, n)) + sum(
+        products((unit_sizes(place).size,) * 2) for place in labels.places
+    )
     if len(sizes) == 2:
-        numbers += 3.0 * _largest(sizes) * n
+        numbers += products((3, _largest(sizes), n))
+    solving = leaving_work(sizes)
     is_even = labels.weights is None or operators.interpolates
     if operators.interpolates or (n_alphas > 1 and is_even and is_kernel):
-        work = _EIGH * work / n_alphas + n**2 + solving
-        return Route("spectrum", f"eigenvectors over {n:,.0f} observed pairs", work, 3.0 * numbers)
-    return Route("cells", f"inverse over {n:,.0f} observed pairs", work + solving, numbers)
+        work = DECOMPOSED * work / n_alphas + solving
+        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", work, 3.0 * numbers)
+    return Route("cells", f"inverse over {n:,} observed pairs", work + solving, numbers)
 
 
 def _by_missing(
@@ -186,19 +196,18 @@ def _by_missing(
 ) -> Route | None:
     """Return the route by the missing cells of a grid without weights."""
     n = labels.size
-    u = float(math.prod(labels.shape)) - n
+    u = operators.n_cells - n
     # A pair kernel takes less work by the observed cells if these are fewer.
     is_fewer = operators.shares is None or operators.interpolates or n >= u
     if labels.weights is not None or not is_fewer or not _is_safe(operators):
         return None
-    ranks = operators.n_directions
-    numbers = (u + 3.0 * _largest(sizes) + 2.0 * max(ranks)) * n + 3.0 * u * u
-    work = blocks_work(labels.shape, ranks, u, sizes)
-    lines = lines_left_out(operators, labels.places, units)
-    if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
-        work = lines_work(labels.shape, ranks, u, lines)
+    work, lines = missing_work(operators, labels.places, units)
+    if lines is None:
+        n_columns = u + 3 * _largest(sizes) + 2 * max(operators.n_directions)
+        numbers = products((n_columns, n), (3, u, u))
+    else:
         numbers = lines_numbers(labels.shape, u)
-    return Route("missing", f"inverse over {u:,.0f} missing pairs of the grid", work, numbers)
+    return Route("missing", f"inverse over {u:,} missing pairs of the grid", work, numbers)
 
 
 def _largest(sizes: Sequence[np.ndarray]) -> int:

@@ -43,6 +43,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
+from dyadlearn._work import products
 from dyadlearn.pairing.base import knows_new_pairs
 from dyadlearn.pairing.constant import (
     ConstantColumns,
@@ -145,12 +146,8 @@ def _with_common_floors(
             for place, task in enumerate(group):
                 held_out[int(task), grid, ...] = predictions[..., place]
 
-    for_each(
-        leave_out,
-        task_groups,
-        labels.stack,
-        n_operations=4.0 * m * m * q * len(task_groups) * n * p,
-    )
+    work = products((len(task_groups), n, p, m, m, q))
+    for_each(leave_out, task_groups, labels.stack, n_operations=work)
     return xp.permute_dims(held_out, (1, 2, 3, 0))
 
 

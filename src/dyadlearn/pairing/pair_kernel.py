@@ -239,7 +239,7 @@ class PairKernel(Coupled):
         return interpolation_floor(self.alpha, *self.grid_spectra)
 
     @property
-    def kernel_cost(self) -> int:
+    def kernel_cost(self) -> float:
         """Multiplications in one product on each side."""
         return SideProduct.cost(*self.grid_spectra)
 

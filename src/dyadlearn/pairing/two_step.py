@@ -481,7 +481,7 @@ class TwoStep(Coupled):
         return common_floor(*self.scaled)
 
     @property
-    def residual_cost(self) -> int:
+    def residual_cost(self) -> float:
         """Multiplications in one product on each side."""
         return SideProduct.cost(*self.grid_spectra)
 

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, placed, take_rows
+from dyadlearn._work import products
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
@@ -113,18 +114,17 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
     m, q = labels.shape
     k, r = operators.n_directions
     n = labels.size
-    # Unknowns of a model, and products of the inverse with the labels.
-    size = float({"features": k * r, "missing": m * q - n}.get(name, n))
-    has_duals = name not in ("features", "missing")
-    work = size * n
-    if has_duals:
-        work *= n_units
-    if has_duals and operators.shares is not None:
-        return work, 3.0 * n_units * n
+    # Unknowns of a model.
+    size = {"features": k * r, "missing": m * q - n}.get(name, n)
+    if name in ("features", "missing"):
+        solving = products((n, size), (n_units, size, size))
+    else:
+        solving = products((n_units, n, n))
+        if operators.shares is not None:
+            return solving, products((3, n_units, n))
+    expanding = products((2, n_units, m, q, min(k, r)), (2, n_units, k, r, max(m, q)))
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
-    solving = 0.0 if has_duals else size**2
-    expanding = 2.0 * (float(m) * q * min(k, r) + float(k) * r * max(m, q))
-    return work + n_units * (solving + expanding), n_units * (3.0 * size + n_coefficients)
+    return solving + expanding, products((3, n_units, size), (n_units, n_coefficients))
 
 
 def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> Jackknife:

@@ -42,9 +42,10 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
+from dyadlearn._work import products
 from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
-from dyadlearn.vectrick import dots_at, gather_cost
+from dyadlearn.vectrick import dots_at, few_dots
 
 # Maximum number of iterations of conjugate gradients by default.
 _MAX_ITER = 600
@@ -168,7 +169,8 @@ class CellSet:
 def are_few(n_cells: int, shape: tuple[int, int], like: Array) -> bool:
     """Return whether products at cells cost less than with the whole grid."""
     m, q = shape
-    return m * q > gather_cost(like) * n_cells and m * q * (m + q) > _CHEAP
+    is_large = products((m, q, m), (m, q, q)) > _CHEAP
+    return is_large and few_dots(n_cells, shape, like) < m * q
 
 
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:

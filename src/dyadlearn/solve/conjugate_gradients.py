@@ -37,8 +37,9 @@ from dyadlearn._checks import caller_level
 from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
+from dyadlearn._work import FACTORED, SYMMETRIC, products
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
+from dyadlearn.vectrick import sandwich, sandwich_work
 
 Operator = Callable[[Array], Array]
 
@@ -250,6 +251,12 @@ def inner_there(left: Array, right: Array) -> Array:
 # An entry-by-entry pass over an array costs as much as this many multiplications of a matrix
 # product per entry.
 _PASS_COST = 20
+# The same for the vectors of an iteration, about ten passes.
+_VECTORS_COST = 200
+# Cost of a solve of the small system of rank r, relative to r² multiplications.
+_SOLVED_COST = 8
+# Ranks of deflations that are tried.
+_RANKS = tuple(round(64 * 1.4**step) for step in range(30))
 # With a tolerance from here on, the solution takes less time than the set-up of a deflation, and
 # rounding is far below the tolerance.
 _ROUGH = 1e-3
@@ -258,7 +265,7 @@ _ROUGH = 1e-3
 def choose_rank(
     remainder: Array,
     shape: tuple[int, int],
-    product_cost: int,
+    product_cost: float,
     n_unknowns: int,
     tol: float,
     max_rank: int,
@@ -281,7 +288,7 @@ def choose_rank(
         The residual filter of the pairs, :math:`\rho`.
     shape : (int, int)
         Shape of the grid.
-    product_cost : int
+    product_cost : float
         Multiplications of one product with the operator.
     n_unknowns : int
     tol : float
@@ -314,34 +321,44 @@ def choose_rank(
     needed = np.minimum.accumulate(bound[::-1])[::-1] - np.arange(ascending.size)
     rows, columns = np.divmod(order, remainder.shape[1])
     limit = min(max_rank, ascending.size - 1)
-    iteration = float(product_cost + 10 * _PASS_COST * m * q)
+    iteration = product_cost + products((_VECTORS_COST, m, q))
     # The bound is loose for few iterations: a deflation must save at least half of the estimated
     # work.
     best = 0
     least = 0.5 * min(needed[0], n_unknowns) * iteration
-    for rank in dict.fromkeys(min(limit, round(64 * 1.4**step)) for step in range(30)):
-        a = len(np.unique(rows[:rank]))
-        b = len(np.unique(columns[:rank]))
-        extra = 2 * min(m * q * b + a * m * b, m * q * a + a * q * b) + 8 * rank**2
-        setup = _gram_work(m, q, rows[:rank], columns[:rank])[0] + rank**3 / 3
-        work = setup + min(needed[rank], n_unknowns) * (iteration + extra)
-        if rank > 0 and work < least:
+    for rank in sorted({min(limit, rank) for rank in _RANKS} - {0}):
+        a = np.unique(rows[:rank]).size
+        b = np.unique(columns[:rank]).size
+        # Products with leading directions before and after a solve of their system.
+        deflating = 2.0 * min(sandwich_work(a, b, m, q)) + products((_SOLVED_COST, rank, rank))
+        setup = min(_gram_work(shape, (a, b), rank)) + products((FACTORED, rank, rank, rank))
+        work = setup + min(needed[rank], n_unknowns) * (iteration + deflating)
+        if work < least:
             best = rank
             least = work
     return best
 
 
-def _gram_work(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[float, bool]:
-    """Return the work of forming S, and whether summing over the instances first takes less work.
+def _gram_work(shape: tuple[int, int], n_sides: tuple[int, int], rank: int) -> tuple[float, float]:
+    """Return the work of forming S, with sums over the tasks and over the instances first.
 
     Directions that share a column (or a row) share the sums over the tasks (or instances).
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Shape of the grid.
+    n_sides : (int, int)
+        Numbers of eigenvectors of the instances and of the tasks in the directions.
+    rank : int
+        Number of directions.
     """
-    a = np.unique(rows).size
-    b = np.unique(columns).size
-    r = rows.size
-    over_tasks = b * b * m * q / 2 + r * r * m / 2 + _PASS_COST * b * m * r / 2
-    over_instances = a * a * m * q / 2 + r * r * q / 2 + _PASS_COST * a * q * r / 2
-    return min(over_tasks, over_instances), over_instances < over_tasks
+    m, q = shape
+    a, b = n_sides
+    over_tasks = products((b, b, m, q), (rank, rank, m), (_PASS_COST, b, m, rank))
+    over_instances = products((a, a, m, q), (rank, rank, q), (_PASS_COST, a, q, rank))
+    # S is symmetric.
+    return SYMMETRIC * over_tasks, SYMMETRIC * over_instances
 
 
 class Deflation:
@@ -371,12 +388,14 @@ class Deflation:
         xp = namespace(weights)
         self.left = xp.take(spectra[0].vectors, as_array_of(rows, weights), axis=1)
         self.right = xp.take(spectra[1].vectors, as_array_of(columns, weights), axis=1)
-        m, q = weights.shape
-        over_instances = _gram_work(m, q, row_of, column_of)[1]
-        order = np.lexsort((column_of, row_of) if over_instances else (row_of, column_of))
+        over_tasks, over_instances = _gram_work(
+            weights.shape, (len(rows), len(columns)), len(leading)
+        )
+        is_turned = over_instances < over_tasks
+        order = np.lexsort((column_of, row_of) if is_turned else (row_of, column_of))
         row_order = row_of[order]
         column_order = column_of[order]
-        if over_instances:
+        if is_turned:
             gram = _weighted_gram(self.right, self.left, column_order, row_order, weights.T)
         else:
             gram = _weighted_gram(self.left, self.right, row_order, column_order, weights)

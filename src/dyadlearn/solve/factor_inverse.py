@@ -119,7 +119,7 @@ class FactorInverse(Inverse):
     def part_rows(self, at: np.ndarray) -> Array:
         """Return rows (s, n) of B."""
         rows = self.take(at) * self.weights
-        pieces = [rows @ self.take(here).T for here in self._everybody()]
+        pieces = [self.spread(here, rows.T).T for here in self._everybody()]
         return namespace(rows).concat(pieces, axis=1)
 
     def times(self, labels: Array) -> Array:

@@ -27,7 +27,6 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
-from dyadlearn._codes import unit_sizes
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.blocks import (
@@ -40,10 +39,8 @@ from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import in_order, members_of
 from dyadlearn.solve.nearly_complete import (
     NearlyComplete,
-    blocks_work,
     leave_crosses_out,
-    lines_left_out,
-    lines_work,
+    missing_work,
 )
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.vectrick import entries_at
@@ -107,14 +104,8 @@ class MissingInverse(Inverse):
         checked one by one. Arguments are those of `leave_out` and `leave_crossed_out`.
         """
         operators = self.operators
-        axes = lines_left_out(operators, self.observed, units)
+        axes = missing_work(operators, self.observed, units)[1]
         if axes is None or (len(axes) == 2 and self._leaves_nothing):
-            return None
-        ranks = operators.n_directions
-        n_missing = self.missing[0].size
-        sizes = [unit_sizes(codes) for codes in units]
-        by_blocks = blocks_work(self.operators.shape, ranks, n_missing, sizes)
-        if lines_work(self.operators.shape, ranks, n_missing, axes) > by_blocks:
             return None
         grid = self._grid(labels)
         if len(axes) == 2:

@@ -54,9 +54,10 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
-from dyadlearn._codes import is_same_partition
+from dyadlearn._codes import is_same_partition, unit_sizes
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn._threads import for_each
+from dyadlearn._work import DECOMPOSED, FACTORED, SYMMETRIC, products
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.blocks import identity
@@ -65,12 +66,34 @@ from dyadlearn.vectrick import entries_at
 
 # Most bytes of a block of rows, which should stay in the cache.
 _BLOCK = 2**24
-# Cost of an eigendecomposition of order m, relative to m³ multiplications.
-_DECOMPOSED = 10.0
+
+
+def missing_work(
+    operators: GridOperators, observed: Places, units: Sequence[np.ndarray]
+) -> tuple[float, tuple[int, ...] | None]:
+    """Return the multiplications to leave units of labels out by the missing cells, and the lines with a closed form.
+
+    The lines are those of `lines_left_out`. They are None where blocks of the labels of a unit take
+    less work.
+
+    Parameters
+    ----------
+    operators, observed, units : as in `lines_left_out`
+    """
+    n_missing = operators.n_cells - observed[0].size
+    given = (operators.shape, operators.n_directions, n_missing)
+    by_blocks = blocks_work(*given, [unit_sizes(codes) for codes in units])
+    axes = lines_left_out(operators, observed, units)
+    if axes is None:
+        return by_blocks, None
+    by_lines = lines_work(*given, axes)
+    if by_blocks < by_lines:
+        return by_blocks, None
+    return by_lines, axes
 
 
 def lines_work(
-    shape: Sequence[int], ranks: Sequence[int], n_missing: float, axes: Sequence[int]
+    shape: Sequence[int], ranks: Sequence[int], n_missing: int, axes: Sequence[int]
 ) -> float:
     """Return the multiplications to leave out rows, columns or both of a grid of which some labels are missing.
 
@@ -78,33 +101,38 @@ def lines_work(
     ----------
     shape, ranks : sequences of int
         Numbers of rows and columns, and of their eigenvectors.
-    n_missing : float
+    n_missing : int
         Number of missing cells.
     axes : sequence of int
         0 for rows, 1 for columns, both for the row and the column of each pair.
     """
     m, q = shape
     k, r = ranks
-    u = n_missing + 1.0  # a free mean is one more unknown
+    u = n_missing
+    turned = ((q, m), (r, k), n_missing)
     if len(axes) == 2:
-        m, q, k, r = (m, q, k, r) if m <= q else (q, m, r, k)
-        columns = lines_work((m, q), (k, r), n_missing, (1,))
-        return m * (_DECOMPOSED * float(m) ** 3 + columns + float(q) * r * (u + m))
+        if m > q:
+            return lines_work(*turned, axes)
+        own = products((m, DECOMPOSED, m, m, m), (m, q, r, u), (m, q, r, m))
+        return own + m * lines_work(shape, ranks, n_missing, (1,))
     if axes[0]:
-        m, q, k, r = q, m, r, k
-    # Products with their own transposes and Cholesky factors take half of the multiplications, or
-    # less.
-    return m * (u * u * (r / 2.0 + u / 3.0) + min(float(m), u) * k * r) + 2.0 * m * q * (k + r)
+        return lines_work(*turned, (0,))
+    # The labels and their image are rotated; a system of the missing cells is formed and solved for
+    # each row.
+    rotating = products((m, q, r), (m, k, r), (m, k, r), (m, q, r))
+    coupling = products((m, min(m, u), k, r), (m, SYMMETRIC, u, u, r))
+    return rotating + coupling + products((m, FACTORED, u, u, u))
 
 
-def lines_numbers(shape: Sequence[int], n_missing: float) -> float:
+def lines_numbers(shape: Sequence[int], n_missing: int) -> float:
     """Return the number of values in memory for `lines_work`."""
     m, q = shape
-    return 8.0 * m * q + n_missing * (2.0 * n_missing + 2.0 * max(m, q)) + _BLOCK / 2.0
+    u = n_missing
+    return products((8, m, q), (2, u, u), (2, u, max(m, q)), (_BLOCK / 2,))
 
 
 def blocks_work(
-    shape: Sequence[int], ranks: Sequence[int], n_missing: float, sizes: Sequence[np.ndarray]
+    shape: Sequence[int], ranks: Sequence[int], n_missing: int, sizes: Sequence[np.ndarray]
 ) -> float:
     """Return the multiplications to leave units of labels out by the blocks of all labels of a unit.
 
@@ -116,25 +144,28 @@ def blocks_work(
     """
     m, q = shape
     k, r = ranks
-    u = float(n_missing)
-    n = float(sizes[0].sum())
-    n_pairs = n * n
-    if len(sizes) != 2:
-        n_pairs = float(np.sum(sizes[0].astype(float) ** 2))
-    inverting = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
-    return inverting + n_pairs * (max(k, r) + u) + leaving_work(sizes)
+    u = n_missing
+    n = sizes[0].sum()
+    n_pairs = n * n if len(sizes) == 2 else powers(sizes[0], 2)
+    rotating = products((m, q, k), (k, q, r), (m, k, r), (m, q, r))
+    inverting = products((u, n, min(k, r)), (u, n, u))
+    return rotating + inverting + products((n_pairs, max(k, r)), (n_pairs, u)) + leaving_work(sizes)
 
 
 def leaving_work(sizes: Sequence[np.ndarray]) -> float:
     """Return the multiplications to leave units of labels out, given the inverse; `sizes` as in `blocks_work`."""
-    counts = [of_side.astype(float) for of_side in sizes]
-    n = float(counts[0].sum())
-    if len(counts) == 1:
-        return n * n + float(np.sum(counts[0] ** 3))
-    squares = [float(np.sum(of_side**2)) for of_side in counts]
-    larger = int(squares[1] >= squares[0])
+    if len(sizes) == 1:
+        return powers(sizes[0], 3)
+    first, second = sorted(sizes, key=lambda of_side: powers(of_side, 2))
     # One factor for each unit of one side, and a Schur complement for each pair of units.
-    return n * sum(squares) + counts[larger].size * float(np.sum(counts[1 - larger] ** 3))
+    n = first.sum()
+    along = products((n, powers(first, 2)), (n, powers(second, 2)))
+    return along + products((second.size, powers(first, 3)))
+
+
+def powers(sizes: np.ndarray, exponent: int) -> float:
+    """Return the sum of powers of the numbers of labels of units."""
+    return float(np.sum(sizes.astype(float) ** exponent))
 
 
 def lines_left_out(
@@ -442,11 +473,11 @@ def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) 
     if axis:
         labels = xp.permute_dims(labels, (1, 0, 2))
     whole = NearlyComplete.of(operators, missing, axis=axis)
-    m, q, _ = labels.shape
+    m = labels.shape[0]
     pieces: list[Array | None] = [None] * m
 
     def leave_out(row: int) -> None:
-        kept = np.delete(np.arange(labels.shape[0]), row)
+        kept = np.delete(np.arange(m), row)
         part = operators.part(kept, axis)
         rows, columns = (side[whole.missing[0] != row] for side in whole.missing)
         inside = (rows - (rows > row), columns)
@@ -456,8 +487,8 @@ def leave_crosses_out(operators: GridOperators, missing: Places, labels: Array) 
         change = held_out - xp.permute_dims(others, (1, 0, 2))
         pieces[row] = whole.predict_row(row, others, change, (rows, columns), filled)
 
-    u = missing[0].size
-    for_each(leave_out, range(m), labels, n_operations=float(m) * q * u**2 * (u / 3.0 + m))
+    work = lines_work(operators.shape, operators.n_directions, missing[0].size, (0, 1))
+    for_each(leave_out, range(m), labels, n_operations=work)
     predictions = xp.stack(pieces, axis=0)
     if axis:
         return xp.permute_dims(predictions, (1, 0, 2))

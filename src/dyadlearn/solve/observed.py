@@ -55,6 +55,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._state import Stored
+from dyadlearn._work import products
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.directions import CellsFit, suit_directions
@@ -63,13 +64,13 @@ from dyadlearn.solve.fixed import mean_of
 from dyadlearn.solve.missing import Completion, check_dual, complete, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import dots_at, gather_cost, sandwich
+from dyadlearn.vectrick import dots_at, few_dots, sandwich
 
 
-def product_cost(
-    shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int
-) -> tuple[int, bool]:
-    """Return the multiplications of one product with features at the pairs, and whether the tasks come first.
+def product_costs(
+    shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], like: Array
+) -> tuple[float, float]:
+    """Return the multiplications of a product with features at the pairs, with tasks and with instances first.
 
     Parameters
     ----------
@@ -78,20 +79,13 @@ def product_cost(
     n_pairs : int
     ranks : (int, int)
         Numbers of features of instances and of tasks, r and s.
-    gathering : int
-        Cost of a multiplication of gathered rows, see `dyadlearn.vectrick.gather_cost`.
-
-    Returns
-    -------
-    cost : int
-        The smaller of q·r·s + n·r and m·r·s + n·s.
-    tasks_first : bool
+    like : array
+        Array on the device of the computation.
     """
     m, q = shape
     r, s = ranks
-    tasks = q * r * s + gathering * n_pairs * r
-    instances = m * r * s + gathering * n_pairs * s
-    return min(tasks, instances), tasks <= instances
+    dots = few_dots(n_pairs, shape, like)
+    return products((q, r, s), (dots, r)), products((m, r, s), (dots, s))
 
 
 class PairProducts:
@@ -114,7 +108,8 @@ class PairProducts:
         self._scatter = Scatter(*labels.places, labels.shape, left)
         self._rows, self._columns = (as_array_of(place, left) for place in labels.places)
         ranks = (int(left.shape[1]), int(right.shape[1]))
-        self._tasks_first = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
+        of_tasks, of_instances = product_costs(labels.shape, labels.size, ranks, left)
+        self._tasks_first = of_tasks <= of_instances
 
     def values(self, function: Array) -> Array:
         """Return the values (n,) at the pairs of a function W (r, s)."""
@@ -479,7 +474,7 @@ _LITTLE_WORK = 2**16
 # For a product kernel, the system of the pairs with rotated features takes about a third of the
 # iterations or fewer, so that each may cost this many times as much. It takes more iterations if
 # few cells are observed, or for other kernels.
-_FEWER = 3
+_FEWER = 3.0
 _FEW = 0.05
 
 
@@ -521,8 +516,8 @@ def solve_pairs(
         here.
     """
     y = labels.values
-    cost = product_cost(labels.shape, labels.size, operators.n_directions, gather_cost(y))
-    if not suits_direct(operators, labels.size, cost[0], y):
+    iteration = min(product_costs(labels.shape, labels.size, operators.n_directions, y))
+    if not suits_direct(operators, labels.size, iteration, y):
         return None
     shift = operators.shift_of(y, labels.weights)
     try:
@@ -558,27 +553,22 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
-    cost = min(_costs(Y, n_observed, (k, r)))
-    dearer = _FEWER if operators.is_product and n_observed > _FEW * m * q else 1
-    if 2 * cost > dearer * min(operators.kernel_cost, operators.residual_cost):
+    # The product and its adjoint.
+    by_pairs = 2.0 * min(product_costs((m, q), n_observed, (k, r), Y))
+    by_cells = min(operators.kernel_cost, operators.residual_cost)
+    if operators.is_product and n_observed > _FEW * m * q:
+        by_cells *= _FEWER
+    if by_pairs > by_cells:
         return False
-    return fits_in_memory(itemsize(Y) * (m * k + q * r + 8 * k * r + 3 * m * q), Y)
+    numbers = products((m, k), (q, r), (8, k, r), (3, m, q))
+    return fits_in_memory(itemsize(Y) * numbers, Y)
 
 
-def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
-    """Return the multiplications of one product on the whole grid, and at its observed pairs."""
-    m, q = (int(length) for length in Y.shape)
-    k, r = ranks
-    whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
-    return whole, product_cost((m, q), n_observed, ranks, gather_cost(Y))[0]
-
-
-def _labels_to_solve_for(Y: Array, weights: Array | None, ranks: tuple[int, int]) -> Labels:
+def _labels_to_solve_for(Y: Array, weights: Array | None) -> Labels:
     """Return the labels as a list, or as a grid with weights of zero where products with all of it cost less."""
     labels = Labels.of_grid(Y, weights)
     xp = namespace(Y)
-    whole, listed = _costs(Y, labels.size, ranks)
-    if listed < whole:
+    if few_dots(labels.size, labels.shape, Y) < labels.observed.size:
         return labels.listed()
     missing = xp.isnan(Y)
     nothing = xp.zeros_like(Y)
@@ -595,7 +585,7 @@ def complete_by_pairs(
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
     xp = namespace(Y)
-    system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, operators.n_directions))
+    system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights))
     known = None
     if start is not None and start.route == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)

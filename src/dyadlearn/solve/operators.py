@@ -65,6 +65,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
+from dyadlearn._work import products
 from dyadlearn.filters import Tabulated
 from dyadlearn.labels import Places
 from dyadlearn.leverage import leverage_error
@@ -108,10 +109,10 @@ class SideProduct:
         return ((grid @ self.vectors) * self.weights) @ self.vectors.T
 
     @staticmethod
-    def cost(*spectra: Spectrum) -> int:
+    def cost(*spectra: Spectrum) -> float:
         """Return the multiplications in one product with each of two sides of a grid."""
         (m, k), (q, r) = (spectrum.vectors.shape for spectrum in spectra)
-        return int((min(m, 2 * k) + min(q, 2 * r)) * m * q)
+        return products((min(m, 2 * k), m, q), (min(q, 2 * r), m, q))
 
 
 class GridOperators(ABC):
@@ -189,11 +190,11 @@ class GridOperators(ABC):
         return not self.prefers_residual and not self.hat_is_identity
 
     @property
-    def residual_cost(self) -> int:
+    def residual_cost(self) -> float:
         """Multiplications in one product with the residual operator, by default one rotation and the reverse."""
         m, q = self.shape
         k, r = self.n_directions
-        return 2 * (k * m * q + k * q * r)
+        return products((2, k, m, q), (2, k, q, r))
 
     #: Multiplications in one product with the pairwise kernel, by default as many.
     kernel_cost = residual_cost
