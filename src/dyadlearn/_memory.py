@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from dyadlearn._array import Array, device_memory
+from dyadlearn._array import BLOCK, Array, device_memory
 from dyadlearn._messages import Message
 from dyadlearn.exceptions import NotEnoughMemoryError
 
@@ -43,9 +43,6 @@ _FILES = {
     ),
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
-
-#: Number of values in a block of rows of a kernel, of 64 MiB.
-BLOCK = 2**23
 
 # Advice for problems of kernels.
 _LESS = "use fewer rows, or a linear kernel on fewer features than rows"

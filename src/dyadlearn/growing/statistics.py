@@ -133,8 +133,8 @@ class Group(Stored):
 
         Rows are added block by block: only a block is ever copied to double precision.
         """
-        width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
-        blocks = list(row_blocks(int(Phi.shape[0]), 8 * width)) or [slice(0, 0)]
+        widths = [part.shape[1] for part in (Phi, Y) if not is_sparse(part)]
+        blocks = list(row_blocks(Phi.shape[0], *widths)) or [slice(0, 0)]
         sums = _sums_about_mean if constant else _sums
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce(

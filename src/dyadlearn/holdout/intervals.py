@@ -185,7 +185,7 @@ class Intervals:
         unit = unit_codes(models.members, m)
         numbers = models.n_values + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
-        for here in rows.cut(numbers, predicted):
+        for here in rows.cut(numbers):
             block = rows.take(here)
             low, high = jackknife_plus(
                 models.predictions(block), scores, self._local(block), unit, coverage

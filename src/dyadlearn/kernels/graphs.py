@@ -91,7 +91,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     n = len(wanted)
     check_kernel_memory(n, n, None, n_blocks=3)
     K = np.empty((n, n))
-    for rows in row_blocks(n, 8 * n_nodes):
+    for rows in row_blocks(n, n_nodes):
         distances = dijkstra(lengths, directed=False, indices=wanted[rows])
         K[rows] = np.exp(-distances[:, wanted] / scale)
     # The rounding of a path length depends on the end at which it starts.

@@ -457,8 +457,8 @@ class Source:
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
-        width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
-        for part in row_blocks(self.values.shape[0], 8 * width):
+        n, *shape = self.values.shape
+        for part in row_blocks(n, landmarks.shape[0], tuple(shape)):
             rows = self.values[part, ...]
             if self.kernel is None:
                 yield part, double(take_rows(rows.T, landmarks).T)

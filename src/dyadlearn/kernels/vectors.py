@@ -205,7 +205,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     else:
         a = square_norms(A)
         b = square_norms(B)
-    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+    for rows in row_blocks(*K.shape):
         union = a[rows, None] + b[None, :] - K[rows, :]
         empty = xp.astype(union == 0, K.dtype)
         K[rows, :] = (K[rows, :] + empty) / (union + empty)
@@ -243,7 +243,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     xp = namespace(A, B)
     a, b = _of_both(_row_sums, A, B)
     K = _manhattan(A, B)
-    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+    for rows in row_blocks(*K.shape):
         total = a[rows, None] + b[None, :]
         twice_min = total - K[rows, :]
         twice_max = total + K[rows, :]
@@ -419,7 +419,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     b = square_norms(double(B)) * gamma
     xp = namespace(B)
     K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
-    for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
+    for rows in row_blocks(A.shape[0], A.shape[1], B.shape[0]):
         left = double(A[rows, :])
         exponents = matmul(left, right.T)
         a = square_norms(left) * gamma
@@ -607,7 +607,7 @@ def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> 
     """Return `measure` of all pairs of rows, (n_a, n_b), in blocks: no array has n_a × n_b × d entries."""
     d = A.shape[1]
     K = zeros((A.shape[0], B.shape[0]), A)
-    for columns in row_blocks(B.shape[0], 8 * d):
-        for rows in row_blocks(A.shape[0], 8 * d * (columns.stop - columns.start)):
+    for columns in row_blocks(B.shape[0], d):
+        for rows in row_blocks(A.shape[0], (columns.stop - columns.start, d)):
             K[rows, columns] = measure(A[rows, None, :], B[None, columns, :])
     return K

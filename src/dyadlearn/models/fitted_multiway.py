@@ -292,8 +292,8 @@ class FittedMultiway(Stored):
 
     def blocks(self, asked: CellsAsked) -> Iterator[tuple[slice, list[Array]]]:
         """Yield slices of cells, with each term times its variance between them and the labels."""
-        n_values = len(self.values) * (len(self.terms) + 2 * len(self.sides) + 4)
-        for here in row_blocks(asked.size, n_values * itemsize(self.like)):
+        n = len(self.values)
+        for here in row_blocks(asked.size, (2, len(self.terms), n), (3, len(self.sides), n)):
             rows = []
             for side, at in zip(self.sides, asked.at, strict=True):
                 rows.append(side.rows_of(at[here], self.like))

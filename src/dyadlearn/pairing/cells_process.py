@@ -52,6 +52,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     Scatter,
+    Shape,
     as_array_of,
     epsilon,
     is_foreign,
@@ -233,9 +234,9 @@ class CellsProcess(GaussianProcess):
         """Return the variances (a, b) of the rows of one side with those of the other, one row after the other."""
         shape = (first.size, second.size)
         like = self.model.spectrum.values
-        parts = second.cut(0)
+        parts = second.cut()
         n_beside = parts[0].stop
-        slices = first.cut(4 * n_beside)
+        slices = first.cut((4, n_beside))
         in_blocks = n_beside * 4 * second.width + slices[0].stop * (4 * n_beside + 3 * first.width)
         halves = 2 * second.width * (self.n_labels + second.width)
         need = (math.prod(shape) + in_blocks + halves) * itemsize(like)
@@ -449,12 +450,12 @@ class _CellsSide:
         """Kernel of each training row with itself."""
         return self.spectrum.diagonal(self.spectrum.values)
 
-    def cut(self, numbers: int) -> list[slice]:
-        """Return slices of rows, with `numbers` values for each row in addition to those of `described`."""
-        numbers += 3 * self.width
+    def cut(self, *beside: Shape) -> list[slice]:
+        """Return slices of rows, with arrays of these shapes for each row beside those of `described`."""
+        per_row = (*beside, (3, self.width))
         if self.rows is None:
-            return list(row_blocks(self.size, numbers * itemsize(self.spectrum.values)))
-        return AskedSide(self.spectrum, self.rows, self.diagonal).cut(numbers)[0]
+            return list(row_blocks(self.size, *per_row))
+        return AskedSide(self.spectrum, self.rows, self.diagonal).cut(*per_row)[0]
 
     def described(self, here: slice) -> _Described:
         """Return some of the rows."""

@@ -23,15 +23,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    itemsize,
-    namespace,
-    row_blocks,
-    take_rows,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, itemsize, namespace, row_blocks, take_rows, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import LeverageError
@@ -199,8 +191,7 @@ class CellTerms:
     def blocks(self) -> Iterator[tuple[slice, list[Array]]]:
         """Yield slices of labels, and each term between these and all labels."""
         n = self.n_labels
-        numbers = n * (len(self.terms) + 2 * len(self.kernels) + 2)
-        for here in row_blocks(n, numbers * itemsize(self.like)):
+        for here in row_blocks(n, (len(self.terms), n), (3, len(self.kernels), n)):
             rows = []
             for kernel, at in zip(self.kernels, self.places, strict=True):
                 rows.append(at[here] if kernel is None else take_rows(kernel, at[here]))

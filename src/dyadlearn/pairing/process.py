@@ -65,7 +65,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    Shape,
+    dense,
+    epsilon,
+    itemsize,
+    largest,
+    namespace,
+    take_rows,
+    values_in,
+    zeros,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
@@ -417,7 +428,7 @@ class Process(GaussianProcess):
         weights = gain * (gain if sums is None else sums) * inverse
         squares = right**2
         n_columns = int(task_prior.shape[0])
-        slices, in_block = asked.cut(5 * n_columns)
+        slices, in_block = asked.cut((5, n_columns))
         shape = (asked.rows.size, n_columns)
         like = asked.spectrum.values
         need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
@@ -566,15 +577,15 @@ class AskedSide:
         """Number of values of all projected rows."""
         return self.rows.size * int(self.spectrum.values.shape[0])
 
-    def cut(self, numbers: int) -> tuple[list[slice], int]:
-        """Return slices of rows, and the number of values of a slice, with `numbers` further values for each row."""
-        numbers += 3 * int(self.spectrum.values.shape[0])
-        slices = self.rows.cut(numbers, self.spectrum.values)
-        return slices, slices[0].stop * (numbers + self.rows.width)
+    def cut(self, *beside: Shape) -> tuple[list[slice], float]:
+        """Return slices of rows, and the number of values of a slice, with arrays of these shapes beside each row."""
+        per_row = (*beside, (3, self.spectrum.values.shape[0]))
+        slices = self.rows.cut(*per_row)
+        return slices, slices[0].stop * values_in(*per_row, self.rows.width)
 
     def whole(self) -> tuple[Array, Array, Array]:
         """Return the results of `project` for all rows."""
-        parts = zip(*(self.project(here) for here in self.cut(0)[0]), strict=True)
+        parts = zip(*(self.project(here) for here in self.cut()[0]), strict=True)
         projected, prior, rest = (namespace(part[0]).concat(list(part)) for part in parts)
         return projected, prior, rest
 

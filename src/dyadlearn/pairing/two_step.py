@@ -48,12 +48,12 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
+    cached_blocks,
     epsilon,
     is_foreign,
     itemsize,
     largest,
     namespace,
-    row_blocks,
     take_block,
     take_rows,
     to_numpy,
@@ -78,13 +78,7 @@ from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import (
-    SideProduct,
-    common_floor,
-    predict_others,
-    reduced,
-    without,
-)
+from dyadlearn.solve.operators import SideProduct, common_floor, predict_others, reduced, without
 from dyadlearn.spectrum import Smoother
 from dyadlearn.vectrick import entries_at
 
@@ -364,8 +358,7 @@ def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array)
     if floor := common_floor(rows, columns):
         check_cells(e + h * columns.slack, floor)
     # Blocks whose arrays stay in the cache of a processor take a third of the time.
-    limit = 2**26 if is_foreign(grid) else _CACHED_BYTES
-    for here in row_blocks(grid.shape[0], itemsize(grid) * grid.shape[1], limit):
+    for here in cached_blocks(grid.shape[0], grid, (4, grid.shape[1])):
         block = grid[here, :]
         block += h[here, :] * others[here, :]
         block /= e[here, :] + h[here, :] * columns.slack
@@ -414,8 +407,6 @@ def _norms(stack: Array) -> Array:
 # Main effects with more than this many times the kernel values of interactions are a border of the
 # system.
 _OUTWEIGHS = 100.0
-# Bytes of the blocks in which a grid is divided on a processor.
-_CACHED_BYTES = 2**18
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
 _MOST_REACH = 1e4
 

@@ -395,7 +395,7 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     undetermined = rows.size < n_whole
     if not undetermined and n_whole <= _CHECKED_DIRECTIONS:
         gram = xp.zeros((n_whole, n_whole), dtype=left.dtype, device=left.device)
-        for cells in row_blocks(rows.size, 8 * n_whole):
+        for cells in row_blocks(rows.size, n_whole):
             pairs = xp.reshape(
                 left[cells, :][:, :, None] * right[cells, :][:, None, :], (-1, n_whole)
             )

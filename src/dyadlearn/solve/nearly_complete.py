@@ -46,7 +46,6 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -267,10 +266,10 @@ class NearlyComplete:
         u = self.block.shape[0]
         r = self.right.shape[1]
         distinct = np.unique(self.missing[0]).size
-        row_bytes = itemsize(labels) * (3 * u * (r + u) + distinct * (self.left.shape[1] + r))
+        per_row = ((3, u, r), (3, u, u), (distinct, r), (distinct, self.left.shape[1]))
         pieces = []
         missing = []
-        for here in row_blocks(m, row_bytes, _BLOCK):
+        for here in row_blocks(m, *per_row):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
             of_labels, of_missing = right_sides(here, border)

@@ -442,7 +442,7 @@ def check_regularised(operators: GridOperators) -> None:
 def _gram(vectors: Array, load: Array) -> Array:
     """Return the Gram matrix (k, k) of weighted rows, without a copy of the rows."""
     gram = zeros((int(vectors.shape[1]),) * 2, vectors)
-    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+    for block in row_blocks(*vectors.shape):
         rows = vectors[block, :]
         gram += rows.T @ (load[block][:, None] * rows)
     return gram
@@ -451,7 +451,7 @@ def _gram(vectors: Array, load: Array) -> Array:
 def _diagonal(vectors: Array, load: Array) -> Array:
     """Return the diagonal (k,) of the Gram matrix of weighted rows."""
     diagonal = zeros((int(vectors.shape[1]),), vectors)
-    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+    for block in row_blocks(*vectors.shape):
         diagonal += load[block] @ vectors[block, :] ** 2
     return diagonal
 
