@@ -217,9 +217,10 @@ def epsilon(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps)
 
 
-def itemsize(array: Array) -> int:
-    """Return the number of bytes of one value of a floating-point `array`."""
-    return int(namespace(array).finfo(array.dtype).bits) // 8
+def array_bytes(like: Array | None, *shapes: Shape) -> float:
+    """Return the memory of arrays of these shapes in the precision of `like`, in double precision for None."""
+    dtype = np.float64 if like is None else like.dtype
+    return values_in(*shapes) * int(namespace(like).finfo(dtype).bits) / 8
 
 
 def largest(values: Array, default: float = 0.0) -> float:

@@ -41,7 +41,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._array import Array, array_bytes, as_array_of, namespace, to_numpy
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import fits_in_memory
 from dyadlearn.holdout.additive import Effects
@@ -437,7 +437,7 @@ def _is_affordable(cells: _Cells) -> bool:
     order = float(min(cells.numbered[1]))
     n = float(np.count_nonzero(cells.w))
     return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(
-        32 * order**2, cells.labels.values
+        array_bytes(None, (4, order, order)), cells.labels.values
     )
 
 

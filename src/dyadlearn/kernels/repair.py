@@ -15,6 +15,7 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     cached_blocks,
     eigh,
     epsilon,
@@ -443,9 +444,9 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     """
     table = read_gram(K, "K", is_square=True)
     n = table.values.shape[0]
-    numbers, _ = SideSize(n, n, "gram").numbers
+    need = array_bytes(None, SideSize(n, n, "gram").numbers[0])
     purpose = f"Repairing a kernel of {n} × {n} entities"
-    check_memory(8 * numbers, table.values, purpose, "use fewer of them")
+    check_memory(need, table.values, purpose, "use fewer of them")
     values = mended(table.values, psd, "K", symmetrize, announces=False)
     return like_inputs(replace(table, values=values), K)
 

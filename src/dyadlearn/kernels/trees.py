@@ -553,7 +553,7 @@ def _shared(
     along = wanted[order]
     between = np.minimum.reduceat(between, along)
     # The kernel in the order of the tree, then in that of the result.
-    check_kernel_memory(len(along), len(along), None, 8 * n_kernels)
+    check_kernel_memory(len(along), len(along), None, n_kernels)
     K = np.empty((len(along), len(along)))
     for row, tip in enumerate(along):
         K[row, row] = depths[nodes[tip]]

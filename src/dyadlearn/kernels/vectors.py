@@ -24,13 +24,13 @@ from sklearn.metrics import pairwise
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     cast,
     double,
     float_dtype,
     is_foreign,
     is_sparse,
-    itemsize,
     matmul,
     namespace,
     row_blocks,
@@ -239,7 +239,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     >>> minmax(np.array([[2, 0, 1]]), np.array([[1, 1, 1], [2, 0, 1]]))
     array([[0.5, 1. ]])
     """
-    A, B = _operands(A, B, nonnegative="minmax", bytes_each=12, n_blocks=6)
+    A, B = _operands(A, B, nonnegative="minmax", n_kernels=1.5, n_blocks=6)
     xp = namespace(A, B)
     a, b = _of_both(_row_sums, A, B)
     K = _manhattan(A, B)
@@ -444,7 +444,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     >>> laplacian(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(4)
     array([[1.e+00, 9.e-04]])
     """
-    A, B = _operands(A, B, bytes_each=16)
+    A, B = _operands(A, B, n_kernels=2)
     gamma = _gamma("laplacian", gamma, A)
     K = _manhattan(A, B)
     K *= -gamma
@@ -486,7 +486,7 @@ def _operands(
     B: Any,
     nonnegative: str | None = None,
     *,
-    bytes_each: int | None = None,
+    n_kernels: float | None = None,
     n_blocks: int = 1,
     allow_nan: bool = False,
 ) -> tuple[Array, Array]:
@@ -496,14 +496,14 @@ def _operands(
     ----------
     A, B, nonnegative, allow_nan
         As in `_prepared`.
-    bytes_each : int, optional
-        Bytes that are needed for each value; by default those of the value itself.
+    n_kernels : float, optional
+        Number of matrices in double precision; by default the kernel in its own.
     n_blocks : int, default=1
         Number of blocks of rows that are in memory beside the kernel.
     """
     A, B = _prepared(A, B, nonnegative, allow_nan=allow_nan)
     n_blocks += 2 * (is_sparse(A) and is_sparse(B))  # of their product, sparse and dense
-    check_kernel_memory(A.shape[0], B.shape[0], A, bytes_each or itemsize(A), n_blocks)
+    check_kernel_memory(A.shape[0], B.shape[0], A, n_kernels or array_bytes(A, 1 / 8), n_blocks)
     return A, B
 
 

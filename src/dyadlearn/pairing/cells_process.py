@@ -53,10 +53,10 @@ from dyadlearn._array import (
     Array,
     Scatter,
     Shape,
+    array_bytes,
     as_array_of,
     epsilon,
     is_foreign,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -97,11 +97,8 @@ def inverse_bytes(labels: Labels) -> float:
     """Return the memory that the inverse over all observed labels takes, in bytes."""
     n = labels.size
     # with numpy, the kernel is inverted in place
-    if is_foreign(labels.values):
-        n_matrices = 4
-    else:
-        n_matrices = 1
-    return float(n_matrices * n + 8) * n * itemsize(labels.values) + 2**27
+    n_matrices = 4 if is_foreign(labels.values) else 1
+    return array_bytes(labels.values, (n_matrices, n, n), (8, n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +234,11 @@ class CellsProcess(GaussianProcess):
         parts = second.cut()
         n_beside = parts[0].stop
         slices = first.cut((4, n_beside))
-        in_blocks = n_beside * 4 * second.width + slices[0].stop * (4 * n_beside + 3 * first.width)
-        halves = 2 * second.width * (self.n_labels + second.width)
-        need = (math.prod(shape) + in_blocks + halves) * itemsize(like)
+        n_here = slices[0].stop
+        in_blocks = ((4, n_beside, second.width), (4, n_here, n_beside), (3, n_here, first.width))
+        halves = ((2, second.width, self.n_labels), (2, second.width, second.width))
         check_memory(
-            need,
+            array_bytes(like, shape, *in_blocks, *halves),
             like,
             f"Computing deviations of {math.prod(shape)} pairs",
             "ask for fewer at a time",

@@ -74,9 +74,9 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     Shape,
+    array_bytes,
     epsilon,
     is_block,
-    itemsize,
     matmul,
     namespace,
     row_blocks,
@@ -320,7 +320,7 @@ class Expansion:
             # Each block is multiplied by the part of the tasks separately.
             finishing = 0 if self.tasks is None else 2 * b
             blocks = rows.cut(finishing)
-            _check_predictions(a, b, 0, [(rows, blocks)], middle, finishing)
+            _check_predictions((a, b), 0, [(rows, blocks)], middle, finishing)
             if len(blocks) == 1:
                 return self._finished(matmul(rows.at(blocks[0]), middle))
             return _fill(zeros((a, b), middle), rows, blocks, middle, self._finished)
@@ -330,9 +330,8 @@ class Expansion:
         task_blocks = tasks.cut()
         first = left_first(a, b, *middle.shape)
         halfway = (a, middle.shape[1]) if first else (b, middle.shape[0])
-        _check_predictions(
-            a, b, halfway[0] * halfway[1], [(rows, blocks), (tasks, task_blocks)], middle
-        )
+        sides = [(rows, blocks), (tasks, task_blocks)]
+        _check_predictions((a, b), halfway, sides, middle)
         if len(blocks) == len(task_blocks) == 1:
             return sandwich(rows.at(blocks[0]), middle, tasks.at(task_blocks[0]))
         # One side after the other, so that the block of each row is computed once.
@@ -407,7 +406,7 @@ class Expansion:
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
-        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
+        _check_predictions((self.n_instances, self.n_tasks), 0, [], self.values)
         half = self._finished(self.values)
         if self.instances is None:
             return half
@@ -454,7 +453,7 @@ class Expansion:
         rows = rows.before(self.instances)
         finishing = 0 if self.tasks is None else 2 * self.n_tasks
         blocks = rows.cut(middle.shape[1], finishing)
-        _check_predictions(1, first.size, 0, [(rows, blocks)], middle)
+        _check_predictions((1, first.size), 0, [(rows, blocks)], middle)
         pieces = [zeros((0,), middle)]
         places = [first[:0]]
         for here in blocks:
@@ -472,7 +471,7 @@ class Expansion:
         tasks = tasks.before(self.tasks)
         blocks = rows.cut(middle.shape[1])
         task_blocks = tasks.cut()
-        _check_predictions(1, first.size, 0, [(rows, blocks), (tasks, task_blocks)], middle)
+        _check_predictions((1, first.size), 0, [(rows, blocks), (tasks, task_blocks)], middle)
         once = tasks.at(task_blocks[0]) if len(task_blocks) == 1 else None
         pieces = [zeros((0,), middle)]
         places = [first[:0]]
@@ -586,7 +585,7 @@ class PairExpansion(Expansion):
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
-        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
+        _check_predictions((self.n_instances, self.n_tasks), 0, [], self.values)
         predictions = self._finished(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
@@ -601,7 +600,7 @@ class PairExpansion(Expansion):
             return take_rows(self.grid(rows, None).T, tasks.places).T
         if self.is_shared or rows is None or tasks is None:
             return super().grid(rows, tasks)
-        _check_predictions(rows.size, tasks.size, 0, [], self.values)
+        _check_predictions((rows.size, tasks.size), 0, [], self.values)
         return zeros((rows.size, tasks.size), self.values) + self._mean
 
     def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
@@ -645,25 +644,24 @@ def _fill(
 
 
 def _check_predictions(
-    a: int,
-    b: int,
-    halfway: int,
+    shape: tuple[int, int],
+    halfway: Shape,
     sides: list[tuple[NewRows, list[slice]]],
     like: Array,
     finishing: int = 0,
 ) -> None:
-    """Raise if predictions (a, b), `halfway` intermediate values and the largest block do not fit into memory.
+    """Raise if predictions (a, b), intermediate values of shape `halfway` and a block do not fit into memory.
 
     `finishing` is the number of values per row in the last product of a block.
     """
-    in_blocks = max(
-        (blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0
+    # Computing a block of a kernel takes another one.
+    block = max(
+        (2 * blocks[0].stop * (rows.width + finishing) for rows, blocks in sides), default=0
     )
     check_memory(
-        (a * b + halfway + 2 * in_blocks)
-        * itemsize(like),  # computing a block of a kernel takes another one
+        array_bytes(like, shape, halfway, block),
         like,
-        f"Predicting {a} × {b} labels",
+        f"Predicting {shape[0]} × {shape[1]} labels",
         "predict for fewer rows at a time, or for some pairs only (predict_pairs)",
     )
 

@@ -30,7 +30,16 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    array_bytes,
+    epsilon,
+    largest,
+    namespace,
+    take_rows,
+    values_in,
+    zeros,
+)
 from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
@@ -147,7 +156,7 @@ def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Ro
         return None
     n = labels.size
     words = f"normal equations of {p:,} products of features"
-    return Route("features", words, float(n) * p * p + solving, 4.0 * p * p + 4.0 * 2**20)
+    return Route("features", words, float(n) * p * p + solving, values_in((4, p, p), (4, n)))
 
 
 def _by_cells(
@@ -167,10 +176,10 @@ def _by_cells(
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
         work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
-    sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
-    numbers = n**2 + sides
+    held = [(unit_sizes(place).size,) * 2 for place in labels.places]
     if len(sizes) == 2:
-        numbers += 3.0 * _largest(sizes) * n
+        held.append((3 * _largest(sizes), labels.size))
+    numbers = values_in((n, n), *held)
     is_even = labels.weights is None or operators.interpolates
     if operators.interpolates or (n_alphas > 1 and is_even and is_kernel):
         work = _EIGH * work / n_alphas + n**2 + solving
@@ -192,7 +201,7 @@ def _by_missing(
     if labels.weights is not None or not is_fewer or not _is_safe(operators):
         return None
     ranks = operators.n_directions
-    numbers = (u + 3.0 * _largest(sizes) + 2.0 * max(ranks)) * n + 3.0 * u * u
+    numbers = values_in((u, n), (3, _largest(sizes), n), (2, max(ranks), n), (3, u, u))
     work = blocks_work(labels.shape, ranks, u, sizes)
     lines = lines_left_out(operators, labels.places, units)
     if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
@@ -342,4 +351,4 @@ def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals:
 
 def bytes_of(route: Route, labels: Labels) -> float:
     """Return the memory of a route in bytes."""
-    return route.numbers * itemsize(labels.values)
+    return array_bytes(labels.values, route.numbers)

@@ -23,7 +23,15 @@ from itertools import combinations
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, row_blocks, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    array_bytes,
+    as_array_of,
+    namespace,
+    row_blocks,
+    take_rows,
+    zeros,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import LeverageError
@@ -201,7 +209,7 @@ class CellTerms:
         """Return the sum (n, n) of the terms times their variances."""
         n = self.n_labels
         check_memory(
-            float(_MATRICES) * n * n * itemsize(self.like),
+            array_bytes(self.like, (_MATRICES, n, n)),
             self.like,
             f"The matrix of {n:,} × {n:,} labels of cells",
             "fit fewer labels, or two sides at a time with KroneckerRidge or PairKernelRidge, "

@@ -66,11 +66,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dyadlearn._array import (
+    BLOCK,
     Array,
     Shape,
+    array_bytes,
     dense,
     epsilon,
-    itemsize,
     largest,
     namespace,
     take_rows,
@@ -392,10 +393,8 @@ class Process(GaussianProcess):
     def _of_known(self) -> Array:
         rows = self.model.spectrum
         columns = self.model.task_spectrum
-        squares = max(
-            min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns)
-        )
-        self._check_room("Deviations of the labels of training", squares)
+        squares = values_in(rows.vectors.shape, columns.vectors.shape)
+        self._check_room("Deviations of the labels of training", min(squares, BLOCK))
         variance = self.model.weighted_diagonal(
             self.model.alpha * self.model.kernel_values * self._inverse
         )
@@ -431,7 +430,7 @@ class Process(GaussianProcess):
         slices, in_block = asked.cut((5, n_columns))
         shape = (asked.rows.size, n_columns)
         like = asked.spectrum.values
-        need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
+        need = array_bytes(like, shape, (2, *right.shape), in_block)
         check_memory(
             need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time"
         )
@@ -492,9 +491,8 @@ class Process(GaussianProcess):
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
         """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
         like = self.model.spectrum.values
-        n_pairs = math.prod(self.model.ranks)
-        cells = 3 * self.model.n_cells if n_pairs < self.model.n_cells else 0
-        check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
+        need = array_bytes(like, (4, *self.model.ranks), (3, self.model.n_cells), beside)
+        check_memory(need, like, purpose)
 
     # --- labels ---------------------------------------------------------------------------------------
 

@@ -47,16 +47,17 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     cached_blocks,
     epsilon,
     is_foreign,
-    itemsize,
     largest,
     namespace,
     take_block,
     take_rows,
     to_numpy,
+    values_in,
     zeros,
 )
 from dyadlearn._memory import check_memory
@@ -146,24 +147,20 @@ class TwoStepSweep(Sweep):
         Y = self.Y
         n_alphas = (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
-        grid = Y.shape[0] * Y.shape[1]
-        small = min(Y.shape)
+        m, q = Y.shape
+        small = min(m, q)
         # Operators of the closed form and their squares, of the smaller side.
         operators = 0.0
         if closed:
-            operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid
+            operators = values_in((4, sum(n_alphas), small, small), (7, m, q))
         # Left products, predictions and intermediate arrays of scores, for one setting or for
         # several.
-        n_formed = len(settings) - len(closed)
-        if n_formed:
-            stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid
-        else:
-            stacks = 0
+        n_formed = min(len(settings) - len(closed), 2)
+        stacks = values_in((4, n_formed, min(max(n_alphas), per_stack), m, q))
         check_memory(
-            (max(operators, stacks) + 4 * grid) * itemsize(Y),
+            array_bytes(Y, max(operators, stacks), (4, m, q)),
             Y,
-            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of "
-            f"{Y.shape[0]} × {Y.shape[1]}",
+            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {m} × {q}",
             "try fewer regularisations at a time, a smaller max_memory, or fewer rows",
         )
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import itemsize, to_numpy
+from dyadlearn._array import array_bytes, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, caller_level, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._messages import Message
@@ -816,7 +816,7 @@ class _GridSweep:
             group_members(groups[0], m, "groups"),
             group_members(groups[1], q, "task_groups"),
         )
-        per_stack = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * m * q))
+        per_stack = max(1, int(max_memory // max(1, array_bytes(problem.Y, (4, m, q)))))
         return cls(problem, scorers, members, per_stack, bar, pairs)
 
     @cached_property

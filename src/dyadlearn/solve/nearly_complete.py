@@ -51,6 +51,7 @@ from dyadlearn._array import (
     row_blocks,
     solve_positive,
     take_rows,
+    values_in,
     zeros,
 )
 from dyadlearn._codes import is_same_partition
@@ -62,8 +63,6 @@ from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.vectrick import entries_at
 
-# Most bytes of a block of rows, which should stay in the cache.
-_BLOCK = 2**24
 # Cost of an eigendecomposition of order m, relative to m³ multiplications.
 _DECOMPOSED = 10.0
 
@@ -98,8 +97,8 @@ def lines_work(
 
 def lines_numbers(shape: Sequence[int], n_missing: float) -> float:
     """Return the number of values in memory for `lines_work`."""
-    m, q = shape
-    return 8.0 * m * q + n_missing * (2.0 * n_missing + 2.0 * max(m, q)) + _BLOCK / 2.0
+    u = n_missing
+    return values_in((8, *shape), (2, u, u), (2, u, max(shape)))
 
 
 def blocks_work(

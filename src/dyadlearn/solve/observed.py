@@ -44,10 +44,10 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     Scatter,
+    array_bytes,
     as_array_of,
     eigh,
     epsilon,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -562,7 +562,7 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     dearer = _FEWER if operators.is_product and n_observed > _FEW * m * q else 1
     if 2 * cost > dearer * min(operators.kernel_cost, operators.residual_cost):
         return False
-    return fits_in_memory(itemsize(Y) * (m * k + q * r + 8 * k * r + 3 * m * q), Y)
+    return fits_in_memory(array_bytes(Y, (m, k), (q, r), (8, k, r), (3, m, q)), Y)
 
 
 def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
