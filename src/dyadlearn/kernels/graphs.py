@@ -231,7 +231,7 @@ def diffusion_kernel(
         edges = _read_edges(graph, nodes, "weight")
         n_nodes = len(edges.position)
         check_memory(
-            array_bytes(None, (4, n_nodes, n_nodes)), None, f"Diffusion between {n_nodes} nodes"
+            array_bytes(None, (6, n_nodes, n_nodes)), None, f"Diffusion between {n_nodes} nodes"
         )
         adjacency = np.zeros((n_nodes, n_nodes))
         np.maximum.at(adjacency, (edges.tail, edges.head), edges.numbers)
@@ -256,7 +256,7 @@ def _adjacency(graph: Any) -> Array:
             f"graph must be a square adjacency matrix, found shape {shape}; for edges, give nodes "
             f"too."
         )
-    check_memory(array_bytes(None, (4, n, n)), adjacency, f"Diffusion between {n} nodes")
+    check_memory(array_bytes(None, (6, n, n)), adjacency, f"Diffusion between {n} nodes")
     adjacency = dense(adjacency)
     smallest = float(namespace(adjacency).min(adjacency))
     if smallest < 0:

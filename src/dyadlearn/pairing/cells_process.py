@@ -96,9 +96,9 @@ def process_of(model: PairKernel, labels: Labels) -> tuple[GaussianProcess, Arra
 def inverse_bytes(labels: Labels) -> float:
     """Return the memory that the inverse over all observed labels takes, in bytes."""
     n = labels.size
-    # with numpy, the kernel is inverted in place
+    # With numpy, the kernel is inverted in place.
     n_matrices = 4 if is_foreign(labels.values) else 1
-    return array_bytes(labels.values, (n_matrices, n, n), (8, n))
+    return array_bytes(labels.values, (n_matrices, n, n))
 
 
 @dataclass(frozen=True, eq=False)

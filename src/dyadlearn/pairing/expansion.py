@@ -406,7 +406,8 @@ class Expansion:
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
-        _check_predictions((self.n_instances, self.n_tasks), 0, [], self.values)
+        shape = (self.n_instances, self.n_tasks)
+        _check_predictions(shape, (2, *shape), [], self.values)
         half = self._finished(self.values)
         if self.instances is None:
             return half
@@ -585,7 +586,8 @@ class PairExpansion(Expansion):
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
-        _check_predictions((self.n_instances, self.n_tasks), 0, [], self.values)
+        shape = (self.n_instances, self.n_tasks)
+        _check_predictions(shape, (2, *shape), [], self.values)
         predictions = self._finished(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
