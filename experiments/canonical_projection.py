@@ -267,9 +267,8 @@ class _Seen:
         V = self.directions[0]
         mean = self.x_mean
         centre = np.zeros(V.shape[1])
-        for rows in row_blocks(
-            V.shape[0], 8 * V.shape[1]
-        ):  # a product in double precision copies what it multiplies
+        # A product in double precision copies what it multiplies.
+        for rows in row_blocks(*V.shape):
             centre += mean[rows] @ V[rows]
         return centre.astype(V.dtype)
 
@@ -286,7 +285,7 @@ class _Seen:
         """Yield blocks of rows of XᵀY_s times a matrix (q, w)."""
         scaled = self._scale[:, None] * right
         centre = (self.y_sum / self.n_rows) @ scaled
-        for rows in row_blocks(cross.shape[0], 16 * right.shape[1]):
+        for rows in row_blocks(cross.shape[0], (2, right.shape[1])):
             block = cross[rows] @ scaled
             block -= np.outer(self.x_sum[rows], centre)
             yield rows, block

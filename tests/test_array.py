@@ -88,7 +88,7 @@ def test_positions_are_drawn_by_their_weights(library):
 
 @over(
     lines(
-        "n_rows row_bytes limit step",
+        "n_rows width limit step",
         (10, 8, 24, 3),
         (9, 8, 24, 3),
         (2, 8, 24, 3),
@@ -97,8 +97,9 @@ def test_positions_are_drawn_by_their_weights(library):
         (0, 8, 24, 3),
     )
 )
-def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
-    blocks = list(row_blocks(n_rows, row_bytes, limit))
+def test_row_blocks_cover_every_row_once(n_rows, width, limit, step, monkeypatch):
+    monkeypatch.setattr(_array, "BLOCK", limit)
+    blocks = list(row_blocks(n_rows, width // 4, (3, width // 4)))
     assert [i for block in blocks for i in range(n_rows)[block]] == list(range(n_rows))
     assert all(block.stop <= n_rows and block.stop - block.start <= step for block in blocks)
     assert len(blocks) == -(-n_rows // step)

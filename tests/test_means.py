@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import _means as means
+from dyadlearn._array import slices
 from dyadlearn._means import about, centred, difference, mean_of, moments, moved, value
 from sweeps import every, over
 
@@ -55,7 +56,7 @@ def test_rows_are_summed_block_by_block(monkeypatch, library):
     rows = rng.normal(size=(7, 3))
     first = rng.normal(size=7)
     second = rng.normal(size=3)
-    monkeypatch.setattr(means, "_BLOCK_BYTES", dict.fromkeys((False, True), 2 * 8 * 3))
+    monkeypatch.setattr(means, "cached_blocks", lambda n, *_: slices(n, 2))
     matrix = library.asarray(rows.copy())  # it is overwritten
     assert_allclose(library.to_numpy(value(mean_of(matrix))), rows.mean(axis=0), rtol=library.rtol)
     means.add_outer(matrix, *map(library.asarray, (first, second)))

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from dyadlearn import _memory
+from dyadlearn import (
+    KroneckerRidge,
+    TwoStepRidge,
+    _memory,
+    explain,
+    landscape,
+)
 from dyadlearn._memory import (
     available_memory,
     cgroup_memory,
@@ -17,7 +24,10 @@ from dyadlearn._memory import (
     process_memory,
 )
 from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.kernels import Landmarks, diffusion_kernel
+from dyadlearn.pairing.remembering import last_inverse
 from sweeps import lines, over
+from telling import taken, told
 
 GIB = 2**30
 
@@ -190,3 +200,62 @@ def test_the_memory_of_this_machine_is_known(library):
     assert free is None or 2**20 < free < 2**50
     with pytest.raises(NotEnoughMemoryError):
         check_memory(2**80, library.asarray(np.ones((2, 2))), "Everything")
+
+
+RNG = np.random.default_rng(0)
+
+
+def kernel(n):
+    A = RNG.normal(size=(n, n))
+    return A @ A.T / n + np.eye(n)
+
+
+K, G, Y = kernel(160), kernel(120), RNG.normal(size=(160, 120))
+F, NEW, NEW_TASKS = (RNG.random(shape) for shape in ((900, 30), (300, 160), (200, 120)))
+FEW, HALF = (np.where(RNG.random(Y.shape) < share, np.nan, Y) for share in (0.01, 0.4))
+GIVEN = {"kernel": "precomputed", "task_kernel": "precomputed"}
+TWO, PAIRS = (Model(**GIVEN, max_iter=3) for Model in (TwoStepRidge, KroneckerRidge))
+
+
+def of_grid(model, Y=Y, n=160, q=120):
+    return clone(model).fit(K[:n, :n], Y[:n, :q], tasks=G[:q, :q])
+
+
+def some():
+    """Return the model of some labels, of which no inverse is remembered."""
+    last_inverse.forget()
+    return SOME
+
+
+TWO_FITTED, PAIRS_FITTED = of_grid(TWO), of_grid(PAIRS)
+SOME = of_grid(KroneckerRidge(**GIVEN), HALF, 42, 36)
+WORK = {
+    "new rows": lambda: TWO_FITTED.predict(NEW, NEW_TASKS),
+    "known rows": lambda: PAIRS_FITTED.predict(),
+    "two-step": lambda: of_grid(TWO),
+    "Kronecker": lambda: of_grid(PAIRS),
+    "features": lambda: TwoStepRidge().fit(F, F[:, :20], tasks=np.eye(20)),
+    "wide features": lambda: TwoStepRidge().fit(F.T, F.T[:, :20], tasks=np.eye(20)),
+    "few missing": lambda: of_grid(PAIRS, FEW),
+    "A": lambda: TWO_FITTED.holdout("A"),
+    "D": lambda: TWO_FITTED.holdout("D", groups=np.arange(160) // 20),
+    "A of pairs": lambda: PAIRS_FITTED.holdout("A"),
+    "landscape": lambda: landscape(TWO_FITTED, "ABD", alphas=[0.1, 1, 9], task_alphas=[0.1, 1, 9]),
+    "deviations": lambda: PAIRS_FITTED.predict(return_std=True),
+    "likelihood": lambda: PAIRS_FITTED.log_marginal_likelihood(),
+    "likelihood of some": lambda: some().log_marginal_likelihood(),
+    "some left out": lambda: some().holdout("A"),
+    "explain": lambda: explain(TWO_FITTED, 0, 0),
+    "explain some": lambda: explain(of_grid(PAIRS, FEW), 0, 0),
+    "landmarks": lambda: Landmarks(50, kernel="rbf").fit_transform(F),
+    "diffusion": lambda: diffusion_kernel(abs(K)),
+    "tree": lambda: diffusion_kernel([(0, node) for node in range(1, 200)], range(200)),
+}
+
+
+def test_estimates_are_the_arrays_that_a_step_holds(each, monkeypatch):
+    """Blocks of rows, which come beside them, are small here."""
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 2**15)
+    for name in each(WORK):
+        need = told(WORK[name])
+        assert 0.75 * taken(WORK[name]) < need < 2.0 * taken(WORK[name])

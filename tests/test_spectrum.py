@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import decomposing
-from dyadlearn import spectrum as room
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
@@ -250,10 +249,8 @@ def test_rounding_is_told_where_it_matters():
 
 @over(every(**spectra, block={"whole": 1000, "in blocks": 2}))
 def test_matrix_and_its_diagonal(monkeypatch, make, block):
-    monkeypatch.setattr(
-        room, "row_blocks", lambda n, _: [slice(i, min(i + block, n)) for i in range(0, n, block)]
-    )
     spectrum, K = make()
+    monkeypatch.setattr("dyadlearn._array.BLOCK", block * len(spectrum.values))
     U = spectrum.vectors
     n = len(K)
     several = np.random.default_rng(3).normal(size=(len(spectrum.values), 3))

@@ -84,7 +84,7 @@ def test_blocks_are_long_and_small():
         assert sum(rows.stop - rows.start for rows in slices) == n
         lengths = [rows.stop - rows.start for rows in slices[:-1]]
         assert all(
-            4 * d <= length and 8 * d * length <= max(2**25, 32 * d * d) for length in lengths
+            4 * d <= length and 8 * d * length <= max(2**26, 32 * d * d) for length in lengths
         )
 
 

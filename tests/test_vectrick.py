@@ -109,7 +109,7 @@ def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     columns = rng.integers(6, size=10)
     monkeypatch.setattr(vectrick, "GATHER_COST", 0)
     monkeypatch.setattr(
-        vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
+        vectrick, "cached_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
     )
     found = {}
     for run, name in ((0, "runs"), (10**9, "pairs")):

@@ -7,6 +7,7 @@ Sparse matrices of scipy are supported separately, as features only.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -23,6 +24,16 @@ from dyadlearn._threads import for_each, n_workers
 # An array of any library; docstrings give the shapes. It is not plain Any, so that
 # `dyadlearn._state` can recognise fields of this type at run time.
 Array = Annotated[Any, "array"]
+
+#: Shape of an array, whose lengths may be fractions; a number is the length of a vector.
+Shape = float | tuple[float, ...]
+
+#: Number of values in a block of rows: 64 MiB in double precision.
+BLOCK = 2**23
+#: Number of values in a block that stays in the cache of a processor.
+CACHED = 2**17
+# The same for an accelerator, which is faster with large blocks.
+_ELSEWHERE = 2**25
 
 # Since version 2 numpy has the functions of the standard itself; a layer above it would slow down
 # small problems.
@@ -206,9 +217,10 @@ def epsilon(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps)
 
 
-def itemsize(array: Array) -> int:
-    """Return the number of bytes of one value of a floating-point `array`."""
-    return int(namespace(array).finfo(array.dtype).bits) // 8
+def array_bytes(like: Array | None, *shapes: Shape) -> float:
+    """Return the memory of arrays of these shapes in the precision of `like`, in double precision for None."""
+    dtype = np.float64 if like is None else like.dtype
+    return values_in(*shapes) * int(namespace(like).finfo(dtype).bits) / 8
 
 
 def largest(values: Array, default: float = 0.0) -> float:
@@ -296,7 +308,7 @@ def matmul(left: Array, right: Array) -> Array:
     product = np.empty(
         (left.shape[0], right.shape[1]), dtype=np.result_type(left.dtype, right.dtype)
     )
-    for rows in row_blocks(product.shape[0], 8 * product.shape[1]):
+    for rows in row_blocks(*product.shape):
         product[rows] = (left[rows] @ right).toarray()
     return product
 
@@ -420,7 +432,7 @@ def _inverse_of_factor(factor: np.ndarray) -> np.ndarray:
     upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[
         0
     ].T  # LAPACK fills one triangle
-    for rows in row_blocks(len(upper), 1, 256):
+    for rows in slices(len(upper), 256):
         upper[rows.stop :, rows] = upper[rows, rows.stop :].T
         block = upper[rows, rows]
         block[...] = np.triu(block) + np.triu(block, k=1).T
@@ -743,9 +755,30 @@ def order_statistic(values: Array, rank: int) -> Array:
     return namespace(values).sort(values, axis=-1)[..., rank]
 
 
-def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slice]:
-    """Yield slices of `n_rows` rows of `row_bytes` bytes each, so that a slice has at most `limit` bytes."""
-    step = max(1, limit // max(1, row_bytes))
+def values_in(*shapes: Shape) -> float:
+    """Return the number of values of arrays of these shapes together."""
+    return sum(math.prod(shape) if isinstance(shape, tuple) else shape for shape in shapes)
+
+
+def is_block(*shapes: Shape) -> bool:
+    """Return whether arrays of these shapes fit into a block together."""
+    return values_in(*shapes) <= BLOCK
+
+
+def row_blocks(n_rows: int, *per_row: Shape) -> Iterator[slice]:
+    """Yield slices of rows, so that the arrays that each row takes, of these shapes, fit into a block."""
+    return slices(n_rows, BLOCK // max(1, values_in(*per_row)))
+
+
+def cached_blocks(n_rows: int, like: Array, *per_row: Shape) -> Iterator[slice]:
+    """Yield slices of rows as `row_blocks` does, of blocks that are fast on the device of `like`."""
+    limit = _ELSEWHERE if is_foreign(like) else CACHED
+    return slices(n_rows, limit // max(1, values_in(*per_row)))
+
+
+def slices(n_rows: int, step: float) -> Iterator[slice]:
+    """Yield slices of at most `step` rows each, and of at least one."""
+    step = max(1, int(step))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -36,17 +36,14 @@ from scipy import sparse
 
 from dyadlearn._array import (
     Array,
+    cached_blocks,
     double,
-    is_foreign,
     is_sparse,
     matmul,
     namespace,
     row_blocks,
     zeros,
 )
-
-# Bytes of a block of rows that stays in the cache of a processor, and of one for a GPU.
-_BLOCK_BYTES = {False: 2**20, True: 2**26}
 
 
 def means_of(features: Array) -> Array:
@@ -71,7 +68,7 @@ def _sums(features: Array, means: Array | None = None) -> Array:
 
 def _blocks(matrix: Array) -> Iterator[slice]:
     """Yield slices of the rows of a matrix (n, d)."""
-    return row_blocks(matrix.shape[0], 8 * matrix.shape[1], _BLOCK_BYTES[is_foreign(matrix)])
+    return cached_blocks(matrix.shape[0], matrix, matrix.shape[1])
 
 
 def to_complement(rows: Array) -> Array:
@@ -103,7 +100,7 @@ def add_constant(vectors: Array) -> Array:
     root = math.sqrt(n)
     share = namespace(vectors).sum(vectors[1:, :k], axis=0) / root
     vectors[0, :k] = -share
-    for rows in row_blocks(n - 1, 8 * vectors.shape[1]):
+    for rows in row_blocks(n - 1, k):
         vectors[rows.start + 1 : rows.stop + 1, :k] -= share / (root + 1.0)
     vectors[:, k] = 1.0 / root
     return vectors

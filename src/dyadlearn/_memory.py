@@ -5,8 +5,9 @@ limits, or that of the GPU. Linux provides it in files; other systems provide le
 
 `check_memory` is called before the work at seven kinds of places: where files are read and sparse
 data become dense, where kernels are computed, decomposed and solved with, where grids are stacked,
-where folds are solved again, and where statistics of a stream are kept. The counts of numbers are
-upper bounds, at most about twice the real peak (``python benchmarks/memory.py`` compares them).
+where folds are solved again, and where statistics of a stream are kept. An estimate names the arrays
+that a step holds by their shapes. It is at most about twice the real peak, beside blocks of rows
+(``tests/test_memory.py`` and ``python benchmarks/memory.py`` compare them).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from dyadlearn._array import Array, device_memory
+from dyadlearn._array import BLOCK, Array, Shape, array_bytes, device_memory, values_in
 from dyadlearn._messages import Message
 from dyadlearn.exceptions import NotEnoughMemoryError
 
@@ -44,9 +45,6 @@ _FILES = {
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
 
-#: Number of values in a block of rows of a kernel, of 64 MiB.
-BLOCK = 2**23
-
 # Advice for problems of kernels.
 _LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
@@ -71,7 +69,7 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
 
 
 def check_kernel_memory(
-    n: int, p: int, like: Array, bytes_each: float = 8, n_blocks: int = 1
+    n: int, p: int, like: Array, n_kernels: float = 1, n_blocks: int = 1
 ) -> None:
     """Raise `NotEnoughMemoryError` if there is no memory for a kernel between n and p entities.
 
@@ -80,18 +78,14 @@ def check_kernel_memory(
     n, p : int
     like : array or None
         An array on the device of the kernel.
-    bytes_each : float, default=8
-        Bytes that are needed for each value of the kernel.
+    n_kernels : float, default=1
+        Number of matrices of the size of the kernel, in double precision.
     n_blocks : int, default=1
         Number of blocks of rows, of at most `BLOCK` values, that are in memory beside it.
     """
-    need = 1.1 * bytes_each * n * p + 8.0 * n_blocks * min(n * p, BLOCK)
-    check_memory(
-        need,
-        like,
-        f"A kernel of {n} × {p} entities",
-        "use fewer of them, or Landmarks of the kernel",
-    )
+    need = array_bytes(None, (1.1 * n_kernels, n, p), (n_blocks, min(n * p, BLOCK)))
+    remedy = "use fewer of them, or Landmarks of the kernel"
+    check_memory(need, like, f"A kernel of {n} × {p} entities", remedy)
 
 
 def fits_in_memory(need: float, like: Array) -> bool:
@@ -155,17 +149,19 @@ class SideSize(NamedTuple):
         return self.n_rows
 
     @property
-    def numbers(self) -> tuple[int, int]:
+    def numbers(self) -> tuple[float, float]:
         """Numbers of values: during the decomposition, with the workspace of LAPACK, and stored after it."""
         n = self.n_rows
         d = self.n_columns
-        return {
-            "gram": (6 * n * n, n * n),
-            "kernel": (7 * n * n + n * d, n * n + n * d),
-            "sparse": (7 * d * d, d * d),
-            "wide": (9 * n * n + 4 * n * d, 3 * n * n + n * d),
-            "features": (4 * n * d + 7 * d * d, n * d + d * d),
-        }[self.form]
+        shapes: dict[str, tuple[list[Shape], list[Shape]]] = {
+            "gram": ([(6, n, n)], [(n, n)]),
+            "kernel": ([(7, n, n), (n, d)], [(n, n), (n, d)]),
+            "sparse": ([(7, d, d)], [(d, d)]),
+            "wide": ([(9, n, n), (4, n, d)], [(3, n, n), (n, d)]),
+            "features": ([(4, n, d), (7, d, d)], [(n, d), (d, d)]),
+        }
+        at_peak, stored = shapes[self.form]
+        return values_in(*at_peak), values_in(*stored)
 
 
 def solve_numbers(
@@ -195,13 +191,14 @@ def solve_numbers(
     r = ranks[-1]
     rotated = k * r if coupled else k * q
     if complete:
-        return 2.0 * m * q + 3.0 * max(k * q, rotated) + m * k + coupled * q * r
+        return values_in((2, m, q), (3, max(k * q, rotated)), (m, k), (coupled, q, r))
     # Conjugate gradients keep several grids; tasks on their own are solved one after the other.
-    grids = (9.0 if coupled else 7.0) * (2.0 if weighted else 1.0)
-    sides = sum(
-        1.5 * n * rank + min(n, 2 * rank) ** 2 for n, rank in zip(shape, ranks, strict=False)
-    )
-    return grids * m * q + 6.0 * rotated * coupled + sides
+    n_grids = (7 + 2 * coupled) * (1 + weighted)
+    sides = []
+    for n, rank in zip(shape, ranks, strict=False):
+        order = min(n, 2 * rank)
+        sides += [(1.5, n, rank), (1, order, order)]
+    return values_in((n_grids, m, q), (6 * coupled, rotated), *sides)
 
 
 def holdout_numbers(
@@ -230,18 +227,14 @@ def holdout_numbers(
     m, q = shape
     # Squared eigenvectors come in blocks; groups are predicted one by one and put in order at the
     # end.
-    squares = max(min(n * rank, 2**23) for n, rank in zip(shape, ranks, strict=False))
-    if largest_group == 1:
-        groups = 0.0
-    else:
-        groups = 2.0**19 + 2.5 * m * q + largest_group * (max(ranks) + 2.0 * largest_group)
+    squares = max(min(n * rank, BLOCK) for n, rank in zip(shape, ranks, strict=False))
+    held: list[Shape] = [(8, n_stacked - 1, m, q)]
+    g = largest_group
+    if g > 1:
+        held += [(2.5, m, q), (g, max(ranks)), (2, g, g)]
     rotated = max(ranks[0] * q, ranks[-1] * m)
-    stacked = 8.0 * (n_stacked - 1) * m * q
-    return (
-        max(n_grids[0] * m * q + n_grids[1] * rotated, 2.0 * m * q + 1.2 * squares)
-        + groups
-        + stacked
-    )
+    at_peak = values_in((n_grids[0], m, q), (n_grids[1], rotated))
+    return values_in(max(at_peak, values_in((2, m, q), (1.2, squares))), *held)
 
 
 # Free memory ---------------------------------------------------------------------------------------

@@ -44,14 +44,15 @@ import numpy as np
 from scipy import linalg
 
 from dyadlearn._array import (
+    BLOCK,
     Array,
     as_array_of,
     eigh,
     epsilon,
     largest,
     namespace,
-    row_blocks,
     row_major,
+    slices,
     svd,
     take_block,
     take_rows,
@@ -85,7 +86,7 @@ class Blocks:
     def slices(self) -> list[slice]:
         """Slices of rows, each at least four times as long as it is wide."""
         n, d = self.shape
-        return list(row_blocks(n, 8 * max(d, 1), max(2**25, 32 * d * d)))
+        return list(slices(n, max(4 * d, BLOCK // max(d, 1))))
 
     def gram(self) -> Array:
         """Return the Gram matrix (d, d)."""

@@ -245,7 +245,7 @@ def with_constant_feature(centred: Decomposition, means: Array, level: float) ->
     above = xp.concat([roots[:, None] * right.T, zeros((right.shape[1], 1), right)], axis=1)
     last = math.sqrt(n) * xp.concat([means, zeros((1,), means) + math.sqrt(level)])
     left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
-    for here in row_blocks(n, 8 * vectors.shape[1]):
+    for here in row_blocks(*vectors.shape):
         vectors[here, : left.shape[1]] = vectors[here, :] @ left
     values = roots**2
     vectors = vectors[:, : left.shape[1]]
@@ -294,7 +294,7 @@ def _decomposed_sparse(
     def lengths_along(combinations: np.ndarray) -> np.ndarray:
         """Return the lengths (p,) of the features along combinations (d, p)."""
         squares = np.zeros(combinations.shape[1])
-        for rows in row_blocks(n, 8 * combinations.shape[1]):
+        for rows in row_blocks(n, combinations.shape[1]):
             squares += np.sum((features[rows] @ combinations - offsets @ combinations) ** 2, axis=0)
         return np.asarray(squares**0.5)
 

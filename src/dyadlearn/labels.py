@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     double,
     is_foreign,
@@ -366,7 +367,7 @@ class Labels(Stored):
         if self.grid is not None:
             return values
         check_memory(
-            2 * 8 * math.prod(self.shape),
+            array_bytes(None, (2, *self.shape)),
             self.values,
             f"A grid of {self.shape[0]} × {self.shape[1]}",
         )
@@ -750,7 +751,7 @@ class LongPairs:
         """Return the grid of the pairs, as arrays."""
         m = len(self.instances)
         q = len(self.tasks)
-        check_memory(3 * 8 * m * q, self.values, f"A grid of {m} × {q}")
+        check_memory(array_bytes(None, (3, m, q)), self.values, f"A grid of {m} × {q}")
         grid = np.full((m, q), np.nan, dtype=self.values.dtype)
         weights = np.zeros((m, q))
         grid[self.rows, self.columns] = self.values

@@ -34,7 +34,6 @@ from dyadlearn._array import (
     Array,
     epsilon,
     is_sparse,
-    itemsize,
     largest,
     matmul,
     namespace,
@@ -623,7 +622,7 @@ class Spectrum(Stored):
         array of shape (n,) or (n, p)
         """
         n, k = self.vectors.shape
-        blocks = list(row_blocks(n, k * itemsize(self.vectors)))
+        blocks = list(row_blocks(n, k))
         if len(blocks) == 1:
             squares = self.vectors**2
             if weights.ndim == 2:

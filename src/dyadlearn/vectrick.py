@@ -9,12 +9,11 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    cached_blocks,
     is_foreign,
     is_sparse,
-    itemsize,
     matmul,
     namespace,
-    row_blocks,
     take_rows,
     zeros,
 )
@@ -38,9 +37,6 @@ __all__ = [
 # on a processor (8 to 50 on different ones) and on an accelerator.
 GATHER_COST = 24
 _GATHER_COST_ELSEWHERE = 64
-# Gathered rows should fit into the cache of a processor; an accelerator is faster with large
-# blocks.
-_GATHER_BYTES = {False: 2**19, True: 2**29}
 # Numbers to gather for one row of `half` from which on a product of its own takes less time than
 # copies of the row.
 _RUN = 2**13
@@ -170,11 +166,6 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
         else:
             values[block] = xp.vecdot(partner, chosen)
 
-    # Threads wait for each other after every product, less often in large blocks.
-    if in_runs:
-        limit = 8 * _GATHER_BYTES[False]
-    else:
-        limit = _GATHER_BYTES[is_foreign(half)]
-    blocks = list(row_blocks(n, 2 * q * itemsize(half), limit))
+    blocks = list(cached_blocks(n, half, (2, q)))
     for_each(gather, blocks, half, n_operations=2.0 * GATHER_COST * n * q)
     return values

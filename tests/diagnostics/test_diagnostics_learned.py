@@ -21,7 +21,6 @@ from dyadlearn import (
     top_pairs,
     verify_holdout,
 )
-from dyadlearn.pairing import expansion
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
 from sweeps import lines, over
@@ -67,7 +66,7 @@ KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no task
 def test_rows_are_recommended_for_in_blocks(kind, monkeypatch):
     model = _fitted(kind)
     X, _, _ = _data()
-    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 200)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 25)
     F = model.predict(X).to_numpy()
     found = recommend(model, X=X, n=3)
     best = np.argsort(-F, axis=1, kind="stable")[:, :3]

@@ -1,6 +1,5 @@
 """Where a prediction comes from: contributions in three lists, each of which sums to it."""
 
-import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -335,21 +334,6 @@ def test_unknown_ids():
         explain(model, "1", "p")
     with pytest.raises(TypeError, match="instance must be an id or a row of numbers, found dict"):
         explain(model, {}, "P")
-
-
-@over(lines("model missing", (TwoStepRidge(), 0.0), (KroneckerRidge(), 0.3)))
-def test_memory_is_known_beforehand(model, missing, monkeypatch):
-    X, Y, T = data(70, 60, 10, 8, missing=missing)
-    model.fit(X, Y, tasks=T)
-    asked = []
-    monkeypatch.setattr(explaining, "check_memory", lambda need, *rest: asked.append(need))
-    tracemalloc.start()
-    try:
-        explain(model, 0, 0)
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert 0.4 * asked[0] < taken < asked[0]
 
 
 def test_no_memory(monkeypatch):

@@ -17,7 +17,6 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
-from dyadlearn.diagnostics import rankings
 from dyadlearn.settings import Setting
 from problems import data
 from sweeps import covering, lines, over
@@ -139,7 +138,7 @@ def test_nodes_of_a_network_have_one_limit(symmetry, most, by):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
-    monkeypatch.setattr(rankings, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 12)
 
 
 @over(

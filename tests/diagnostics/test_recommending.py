@@ -21,7 +21,7 @@ from dyadlearn import (
     top_pairs,
 )
 from dyadlearn.diagnostics import best as ranking
-from dyadlearn.diagnostics import rankings, unobserved
+from dyadlearn.diagnostics import unobserved
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import reading as _training
 from dyadlearn.pairing import expansion
@@ -160,11 +160,8 @@ def best_of(F, k):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
-    monkeypatch.setattr(rankings, "_BLOCK_BYTES", 100)
-    monkeypatch.setattr(rankings, "_CELLS", 12)
-    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 96)
-    monkeypatch.setattr(expansion, "_PANEL_BYTES", 200)
-    monkeypatch.setattr(expansion, "_YIELDED_ROWS", 4)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 25)
+    monkeypatch.setattr(expansion, "_LEAST_ROWS", 4)
 
 
 MODELS = {
@@ -306,9 +303,8 @@ def test_what_cannot_be_recommended_to_new_ones():
 
 def test_memory_stays_bounded(monkeypatch):
     X, T, Y = make()
-    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 2**13)
-    monkeypatch.setattr(expansion, "_PANEL_BYTES", 2**12)
-    monkeypatch.setattr(expansion, "_YIELDED_ROWS", 16)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 2**10)
+    monkeypatch.setattr(expansion, "_LEAST_ROWS", 16)
     merged = ranking.merged
     sizes = []
 
@@ -321,7 +317,7 @@ def test_memory_stays_bounded(monkeypatch):
     for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), OnlineTwoStepRidge()):
         sizes.clear()
         recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, n=2)
-        assert max(sizes) * 8 <= 2**13
+        assert max(sizes) <= 2**10
         assert sum(sizes) == 180 * 140
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn._array import row_blocks
+from dyadlearn._array import slices
 from sweeps import covering, lines, over
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -44,7 +44,7 @@ def by_definition(X, Y, k):
     )
 )
 def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
-    monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 7))
+    monkeypatch.setattr(room, "row_blocks", lambda n, *_: slices(n, 7))
     X, Y = counts()
     found = CanonicalProjection(4, random_state=0)
     for rows in np.split(np.arange(60), np.cumsum(sizes)[:-1]):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dyadlearn import TwoStepRidge, landscape
-from dyadlearn._array import row_blocks
+from dyadlearn._array import slices
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.growing import holdout
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
@@ -47,7 +47,7 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, constant=True):
     )
 )
 def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypatch):
-    monkeypatch.setattr(holdout, "row_blocks", lambda n, *sizes: row_blocks(n, 1, block))
+    monkeypatch.setattr(holdout, "row_blocks", lambda n, *_: slices(n, block))
     X, Y, T = problem(shape)
     wanted = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
     found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X), wrap(Y), setting)

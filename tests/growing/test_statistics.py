@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn._array import row_blocks
+from dyadlearn._array import slices
 from dyadlearn.growing import statistics
 from dyadlearn.growing.statistics import collect, merge
 from sweeps import covering, every, over
@@ -94,7 +94,7 @@ def assert_same(found, wanted, rtol=1e-12):
     )
 )
 def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkeypatch):
-    monkeypatch.setattr(statistics, "row_blocks", lambda n, size: row_blocks(n, 1, block))
+    monkeypatch.setattr(statistics, "row_blocks", lambda n, *_: slices(n, block))
     X, Y, T = data
     found = collected((wrap_X(X), wrap_Y(Y), T), with_tasks, constant)
     means = X.mean(axis=0)

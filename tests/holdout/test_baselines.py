@@ -1,6 +1,6 @@
 """Means held out in closed form against means that are really taken again, without what the setting leaves out."""
 
-import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
+from telling import taken, told
 
 
 def training(setting, cell, units, shape, symmetry):
@@ -200,12 +201,7 @@ def test_a_sparse_list_forms_no_grid():
         rng.uniform(0.2, 3.0, 500),
     )
     for setting in "BCD":
-        baselines(listed, setting)  # whatever is imported on the way
-        tracemalloc.start()
-        baselines(listed, setting)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 2e6
+        assert taken(partial(baselines, listed, setting)) < 2e6
 
 
 @over(every(symmetry=[1, -1], setting=list("ABCD"), n=[2, 5]))
@@ -324,17 +320,9 @@ def test_memory_is_what_is_asked_for(setting, kind):
     else:
         units = None
     given = {"weights": weights} if kind == "weights" else {}
-    asked = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers)
-        )
-        grid_baselines(Y, setting, units, **given)  # whatever is imported on the way
-        tracemalloc.start()
-        grid_baselines(Y, setting, units, **given)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert 0.4 * asked[1] < peak < 1.05 * asked[1]
+    work = partial(grid_baselines, Y, setting, units, **given)
+    need = told(work)
+    assert 0.4 * need < taken(work) < 1.05 * need
 
 
 def test_too_large_a_grid_is_refused(monkeypatch):

@@ -62,16 +62,10 @@ def test_arrays_are_edges():
 
 
 def test_blocks_make_no_difference(monkeypatch):
-    from sys import modules
-
     edges = random_graph(12, 30, seed=5)
     nodes = sorted({label for edge in edges for label in edge[:2]})
     whole = graph_distance_kernel(edges, nodes)
-    monkeypatch.setattr(
-        modules["dyadlearn.kernels.graphs"],
-        "row_blocks",
-        lambda n, _: (slice(i, min(i + 5, n)) for i in range(0, n, 5)),
-    )
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 5 * len(nodes))
     assert_array_equal(graph_distance_kernel(edges, nodes), whole)
 
 

@@ -38,7 +38,7 @@ def blocks(request, monkeypatch):
         step = request.param
         monkeypatch.setattr(
             modules["dyadlearn.kernels.repair"],
-            "row_blocks",
+            "cached_blocks",
             lambda n, *_: (slice(i, min(i + step, n)) for i in range(0, n, step)),
         )
 

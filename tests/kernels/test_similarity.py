@@ -37,9 +37,9 @@ def rows(kind, n=40):
 KERNELS = {"linear": "numbers", "rbf": "numbers", "tanimoto": "bits"}
 
 
-@pytest.fixture(params=[2**25, 700], ids=["one block", "many blocks"], autouse=True)
+@pytest.fixture(params=[2**23, 90], ids=["one block", "many blocks"], autouse=True)
 def _blocks(request, monkeypatch):
-    monkeypatch.setattr("dyadlearn.kernels.similarity._BLOCK_BYTES", request.param)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", request.param)
 
 
 @over(every(kernel=list(KERNELS), threshold=[0.3, 0.7, 0.95, 1.0]))

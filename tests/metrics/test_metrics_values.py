@@ -219,8 +219,8 @@ def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
         metric, Y, _ = problem(name, 3, 0.0)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
         expected = [[metric(Y, F, average=average) for F in row] for row in stack]
-        for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
-            monkeypatch.setattr(cells, "BLOCK_BYTES", limit)
+        for limit in (1, 4 * cells.CELL_VALUES * Y.size, 2**21):
+            monkeypatch.setattr("dyadlearn._array.BLOCK", limit)
             scores = metric(Y, stack, average=average)
             assert scores.shape == (2, 3)
             assert_array_equal(scores, expected)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import bootstrap_interval
-from dyadlearn.metrics import cells, ic_index, scorer
+from dyadlearn.metrics import ic_index, scorer
 from dyadlearn.metrics import top as interactions
 from sweeps import covering, every, over
 
@@ -63,7 +63,7 @@ CASES = covering(
 
 @over(CASES)
 def test_equals_the_loop(shape, labels, predictions, missing, block, monkeypatch):
-    monkeypatch.setattr(cells, "BLOCK_BYTES", block)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", block)
     Y, F = make_grids(shape, labels, predictions, missing)
     expected = slow_ic_index(Y, F)
     for kept in (0, 2**26):

@@ -1,6 +1,5 @@
 """Predictions made in blocks are those made at once, in little more memory; and how many of their digits are right."""
 
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -19,8 +18,8 @@ from dyadlearn import (
     _memory,
 )
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
-from dyadlearn.pairing import expansion
 from sweeps import covering, every, lines, over
+from telling import taken
 
 X, Y, T = problems.data(12, 9, 5, 4)
 rng = np.random.default_rng(1)
@@ -50,7 +49,7 @@ def test_blocks_of_instances(name, block, monkeypatch):
     for rows in (new, sparse.csr_array(new), new[:1]):
         whole = MODELS[name].predict(rows)
         with monkeypatch.context() as patch:
-            patch.setattr(expansion, "_BLOCK_BYTES", block)
+            patch.setattr("dyadlearn._array.BLOCK", block)
             assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
 
 
@@ -59,7 +58,7 @@ def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     new = rng.normal(size=(sizes[0], 5))
     tasks = rng.normal(size=(sizes[1], 4))
     whole = MODELS[name].predict(new, tasks=tasks)
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", block)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", block)
     found = MODELS[name].predict(new, tasks=tasks)
     assert found.flags.c_contiguous
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
@@ -79,7 +78,7 @@ def test_blocks_of_pairs(name, block, monkeypatch):
     for known in (tasks, None):
         expected = model.predict(new, tasks=known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
-            patch.setattr(expansion, "_BLOCK_BYTES", block)
+            patch.setattr("dyadlearn._array.BLOCK", block)
             assert_allclose(
                 model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13
             )
@@ -87,16 +86,13 @@ def test_blocks_of_pairs(name, block, monkeypatch):
 
 
 def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
-    rows, new = rng.normal(size=(200, 3)), rng.normal(size=(3000, 3))
+    rows = rng.normal(size=(200, 3))
     model = IndependentTaskRidge(kernel="rbf").fit(rows, rows[:, 0])
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 2**17)
-    tracemalloc.start()
-    model.predict(new)
-    model.predict_pairs(new, None, [(0, 0), (2999, 0)])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # The kernel is 4.6 MiB.
-    assert peak < 2**20
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 2**14)
+    for n in (3000, 9000):  # whose kernels are 4.6 and 13.7 MiB
+        new = rng.normal(size=(n, 3))
+        assert taken(lambda new=new: model.predict(new)) < 2**20
+        assert taken(lambda new=new: model.predict_pairs(new, None, [(0, 0), (2999, 0)])) < 2**20
 
 
 def test_a_result_that_does_not_fit_is_refused(monkeypatch):

@@ -215,7 +215,7 @@ class TestMemory:
             model.fit(X, Y, tasks=T).partial_fit(X, Y).forget(X[:500], Y[:500])
             model.landscape(X[500:550], Y[500:550], alphas=[1, 10], task_alphas=[1, 10])
 
-        assert taken(learn) < 40e6
+        assert taken(learn) < 90e6
         of_rows = (X[:2] @ model.instance_coef_)[:, None] + model.intercept_
         expected = X[:2] @ model.coef_ @ T.T + of_rows + T @ model.task_coef_
         assert_allclose(model.predict(X[:2]), expected, rtol=1e-9, atol=1e-12)

@@ -55,10 +55,10 @@ def gathers(monkeypatch):
 
     def spy(*args):
         calls.append(args)
-        return row_blocks(*args)
+        return cached_blocks(*args)
 
-    row_blocks = vectrick.row_blocks
-    monkeypatch.setattr(vectrick, "row_blocks", spy)
+    cached_blocks = vectrick.cached_blocks
+    monkeypatch.setattr(vectrick, "cached_blocks", spy)
     return calls
 
 

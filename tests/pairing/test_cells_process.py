@@ -1,6 +1,5 @@
 """What the Gaussian process of missing or weighted labels has beyond that of complete ones."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import PairKernel, cells_process
 from dyadlearn.pairing.cells_process import CellsProcess, process_of
 from dyadlearn.pairing.process import Process
-from dyadlearn.spectrum import Spectrum
 from process_case import FORMS, SHARES, case, may_be
 from sweeps import covering, over
 
@@ -89,20 +86,3 @@ def test_noise_that_rounding_hides_is_told_or_refused():
     message = "alpha = 1e-25 is lost in the rounding of the kernel between 30 observed"
     with pytest.raises(ValueError, match=message):
         problem.process().scale(problem.values())
-
-
-def test_the_memory_that_is_asked_for_is_the_memory_taken(monkeypatch):
-    rng = np.random.default_rng(0)
-    sides = [rng.normal(size=(n, n)) for n in (50, 40)]
-    spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
-    labels = Labels.of_grid(np.where(rng.random((50, 40)) < 0.4, np.nan, 1.0)).listed()
-    asked = []
-    monkeypatch.setattr(cells_process, "check_memory", lambda need, *_: asked.append(need))
-    tracemalloc.start()
-    try:
-        process = CellsProcess(PairKernel(*spectra, 1e3, (0.5, 0.3, 0.2)), labels)
-        process.log_likelihood(rng.normal(size=labels.size))
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert 0.3 * asked[0] < taken < asked[0]

@@ -1,7 +1,5 @@
 """Coefficients with a side absorbed or left out predict the same."""
 
-from types import SimpleNamespace
-
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
@@ -123,13 +121,3 @@ def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
     monkeypatch.setattr(expansion, "SMALL_GRID", 63)
     narrow = [Spectrum.from_features(side[:, :1]).smoother(Tikhonov(), 0.3) for side in (X, T)]
     assert not TwoStep(*narrow).expansion(TwoStep(*narrow).coefficients(Y))._spares_grid
-
-
-def test_memory_of_predictions_is_that_of_the_side_with_the_larger_blocks(monkeypatch):
-    needs = []
-    monkeypatch.setattr(expansion, "check_memory", lambda need, *_: needs.append(need))
-    small = (SimpleNamespace(width=1), [slice(0, 2)])
-    large = (SimpleNamespace(width=10), [slice(0, 4), slice(4, 5)])
-    for sides in ([small, large], [large, small], []):
-        expansion._check_predictions(5, 3, 7, sides, np.zeros(1))
-    assert needs == [8 * (15 + 7 + 2 * 40), 8 * (15 + 7 + 2 * 40), 8 * (15 + 7)]

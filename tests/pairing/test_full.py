@@ -19,6 +19,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import COMPLETE, posed, some_cells
 from sweeps import covering, every, lines, over
+from telling import taken
 
 LEGAL = [
     *(("independent", s) for s in "AB"),
@@ -305,21 +306,13 @@ def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
 
 @over(covering(model=MODELS, setting="ABD", strength=1))
 def test_memory_is_foreseen(model, setting):
-    import tracemalloc
-
     shape = (28, 20)
     n = 6
     pairing = made(model, shape, "full", 0.5, True)
     stack = stack_of(shape, n)
     if not pairing.knows_tasks and setting == "D":
         return
-    work = partial(hold_out_stack, pairing, stack, Setting(setting))
-    tracemalloc.start()
-    try:
-        work()
-        peak = tracemalloc.get_traced_memory()[1] / 8
-    finally:
-        tracemalloc.stop()
+    peak = taken(lambda: hold_out_stack(pairing, stack, Setting(setting))) / 8
     assert peak <= holdout_numbers(shape, pairing.ranks, holdout_grids(pairing), n_stacked=n)
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import _memory
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
-from dyadlearn.pairing import PairKernel, cells_process, expansion
+from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
@@ -105,9 +105,7 @@ def test_covariances(closed, form, shape, kinds, shares, free_mean, alpha, beyon
 def test_blocks_of_rows_change_nothing(closed, setting, kinds, free_mean, monkeypatch):
     problem = case(kinds, 0.1, PRODUCT, free_mean, "all" if closed else "both")
     whole = problem.process(closed).variance(**problem.asked(setting))
-    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
-    one_by_one = lambda n, _: (slice(i, i + 1) for i in range(n))  # noqa: E731
-    monkeypatch.setattr(cells_process, "row_blocks", one_by_one)
+    monkeypatch.setattr("dyadlearn._array.BLOCK", 1)
     sizes = []
 
     def counted(rows):

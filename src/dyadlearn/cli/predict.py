@@ -34,9 +34,8 @@ from dyadlearn.models.reading import among, few_labels, is_large
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 
-# Bytes of a block of predictions that is computed and then written; as text it takes about ten
-# times as much.
-_BLOCK_BYTES = 2**23
+# Memory of a prediction as text, in values.
+_OF_A_TEXT = 8
 # The options for files of instances and of tasks, and those for one of them.
 _FILES = ("--instances", "--tasks")
 _WORDS = ("instance", "task")
@@ -125,7 +124,7 @@ class Request:
         X, T = self.entities
         m, q = self.shape
         depth = len(self.headings)
-        parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
+        parts = list(row_blocks(m, (_OF_A_TEXT, depth, q)))
         # Labels of new rows are those of all of them.
         if self.options.labels is not None or len(parts) == 1:
             yield self.stack(X, T)
@@ -136,7 +135,7 @@ class Request:
         else:
             with TemporaryFile() as file:
                 complete = np.memmap(file, np.float64, "w+", shape=(depth, m, q))
-                for part in row_blocks(q, 8 * depth * m, _BLOCK_BYTES):
+                for part in row_blocks(q, (_OF_A_TEXT, depth, m)):
                     complete[:, :, part] = self.stack(None, _taken(T, np.arange(q)[part]))
                 yield from (complete[:, part] for part in parts)
 

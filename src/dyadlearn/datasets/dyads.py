@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, array_bytes
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn.kernels.gram import Params, gram
@@ -195,14 +195,11 @@ def _check_kinds(labels: str, symmetry: str | None, mean: float) -> None:
 
 def _check_size(n_instances: int, n_tasks: int | None) -> None:
     """Raise if labels and kernels do not fit into memory; None means a network."""
-    n_kernel_values = n_instances**2
-    n_columns = n_instances
-    if n_tasks is not None:
-        n_kernel_values += n_tasks**2
-        n_columns = n_tasks
-    n_numbers = 1.2 * n_kernel_values + 7.0 * n_instances * n_columns
+    n_columns = n_instances if n_tasks is None else n_tasks
+    kernels = [(1.2, n, n) for n in (n_instances, n_tasks) if n is not None]
+    need = array_bytes(None, *kernels, (7, n_instances, n_columns))
     purpose = f"Drawing {n_instances} × {n_columns} labels with their kernels"
-    check_memory(8 * n_numbers, np.empty(0), purpose, "draw fewer instances or tasks")
+    check_memory(need, None, purpose, "draw fewer instances or tasks")
 
 
 # The true function ---------------------------------------------------------------------------------

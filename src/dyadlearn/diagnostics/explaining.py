@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import is_sparse, itemsize, to_numpy
+from dyadlearn._array import array_bytes, is_sparse, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
@@ -270,10 +269,10 @@ def _weigher(fitted: FittedRidge, count: int) -> Weigher:
         max_iter=problem.max_iter,
         problem=problem,
     )
-    n_numbers = _ARRAYS * math.prod(values.shape) + weigher.numbers
+    need = array_bytes(values, (_ARRAYS, *values.shape), weigher.numbers)
     m, q = problem.labels.shape
     purpose = f"Weighing {problem.labels.size} of {m} × {q} labels"
-    check_memory(n_numbers * itemsize(values), values, purpose)
+    check_memory(need, values, purpose)
     return weigher
 
 

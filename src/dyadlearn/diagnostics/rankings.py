@@ -36,12 +36,6 @@ from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
-# Number of stored labels of an online model that are read at once.
-_CELLS = 2**22
-
-
-# Bytes of a block of predictions and bounds that is ranked at once.
-_BLOCK_BYTES = 2**25
 #: What recommendations can be ranked by.
 RANKED_BY = ("score", "lower", "upper")
 
@@ -301,7 +295,7 @@ class Ranking:
         options = self.query.options
         parts = []
         n = self._n_candidates
-        for here in row_blocks(self.rows.size, 8 * len(RANKED_BY) * n, _BLOCK_BYTES):
+        for here in row_blocks(self.rows.size, (len(RANKED_BY), n)):
             rows = self.rows.take(here)
             scores = to_numpy(self.expansion.grid(rows, self.candidates))
             if self.places is None:
@@ -560,7 +554,7 @@ def _observed_of_stored(
 ) -> sparse.csr_array:
     """Return which labels an online model stores for some instances and tasks."""
     parts = []
-    for block in row_blocks(len(places), n_tasks, _CELLS):
+    for block in row_blocks(len(places), n_tasks):
         labels = to_numpy(knowledge.labels_at(places[block]))[:, columns]
         parts.append(sparse.csr_array(~np.isnan(labels)))
     return sparse.csr_array(sparse.vstack(parts))

@@ -87,10 +87,6 @@ NOTHING_LEARNT = (
     "The model has learned no instances, or forgotten all: only learned instances can be left out."
 )
 
-#: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses
-#: all of them.
-_BLOCK = 2**24
-
 
 def side_of_rows(projected: Array, values: Array, n_rows: int, constant: bool) -> Spectrum:
     """Return the spectrum of some rows of a side, given as (l, k) in the eigenbasis of its Gram matrix.
@@ -293,8 +289,9 @@ class LeftOut:
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
         """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
         groups = self.statistics.groups
-        width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
-        for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
+        n, n_tasks = self.Y.shape
+        widths = [target.shape[0] for target in self.targets]
+        for rows in row_blocks(n, (8, n_tasks), *widths):
             labels = dense(double(self.Y[rows, :])) - self.level
             Phi = self.Phi[rows, :]
             projected = [_projected(Phi, group.mean, group.eigen.vectors) for group in groups]

@@ -42,14 +42,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import (
+    BLOCK,
     Array,
+    Shape,
+    array_bytes,
     as_array_of,
     double,
     epsilon,
     is_definite,
     is_sparse,
     is_transposed,
-    itemsize,
     largest,
     matmul,
     namespace,
@@ -57,6 +59,7 @@ from dyadlearn._array import (
     row_major,
     take_rows,
     to_numpy,
+    values_in,
     zeros,
 )
 from dyadlearn._codes import pattern_codes
@@ -72,7 +75,7 @@ from dyadlearn._means import (
     value,
     with_ones,
 )
-from dyadlearn._memory import BLOCK, check_memory
+from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
@@ -133,8 +136,8 @@ class Group(Stored):
 
         Rows are added block by block: only a block is ever copied to double precision.
         """
-        width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
-        blocks = list(row_blocks(int(Phi.shape[0]), 8 * width)) or [slice(0, 0)]
+        widths = [part.shape[1] for part in (Phi, Y) if not is_sparse(part)]
+        blocks = list(row_blocks(Phi.shape[0], *widths)) or [slice(0, 0)]
         sums = _sums_about_mean if constant else _sums
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce(
@@ -742,24 +745,23 @@ def check_room(Phi: Array, Y: Array, *, constant: bool, n_copies: int = 0) -> No
     width = Y.shape[1]
     # Statistics before and after an update, those it adds, their corrections, an inverse and the
     # workspace of a solve.
-    numbers = 6.0 * d**2 + 5.0 * d * width
+    held: list[Shape] = [(6, d, d), (5, d, width)]
     parts = [part for part in (Phi, Y) if not is_sparse(part)]
-    rows = sum(math.prod(part.shape) for part in parts)
-    is_converted = any(itemsize(part) < 8 or is_transposed(part) for part in parts)
+    rows = values_in(*(part.shape for part in parts))
+    is_converted = any(array_bytes(part, 1) < 8 or is_transposed(part) for part in parts)
     # All values are checked. Blocks are converted and centred. Tasks with missing labels are added
     # from a copy of the rows that they have.
-    numbers += (n_copies + 0.13) * rows + (constant + is_converted) * min(rows, BLOCK)
+    held += [(n_copies + 0.13, rows), (constant + is_converted, min(rows, BLOCK))]
     if has_holes(Y):
-        numbers += rows + 1.25 * math.prod(Y.shape)
-    check_memory(
-        8 * numbers, Y, f"Adding {Phi.shape[0]} rows to the statistics of {d} features", _REMEDY
-    )
+        held += [rows, (1.25, *Y.shape)]
+    purpose = f"Adding {Phi.shape[0]} rows to the statistics of {d} features"
+    check_memory(array_bytes(None, *held), Y, purpose, _REMEDY)
 
 
 def _check_groups(n_groups: int, d: int, like: Array) -> None:
     """Raise if Gram matrices do not fit in memory: before and after an update, and those it adds."""
     purpose = f"Keeping the statistics of {d} features for {n_groups} tasks that are observed for different instances"
-    check_memory(8.0 * 3 * n_groups * d**2, like, purpose, _REMEDY)
+    check_memory(array_bytes(None, (3, n_groups, d, d)), like, purpose, _REMEDY)
 
 
 def equal_features(first: Array | None, second: Array | None) -> bool:

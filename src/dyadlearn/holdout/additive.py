@@ -149,7 +149,7 @@ class Effects:
         q = self.lengths[1]
         system = np.zeros((q, q))
         if self.is_dense:
-            for here in row_blocks(self.lengths[0], 32 * q):
+            for here in row_blocks(self.lengths[0], (4, q)):
                 system -= self.W[here].toarray().T @ self.shares(here)
         else:
             system -= (self.W.T @ self.P).toarray()
@@ -206,7 +206,7 @@ class Effects:
         order = np.argsort(large, kind="stable")
         ordered = large[order]
         P = self.shares(slice(None)) if is_network else None
-        for here in row_blocks(self.lengths[0], 32 * self.lengths[0 if is_network else 1]):
+        for here in row_blocks(self.lengths[0], (4, max(self.lengths))):
             some = order[slice(*np.searchsorted(ordered, [here.start, here.stop]))]
             image = self.shares(here) @ inverse
             along[some] = image[large[some] - here.start, small[some]]

@@ -41,7 +41,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._array import Array, array_bytes, as_array_of, namespace, to_numpy
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._work import products
@@ -439,7 +439,7 @@ def _is_affordable(cells: _Cells) -> bool:
     n = int(np.count_nonzero(cells.w))
     fits = max(products((n, _LEAST_FIT)), products((n, _FIT_OF_LABEL, n)))
     is_quicker = products((order, order, order)) <= fits
-    return is_quicker and fits_in_memory(products((32, order, order)), cells.labels.values)
+    return is_quicker and fits_in_memory(array_bytes(None, (4, order, order)), cells.labels.values)
 
 
 def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:

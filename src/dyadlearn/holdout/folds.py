@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, namespace, placed, take_rows
+from dyadlearn._array import Array, array_bytes, namespace, placed, take_rows, values_in
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
@@ -253,18 +253,19 @@ class _GridSolver:
         ranks = pairing.ranks
         total = math.prod(n_units)
         # A mask for each fold, and its solution, from which the next solve starts.
-        of_fold = 0.125 + (2.0 if pairing.knows_tasks else 1.0)
-        need = total * of_fold * math.prod(labels.shape)
-        need += solve_numbers(
+        of_fold = 0.125 + 1.0 + pairing.knows_tasks
+        solving = solve_numbers(
             labels.shape,
             ranks,
             coupled=pairing.knows_tasks,
             complete=False,
             weighted=labels.weights is not None,
         )
+        of_sides = []
         if self.rows_leave:  # each fold has its own eigenvectors and operators
             for axis, n in zip(self.setting.new, n_units, strict=True):
-                need += 2.0 * n * labels.shape[axis] * ranks[axis]
+                of_sides.append((2, n, labels.shape[axis], ranks[axis]))
+        need = values_in((of_fold, total, *labels.shape), solving, *of_sides)
         refuse(need, labels.values, self.setting, f" in {total} folds")
 
     def solve(
@@ -315,13 +316,14 @@ class _PairSolver:
         labels = self.problem.labels
         total = math.prod(n_units)
         # A mask of the pairs for each fold, and its solution.
-        of_fold = 0.125 * labels.size + math.prod(self.problem.pairing.ranks)
+        of_folds = ((0.125, total, labels.size), (total, *self.problem.pairing.ranks))
         purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
         remedy = Message(
             "[pass groups that are left out together|give --cv, a number of folds], for example "
             "five"
         )
-        check_memory(8 * (total * of_fold + labels.size), labels.values, purpose, remedy)
+        need = array_bytes(labels.values, *of_folds, labels.size)
+        check_memory(need, labels.values, purpose, remedy)
 
     def solve(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]

@@ -36,9 +36,9 @@ from scipy import sparse
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     copied,
-    itemsize,
     namespace,
     order_statistic,
     row_major,
@@ -183,9 +183,10 @@ class Intervals:
         upper = zeros(size, predicted)
         scores = self._of_rows(models.held_out)
         unit = unit_codes(models.members, m)
-        numbers = models.n_values + 4 * m * q + rows.width
-        check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
-        for here in rows.cut(numbers, predicted):
+        of_row = (models.n_values, (4, m, q))
+        need = array_bytes(predicted, *of_row, rows.width)
+        check_memory(need, predicted, "An interval for a new row")
+        for here in rows.cut(*of_row):
             block = rows.take(here)
             low, high = jackknife_plus(
                 models.predictions(block), scores, self._local(block), unit, coverage

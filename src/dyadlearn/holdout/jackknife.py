@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, take_rows
+from dyadlearn._array import Array, array_bytes, namespace, take_rows
 from dyadlearn._memory import fits_in_memory
 from dyadlearn.holdout.planning import (
     Formula,
@@ -82,7 +82,7 @@ def _has_models(how: Plan) -> bool:
         return False
     work, numbers = models_cost(how.problem.pairing, labels, int(_units(how).max()) + 1, name)
     return is_affordable(work, labels) and fits_in_memory(
-        numbers * itemsize(labels.values), labels.values
+        array_bytes(labels.values, numbers), labels.values
     )
 
 

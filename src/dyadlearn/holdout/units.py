@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
+from dyadlearn._array import Array, array_bytes, as_array_of, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._messages import Message
 from dyadlearn._state import Stored
@@ -253,7 +253,7 @@ class Problem:
     def _factor(self, operators: GridOperators) -> CellsFactor:
         """Return the factor of the system of a list of pairs, which is remembered for explanations."""
         values = self.labels.values
-        n_bytes = float(self.labels.size) ** 2 * itemsize(values)
+        n_bytes = array_bytes(values, (self.labels.size, self.labels.size))
         compute = partial(factor_of, operators, self.labels)
         factor: CellsFactor = last_inverse.of(self, "factor", compute, n_bytes, values)
         return factor

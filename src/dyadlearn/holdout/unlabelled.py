@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
+from dyadlearn._array import Array, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn._rounding import settle
 from dyadlearn._work import products
 from dyadlearn.labels import Labels, Places
@@ -34,8 +34,6 @@ from dyadlearn.solve.operators import GridOperators
 _MOST_WORK = 2e10
 # Cost of an entry of the kernel, relative to a multiplication.
 _ENTRY = 10.0
-# Most bytes of a block of the kernel.
-_BLOCK = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ class Unlabelled:
         asked_by_unit = np.split(order, ends[:-1])
         pieces: list[Array] = []
         places: list[np.ndarray] = []
-        for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
+        for here in row_blocks(n_units, (4, n)):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             labels = namespace(grid).stack(changed, axis=1)
             asked_of = asked_by_unit[here]
@@ -161,7 +159,7 @@ class Unlabelled:
             return take_rows(namespace(image).reshape(image, (-1,)), at)
         rows, columns = np.divmod(at, shape[1])
         parts = []
-        for here in row_blocks(at.size, n * itemsize(duals), _BLOCK):
+        for here in row_blocks(at.size, n):
             kernel = self.operators.kernel_between((rows[here], columns[here]), self._cells)
             parts.append(kernel @ duals)
         return namespace(duals).concat(parts)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dyadlearn._array import is_sparse
+from dyadlearn._array import array_bytes, is_sparse
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
@@ -95,7 +95,7 @@ class Strings:
             purpose = (
                 f"A frame of {values.shape[1]} columns (a plain list would give a sparse matrix)"
             )
-            check_memory(8 * values.shape[0] * values.shape[1], None, purpose)
+            check_memory(array_bytes(None, values.shape), None, purpose)
             values = values.toarray()
         return write_table(values, self.ids, column_ids, self.kind)
 

@@ -311,7 +311,7 @@ def pairs_of(
     else:
         others = None if known is None else trained.members
         kernel_of_all = _kernel_of_members(table, pairs.members, others, kernel, kernel_params)
-    check_kernel_memory(len(pairs), len(trained), None, 8 * _KERNELS_OF_PAIRS)
+    check_kernel_memory(len(pairs), len(trained), None, _KERNELS_OF_PAIRS)
     sums, products = _kernels_of_pairs(kernel_of_all.values, len(pairs), len(trained), symmetric)
     kind = kernel_of_all.kind
     return {

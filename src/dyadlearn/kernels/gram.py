@@ -16,7 +16,7 @@ from dyadlearn._array import (
     is_foreign,
     is_sparse,
     namespace,
-    row_blocks,
+    slices,
     to_numpy,
 )
 from dyadlearn._checks import keywords_of
@@ -256,7 +256,7 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Params = 
     else:
         n_at_once = _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS
         diagonals = []
-        for block in row_blocks(rows.shape[0], 1, n_at_once):
+        for block in slices(rows.shape[0], n_at_once):
             K = gram(rows[block, ...], kernel=kernel, kernel_params=params)
             diagonals.append(namespace(K).linalg.diagonal(K))
         values = namespace(diagonals[0]).concat(diagonals)

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     dense,
     eigh,
     is_foreign,
@@ -91,7 +92,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     n = len(wanted)
     check_kernel_memory(n, n, None, n_blocks=3)
     K = np.empty((n, n))
-    for rows in row_blocks(n, 8 * n_nodes):
+    for rows in row_blocks(n, n_nodes):
         distances = dijkstra(lengths, directed=False, indices=wanted[rows])
         K[rows] = np.exp(-distances[:, wanted] / scale)
     # The rounding of a path length depends on the end at which it starts.
@@ -229,7 +230,9 @@ def diffusion_kernel(
     if nodes is not None:
         edges = _read_edges(graph, nodes, "weight")
         n_nodes = len(edges.position)
-        check_memory(4 * 8 * n_nodes**2, None, f"Diffusion between {n_nodes} nodes")
+        check_memory(
+            array_bytes(None, (6, n_nodes, n_nodes)), None, f"Diffusion between {n_nodes} nodes"
+        )
         adjacency = np.zeros((n_nodes, n_nodes))
         np.maximum.at(adjacency, (edges.tail, edges.head), edges.numbers)
         K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)
@@ -253,7 +256,7 @@ def _adjacency(graph: Any) -> Array:
             f"graph must be a square adjacency matrix, found shape {shape}; for edges, give nodes "
             f"too."
         )
-    check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
+    check_memory(array_bytes(None, (6, n, n)), adjacency, f"Diffusion between {n} nodes")
     adjacency = dense(adjacency)
     smallest = float(namespace(adjacency).min(adjacency))
     if smallest < 0:

@@ -53,6 +53,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     cast,
     copied,
@@ -61,7 +62,6 @@ from dyadlearn._array import (
     epsilon,
     is_foreign,
     is_sparse,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -457,8 +457,8 @@ class Source:
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
-        width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
-        for part in row_blocks(self.values.shape[0], 8 * width):
+        n, *shape = self.values.shape
+        for part in row_blocks(n, landmarks.shape[0], tuple(shape)):
             rows = self.values[part, ...]
             if self.kernel is None:
                 yield part, double(take_rows(rows.T, landmarks).T)
@@ -620,9 +620,8 @@ class PartialCholesky:
                 "other rows."
             )
         most = min(n_components, n)
-        n_numbers = n * (most + 4 * min(most, _BLOCK)) + most**2
-        n_bytes = itemsize(diagonal) * n_numbers
-        check_memory(n_bytes, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
+        need = array_bytes(diagonal, (n, most), (4, n, min(most, _BLOCK)), (most, most))
+        check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
         self.noise = max(most, 10) * epsilon(diagonal)
         self.positions = np.empty(0, dtype=np.intp)
         self.residual = copied(self.diagonal)

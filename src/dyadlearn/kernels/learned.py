@@ -23,13 +23,13 @@ from scipy import sparse
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     cast,
     dense,
     epsilon,
     float_dtype,
     is_sparse,
-    itemsize,
     namespace,
     take_rows,
     to_numpy,
@@ -991,6 +991,6 @@ def _side_by_side(parts: Sequence[Array], as_sparse: bool, purpose: str) -> Arra
     whole = next(part for part in parts if not is_sparse(part))
     if len(parts) == 1:
         return whole
-    columns = sum(part.shape[1] for part in parts)
-    check_memory(2.0 * itemsize(whole) * whole.shape[0] * columns, whole, purpose)
+    shapes = [(2, *part.shape) for part in parts]
+    check_memory(array_bytes(whole, *shapes), whole, purpose)
     return namespace(whole).concat([dense(part) for part in parts], axis=1)

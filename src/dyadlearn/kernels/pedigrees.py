@@ -80,7 +80,7 @@ def pedigree(
     order = _ancestors(labels, order, parents)
     place = {individual: position for position, individual in enumerate(order)}
     n = len(order)
-    check_kernel_memory(n, n, None, bytes_each=16)
+    check_kernel_memory(n, n, None, n_kernels=2)
     A = np.zeros((n, n))
     for i, individual in enumerate(order):
         known = [place[parent] for parent in parents.get(individual, ()) if parent is not None]

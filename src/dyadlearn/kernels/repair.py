@@ -15,6 +15,8 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
+    cached_blocks,
     eigh,
     epsilon,
     float_dtype,
@@ -23,16 +25,12 @@ from dyadlearn._array import (
     largest,
     namespace,
     refuse_mask,
-    row_blocks,
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
 from dyadlearn._messages import Message
 from dyadlearn._tables import Table, like_inputs, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-
-# Transposed blocks are read across the rows: blocks that fit in the cache are several times faster.
-_BLOCK_BYTES = 2**22
 
 
 def not_square(title: str, shape: tuple[int, ...]) -> KernelError:
@@ -67,7 +65,7 @@ def asymmetry(K: Array) -> float:
     xp = namespace(K)
     n = _side(K, "K")
     gap = 0.0
-    for rows in row_blocks(n, 8 * n, _BLOCK_BYTES):
+    for rows in cached_blocks(n, K, n):
         rest = slice(rows.start, n)
         gap = max(gap, float(xp.max(xp.abs(K[rows, rest] - K[rest, rows].T))))
     return gap
@@ -142,7 +140,7 @@ def average_transpose(K: Array) -> Array:
            [0.375, 1.   ]])
     """
     n = _side(K, "K")
-    for rows in row_blocks(n, 8 * n, _BLOCK_BYTES):
+    for rows in cached_blocks(n, K, n):
         rest = slice(rows.start, n)
         mean = (K[rows, rest] + K[rest, rows].T) / 2
         K[rows, rest] = mean
@@ -446,9 +444,9 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     """
     table = read_gram(K, "K", is_square=True)
     n = table.values.shape[0]
-    numbers, _ = SideSize(n, n, "gram").numbers
+    need = array_bytes(None, SideSize(n, n, "gram").numbers[0])
     purpose = f"Repairing a kernel of {n} × {n} entities"
-    check_memory(8 * numbers, table.values, purpose, "use fewer of them")
+    check_memory(need, table.values, purpose, "use fewer of them")
     values = mended(table.values, psd, "K", symmetrize, announces=False)
     return like_inputs(replace(table, values=values), K)
 

@@ -573,7 +573,7 @@ class SmithWaterman(TextStep):
         engine = _engine()
         # The scores of different sequences, those of all, and the normalised ones.
         share = len(queries) * len(targets) / (n * p)
-        check_kernel_memory(n, p, None, 8 * (1 + max(1, share)))
+        check_kernel_memory(n, p, None, 1 + max(1, share))
 
         def jobs() -> Iterator[Any]:
             for position, query in enumerate(queries):

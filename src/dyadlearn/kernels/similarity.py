@@ -34,8 +34,6 @@ __all__ = ["Similarity", "similar_groups", "threshold_of"]
 THRESHOLD = 0.6
 # Similarities that are lower by less than this are equal up to rounding.
 _ROUNDING = 1e-9
-# Bytes of a block of similarities.
-_BLOCK_BYTES = 2**25
 
 
 def similar_groups(
@@ -170,7 +168,7 @@ class Similarity:
 
     def _blocks(self, asked: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the similarities (b, n) of blocks of some rows with all rows."""
-        for block in row_blocks(len(asked), 8 * self.n, _BLOCK_BYTES):
+        for block in row_blocks(len(asked), self.n):
             yield block, self.rows(asked[block])
 
 

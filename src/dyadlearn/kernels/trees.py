@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import is_missing, row_blocks
+from dyadlearn._array import cached_blocks, is_missing
 from dyadlearn._files.packed import parse_number
 from dyadlearn._memory import check_kernel_memory
 from dyadlearn._tables import Ids, Table, like_inputs, make_ids, read_table
@@ -26,8 +26,6 @@ Tips = Iterable[Hashable] | None
 # equal to each other.
 _ENDED = -1
 _ENDED_TOO = -2
-# Blocks of rows that fit in the cache are faster.
-_BLOCK_BYTES = 2**21
 
 
 def taxonomy_kernel(
@@ -141,7 +139,7 @@ def taxonomy_kernel(
     row_lengths = (first >= 0).sum(axis=1)
     column_lengths = (second >= 0).sum(axis=1)
     K = np.empty((n, p))
-    for part in row_blocks(n, 10 * p, _BLOCK_BYTES):
+    for part in cached_blocks(n, K, (2, p)):
         shared = np.zeros((part.stop - part.start, p), dtype=np.int16)
         for rank in range(n_ranks):
             shared += first[part, rank, None] == second[None, :, rank]
@@ -555,7 +553,7 @@ def _shared(
     along = wanted[order]
     between = np.minimum.reduceat(between, along)
     # The kernel in the order of the tree, then in that of the result.
-    check_kernel_memory(len(along), len(along), None, 8 * n_kernels)
+    check_kernel_memory(len(along), len(along), None, n_kernels)
     K = np.empty((len(along), len(along)))
     for row, tip in enumerate(along):
         K[row, row] = depths[nodes[tip]]

@@ -24,13 +24,13 @@ from sklearn.metrics import pairwise
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     cast,
     double,
     float_dtype,
     is_foreign,
     is_sparse,
-    itemsize,
     matmul,
     namespace,
     row_blocks,
@@ -205,7 +205,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     else:
         a = square_norms(A)
         b = square_norms(B)
-    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+    for rows in row_blocks(*K.shape):
         union = a[rows, None] + b[None, :] - K[rows, :]
         empty = xp.astype(union == 0, K.dtype)
         K[rows, :] = (K[rows, :] + empty) / (union + empty)
@@ -239,11 +239,11 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     >>> minmax(np.array([[2, 0, 1]]), np.array([[1, 1, 1], [2, 0, 1]]))
     array([[0.5, 1. ]])
     """
-    A, B = _operands(A, B, nonnegative="minmax", bytes_each=12, n_blocks=6)
+    A, B = _operands(A, B, nonnegative="minmax", n_kernels=1.5, n_blocks=6)
     xp = namespace(A, B)
     a, b = _of_both(_row_sums, A, B)
     K = _manhattan(A, B)
-    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+    for rows in row_blocks(*K.shape):
         total = a[rows, None] + b[None, :]
         twice_min = total - K[rows, :]
         twice_max = total + K[rows, :]
@@ -419,7 +419,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     b = square_norms(double(B)) * gamma
     xp = namespace(B)
     K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
-    for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
+    for rows in row_blocks(A.shape[0], A.shape[1], B.shape[0]):
         left = double(A[rows, :])
         exponents = matmul(left, right.T)
         a = square_norms(left) * gamma
@@ -444,7 +444,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     >>> laplacian(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(4)
     array([[1.e+00, 9.e-04]])
     """
-    A, B = _operands(A, B, bytes_each=16)
+    A, B = _operands(A, B, n_kernels=2)
     gamma = _gamma("laplacian", gamma, A)
     K = _manhattan(A, B)
     K *= -gamma
@@ -486,7 +486,7 @@ def _operands(
     B: Any,
     nonnegative: str | None = None,
     *,
-    bytes_each: int | None = None,
+    n_kernels: float | None = None,
     n_blocks: int = 1,
     allow_nan: bool = False,
 ) -> tuple[Array, Array]:
@@ -496,14 +496,14 @@ def _operands(
     ----------
     A, B, nonnegative, allow_nan
         As in `_prepared`.
-    bytes_each : int, optional
-        Bytes that are needed for each value; by default those of the value itself.
+    n_kernels : float, optional
+        Number of matrices in double precision; by default the kernel in its own.
     n_blocks : int, default=1
         Number of blocks of rows that are in memory beside the kernel.
     """
     A, B = _prepared(A, B, nonnegative, allow_nan=allow_nan)
     n_blocks += 2 * (is_sparse(A) and is_sparse(B))  # of their product, sparse and dense
-    check_kernel_memory(A.shape[0], B.shape[0], A, bytes_each or itemsize(A), n_blocks)
+    check_kernel_memory(A.shape[0], B.shape[0], A, n_kernels or array_bytes(A, 1 / 8), n_blocks)
     return A, B
 
 
@@ -607,7 +607,7 @@ def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> 
     """Return `measure` of all pairs of rows, (n_a, n_b), in blocks: no array has n_a × n_b × d entries."""
     d = A.shape[1]
     K = zeros((A.shape[0], B.shape[0]), A)
-    for columns in row_blocks(B.shape[0], 8 * d):
-        for rows in row_blocks(A.shape[0], 8 * d * (columns.stop - columns.start)):
+    for columns in row_blocks(B.shape[0], d):
+        for rows in row_blocks(A.shape[0], (columns.stop - columns.start, d)):
             K[rows, columns] = measure(A[rows, None, :], B[None, columns, :])
     return K

@@ -26,12 +26,12 @@ from scipy.special import softmax
 
 from dyadlearn._array import (
     Array,
+    cached_blocks,
     cast,
     epsilon,
     is_definite,
     is_foreign,
     namespace,
-    row_blocks,
     with_diagonal,
 )
 from dyadlearn._threads import for_each
@@ -44,8 +44,6 @@ _LOG_ZERO = -1e4
 # Bounds of the exponents: of kernels all of whose powers are kernels, and of other kernels.
 _DIVISIBLE = (0.05, 50.0)
 _POWERS = (1.0, 9.0)
-# Number of entries of a kernel that are computed at a time on a processor.
-_BLOCK = 2**16
 # Tolerance for negative eigenvalues of a kernel, in units of n times the machine precision.
 _SLACK = 10.0
 # Smaller positive entries are replaced by this value: an unbounded logarithm would dominate the
@@ -193,9 +191,9 @@ class Mixture:
                 total = total + float(weight) * power[..., rows, :]
             kernel[..., rows, :] = total
 
-        n = kernel.shape[-1]
+        *per_row, n = kernel.shape
+        blocks = list(cached_blocks(n, kernel, tuple(per_row)))
         size = math.prod(kernel.shape)
-        blocks = list(row_blocks(n, size // n, size if is_foreign(kernel) else _BLOCK))
         for_each(mix, blocks, kernel, n_operations=20.0 * len(powers) * size)
         return Mixed(self, logits, log_exponents, kernel, powers)
 

@@ -50,18 +50,8 @@ AVERAGES = ("pooled", "instance", "task", "fold")
 # Name of the first average in release 0.1.0.
 _OLD_POOLED = "micro"
 
-# A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
-BLOCK_BYTES = 2**24
-FOREIGN_BLOCK_BYTES = 2**28
-# Bytes of the sorted copy, positions and counts of a cell in a block; an upper bound.
-CELL_BYTES = 64
-
-
-def block_bytes(like: Array) -> int:
-    """Return the size of the blocks that are scored at once, on the device of `like`."""
-    if is_foreign(like):
-        return FOREIGN_BLOCK_BYTES
-    return BLOCK_BYTES
+#: Number of values for each cell of a block: the sorted copy, positions and counts; an upper bound.
+CELL_VALUES = 8
 
 
 def as_average(average: str | None, setting: str | Setting | NewSides | None) -> str:
@@ -420,9 +410,8 @@ class Metric(ABC):
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
         """Return the blocks of grids of a stack (s, m, q) that are scored at once."""
-        return row_blocks(
-            stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack)
-        )
+        n, m, q = stack.shape
+        return row_blocks(n, (CELL_VALUES, m, q))
 
     def _defined(self, cells: Cells) -> np.ndarray:
         """Return the mask of the rows (R,) for which the metric is defined; by default those with an observed label."""

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, to_numpy
+from dyadlearn._array import Array, epsilon, namespace, row_blocks, to_numpy
 from dyadlearn._checks import check_alpha, check_whole
-from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, block_bytes, function_of, refuse_nan
+from dyadlearn.metrics.cells import CELL_VALUES, Cells, Metric, function_of, refuse_nan
 from dyadlearn.metrics.ranks import (
     LabelOrder,
     OfPositives,
@@ -396,7 +396,7 @@ class IcIndex(Metric):
         self._orders: list[_Ordered] = []
         self._n_pairs = 0
         keeps = 2 * count <= _KEPT_BYTES
-        for ordered in self._ordered_pairs(cells.grid.values):
+        for ordered in self._ordered_pairs():
             self._n_pairs += int(ordered[2].pairs.sum())
             if keeps:
                 self._orders.append(ordered)
@@ -406,12 +406,12 @@ class IcIndex(Metric):
         # All at once, so that the labels of a pair of rows are sorted once for all predictions.
         return [slice(0, stack.shape[0])] if stack.shape[0] else []
 
-    def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
+    def _ordered_pairs(self) -> Iterator[_Ordered]:
         """Yield first and second rows (P,) of some pairs, and the order of the differences of their labels."""
-        most = max(1, block_bytes(like) // (CELL_BYTES * self._labels.shape[1]))
-        rows = np.triu_indices(self._labels.shape[0], 1)
-        for start in range(0, rows[0].size, most):
-            first, second = (ends[start : start + most] for ends in rows)
+        m, q = self._labels.shape
+        rows = np.triu_indices(m, 1)
+        for here in row_blocks(rows[0].size, (CELL_VALUES, q)):
+            first, second = (ends[here] for ends in rows)
             yield first, second, LabelOrder(self._labels[first] - self._labels[second], self._width)
 
     def _score(self, F: Array) -> Array:
@@ -424,7 +424,7 @@ class IcIndex(Metric):
         if self._is_turned:
             F = xp.permute_dims(F, (0, 2, 1))
         twice = [0] * F.shape[0]
-        for first, second, order in self._orders or self._ordered_pairs(F):
+        for first, second, order in self._orders or self._ordered_pairs():
             one = place(first)
             other = place(second)
             ranks = place(order.ranks)[None, ...]

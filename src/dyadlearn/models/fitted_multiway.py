@@ -14,9 +14,9 @@ from scipy.stats import chi2
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     epsilon,
-    itemsize,
     namespace,
     on_device,
     row_blocks,
@@ -216,7 +216,7 @@ class FittedMultiway(Stored):
 
     def inverse(self) -> CellsInverse:
         """Return the inverse of the covariance of the labels, which is remembered until another one is computed."""
-        n_bytes = float(len(self.values)) ** 2 * itemsize(self.like)
+        n = len(self.values)
         problem = self.variance_problem
         variances = self.variances
 
@@ -226,7 +226,9 @@ class FittedMultiway(Stored):
             least = float(namespace(problem.noise).min(problem.noise)) * variances[-1]
             return replace(inverse, rounding=epsilon(problem.noise) * sizes / least)
 
-        inverse: CellsInverse = last_inverse.of(self, "cells", compute, n_bytes, self.like)
+        inverse: CellsInverse = last_inverse.of(
+            self, "cells", compute, array_bytes(self.like, (n, n)), self.like
+        )
         warn_of_rounding(inverse.rounding, name="The residual variance")
         return inverse
 
@@ -296,8 +298,8 @@ class FittedMultiway(Stored):
 
     def blocks(self, asked: CellsAsked) -> Iterator[tuple[slice, list[Array]]]:
         """Yield slices of cells, with each term times its variance between them and the labels."""
-        n_values = len(self.values) * (len(self.terms) + 2 * len(self.sides) + 4)
-        for here in row_blocks(asked.size, n_values * itemsize(self.like)):
+        n = len(self.values)
+        for here in row_blocks(asked.size, (2, len(self.terms), n), (3, len(self.sides), n)):
             rows = []
             for side, at in zip(self.sides, asked.at, strict=True):
                 rows.append(side.rows_of(at[here], self.like))

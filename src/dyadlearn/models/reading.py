@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     copied,
     float_dtype,
@@ -731,7 +732,7 @@ def prefers_pairs(
     if not takes_pairs or not is_large(labels.shape):
         return False
     need = fit_numbers(pairing, labels.shape, sides, complete=False, weighted=weighted)
-    if not fits_in_memory(8 * max(need.values()), like):
+    if not fits_in_memory(array_bytes(None, max(need.values())), like):
         return True
     # Multiplications of matrix products, in one iteration of a solver on the grid and on the pairs.
     m, q = labels.shape
@@ -944,15 +945,17 @@ def _in_cheaper_form(
     may_stay = labels.dense_numbers > 0 and spec.takes_pairs
     if may_stay and prefers_pairs(pairing, labels, sides, like):
         # Eigenvectors of both sides, rotated copies of them, and the pairs.
-        k, r = (side.rank for side in sides)
-        numbers = products((2, m, k), (2, q, r), (5, k, k), (5, r, r), (8, k, r), (12, labels.size))
+        held = [(2, side.n_rows, side.rank) for side in sides]
+        squares = [(5, side.rank, side.rank) for side in sides]
+        rotated = (8, *(side.rank for side in sides))
+        need = array_bytes(None, *held, *squares, rotated, (12, labels.size))
         remedy = "use fewer features of both sides, for example by Landmarks"
-        check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
+        check_memory(need, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
         return labels
     complete = not weighted and labels.size == m * q
     steps = fit_numbers(pairing, (m, q), sides, complete=complete, weighted=weighted)
     purpose = max(steps, key=lambda name: steps[name])
-    check_memory(8 * steps[purpose], labels.values, purpose)
+    check_memory(array_bytes(None, steps[purpose]), labels.values, purpose)
     return labels.dense()
 
 

@@ -52,10 +52,11 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     Scatter,
+    Shape,
+    array_bytes,
     as_array_of,
     epsilon,
     is_foreign,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -96,12 +97,9 @@ def process_of(model: PairKernel, labels: Labels) -> tuple[GaussianProcess, Arra
 def inverse_bytes(labels: Labels) -> float:
     """Return the memory that the inverse over all observed labels takes, in bytes."""
     n = labels.size
-    # with numpy, the kernel is inverted in place
-    if is_foreign(labels.values):
-        n_matrices = 4
-    else:
-        n_matrices = 1
-    return float(n_matrices * n + 8) * n * itemsize(labels.values) + 2**27
+    # With numpy, the kernel is inverted in place.
+    n_matrices = 4 if is_foreign(labels.values) else 1
+    return array_bytes(labels.values, (n_matrices, n, n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,14 +234,14 @@ class CellsProcess(GaussianProcess):
         """Return the variances (a, b) of the rows of one side with those of the other, one row after the other."""
         shape = (first.size, second.size)
         like = self.model.spectrum.values
-        parts = second.cut(0)
+        parts = second.cut()
         n_beside = parts[0].stop
-        slices = first.cut(4 * n_beside)
-        in_blocks = n_beside * 4 * second.width + slices[0].stop * (4 * n_beside + 3 * first.width)
-        halves = 2 * second.width * (self.n_labels + second.width)
-        need = (math.prod(shape) + in_blocks + halves) * itemsize(like)
+        slices = first.cut((4, n_beside))
+        n_here = slices[0].stop
+        in_blocks = ((4, n_beside, second.width), (4, n_here, n_beside), (3, n_here, first.width))
+        halves = ((2, second.width, self.n_labels), (2, second.width, second.width))
         check_memory(
-            need,
+            array_bytes(like, shape, *in_blocks, *halves),
             like,
             f"Computing deviations of {math.prod(shape)} pairs",
             "ask for fewer at a time",
@@ -452,12 +450,12 @@ class _CellsSide:
         """Kernel of each training row with itself."""
         return self.spectrum.diagonal(self.spectrum.values)
 
-    def cut(self, numbers: int) -> list[slice]:
-        """Return slices of rows, with `numbers` values for each row in addition to those of `described`."""
-        numbers += 3 * self.width
+    def cut(self, *beside: Shape) -> list[slice]:
+        """Return slices of rows, with arrays of these shapes for each row beside those of `described`."""
+        per_row = (*beside, (3, self.width))
         if self.rows is None:
-            return list(row_blocks(self.size, numbers * itemsize(self.spectrum.values)))
-        return AskedSide(self.spectrum, self.rows, self.diagonal).cut(numbers)[0]
+            return list(row_blocks(self.size, *per_row))
+        return AskedSide(self.spectrum, self.rows, self.diagonal).cut(*per_row)[0]
 
     def described(self, here: slice) -> _Described:
         """Return some of the rows."""

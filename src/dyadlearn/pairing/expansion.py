@@ -73,8 +73,10 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    Shape,
+    array_bytes,
     epsilon,
-    itemsize,
+    is_block,
     matmul,
     namespace,
     row_blocks,
@@ -91,14 +93,8 @@ from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, entries_at, left_first, sandwich
 
-# Maximum size of a block.
-_BLOCK_BYTES = 2**27
-# Sizes of a block that `Expansion.blocks` yields, and of products of columns and coefficients that
-# many blocks share.
-_YIELDED_BYTES = 2**25
-_PANEL_BYTES = 2**27
-# Minimum number of rows of such a block if there are many columns: products of fewer rows are slow.
-_YIELDED_ROWS = 256
+# Minimum number of rows of a block of many columns: products of fewer rows are slow.
+_LEAST_ROWS = 256
 #: Number of cells up to which a whole grid is computed to predict some of its pairs.
 SMALL_GRID = 2**20
 
@@ -204,9 +200,9 @@ class NewRows:
             return None
         return self.prior(self.values)
 
-    def cut(self, numbers: int, like: Array) -> list[slice]:
-        """Return slices of rows that fit into a block, if each row needs `numbers` values in addition to `width`."""
-        return list(row_blocks(self.size, (self.width + numbers) * itemsize(like), _BLOCK_BYTES))
+    def cut(self, *beside: Shape) -> list[slice]:
+        """Return slices of rows that fit into a block, with arrays of these shapes beside the `width` of each row."""
+        return list(row_blocks(self.size, self.width, *beside))
 
     def at(self, here: slice) -> Array:
         """Return the block of some rows."""
@@ -323,20 +319,19 @@ class Expansion:
             b = self.n_tasks
             # Each block is multiplied by the part of the tasks separately.
             finishing = 0 if self.tasks is None else 2 * b
-            blocks = rows.cut(finishing, middle)
-            _check_predictions(a, b, 0, [(rows, blocks)], middle, finishing)
+            blocks = rows.cut(finishing)
+            _check_predictions((a, b), 0, [(rows, blocks)], middle, finishing)
             if len(blocks) == 1:
                 return self._finished(matmul(rows.at(blocks[0]), middle))
             return _fill(zeros((a, b), middle), rows, blocks, middle, self._finished)
         tasks = tasks.before(self.tasks)
         b = tasks.size
-        blocks = rows.cut(0, middle)
-        task_blocks = tasks.cut(0, middle)
+        blocks = rows.cut()
+        task_blocks = tasks.cut()
         first = left_first(a, b, *middle.shape)
         halfway = (a, middle.shape[1]) if first else (b, middle.shape[0])
-        _check_predictions(
-            a, b, halfway[0] * halfway[1], [(rows, blocks), (tasks, task_blocks)], middle
-        )
+        sides = [(rows, blocks), (tasks, task_blocks)]
+        _check_predictions((a, b), halfway, sides, middle)
         if len(blocks) == len(task_blocks) == 1:
             return sandwich(rows.at(blocks[0]), middle, tasks.at(task_blocks[0]))
         # One side after the other, so that the block of each row is computed once.
@@ -351,8 +346,8 @@ class Expansion:
     def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
         """Yield the predictions of `grid` in blocks, with the positions of their rows and columns.
 
-        Products of columns and coefficients are computed once for many blocks. All columns have the
-        same blocks of rows. A block may be overwritten.
+        Products of columns and coefficients are computed once for many blocks of rows. All columns
+        have the same blocks of rows. A block may be overwritten.
         """
         are_known = rows.places is not None or (tasks is not None and tasks.places is not None)
         if are_known:
@@ -360,7 +355,7 @@ class Expansion:
             # computed.
             grid = self.grid(rows, tasks)
             n = grid.shape[1]
-            for here in row_blocks(rows.size, n * itemsize(grid), _YIELDED_BYTES):
+            for here in row_blocks(*grid.shape):
                 yield here, slice(0, n), grid[here, :]
         elif tasks is None:
             yield from self._blocks_of_training_tasks(rows)
@@ -369,14 +364,12 @@ class Expansion:
 
     def _blocks_of_training_tasks(self, rows: NewRows) -> Iterator[tuple[slice, slice, Array]]:
         """Yield the predictions of new rows for all training tasks, in blocks of rows."""
-        size = itemsize(self.values)
         n = self.n_tasks
         left = rows.before(self.instances)
         r, s = self.values.shape
-        is_shared = size * r * n <= _PANEL_BYTES and not left_first(rows.size, n, r, s)
+        is_shared = is_block((r, n)) and not left_first(rows.size, n, r, s)
         right = self.to_training if is_shared else None
-        width = n + max(left.width, rows.values.shape[1]) // 4
-        for here in row_blocks(rows.size, width * size, _YIELDED_BYTES):
+        for here in row_blocks(rows.size, n, left.width):
             if right is None:
                 scores = self.grid(rows.take(here), None)
             else:
@@ -385,32 +378,24 @@ class Expansion:
 
     def _blocks_of_new(self, rows: NewRows, tasks: NewRows) -> Iterator[tuple[slice, slice, Array]]:
         """Yield the predictions of new rows for new tasks in blocks."""
-        size = itemsize(self.values)
         n = tasks.size
         left = rows.before(self.instances)
         right = tasks.before(self.tasks)
         middle = self.values
         by_rows = left_first(rows.size, n, *middle.shape)
-        # Number of columns whose products with the coefficients fit into a panel.
-        width = middle.shape[1] if by_rows else max(middle.shape)
-        most = max(1, _PANEL_BYTES // (size * (right.width + width)))
-        step = min(most, max(1, _YIELDED_BYTES // (size * _YIELDED_ROWS)))
-        step = -(-n // -(-n // step))  # blocks of one width
-        row_bytes = size * (step + max(left.width, *middle.shape) // 4)
-        for panel in row_blocks(n, 1, max(step, most // step * step)):
+        panels = list(row_blocks(n, right.width, *middle.shape, _LEAST_ROWS))
+        width = panels[0].stop if panels else 0
+        for there in panels:
             if by_rows:
-                after = right.at(panel)
+                after = right.at(there)
             else:
-                after = matmul(right.at(panel), middle.T)
-            for here in row_blocks(rows.size, row_bytes, _YIELDED_BYTES):
+                after = matmul(right.at(there), middle.T)
+            for here in row_blocks(rows.size, width, left.width, *middle.shape):
                 if by_rows:
                     half = matmul(left.at(here), middle)
                 else:
                     half = left.at(here)
-                for start in range(panel.start, panel.stop, step):
-                    there = slice(start, min(start + step, panel.stop))
-                    columns = after[start - panel.start : there.stop - panel.start, :]
-                    yield here, there, matmul(half, columns.T)
+                yield here, there, matmul(half, after.T)
 
     def by_training_rows(self) -> tuple[Expansion, NewRows]:
         """Return the training instances as rows, and the expansion that predicts for them in `blocks`.
@@ -421,7 +406,8 @@ class Expansion:
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
-        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
+        shape = (self.n_instances, self.n_tasks)
+        _check_predictions(shape, (2, *shape), [], self.values)
         half = self._finished(self.values)
         if self.instances is None:
             return half
@@ -467,8 +453,8 @@ class Expansion:
         first, second = pairs
         rows = rows.before(self.instances)
         finishing = 0 if self.tasks is None else 2 * self.n_tasks
-        blocks = rows.cut(middle.shape[1] + finishing, middle)
-        _check_predictions(1, first.size, 0, [(rows, blocks)], middle)
+        blocks = rows.cut(middle.shape[1], finishing)
+        _check_predictions((1, first.size), 0, [(rows, blocks)], middle)
         pieces = [zeros((0,), middle)]
         places = [first[:0]]
         for here in blocks:
@@ -484,9 +470,9 @@ class Expansion:
         first, second = pairs
         rows = rows.before(self.instances)
         tasks = tasks.before(self.tasks)
-        blocks = rows.cut(middle.shape[1], middle)
-        task_blocks = tasks.cut(0, middle)
-        _check_predictions(1, first.size, 0, [(rows, blocks), (tasks, task_blocks)], middle)
+        blocks = rows.cut(middle.shape[1])
+        task_blocks = tasks.cut()
+        _check_predictions((1, first.size), 0, [(rows, blocks), (tasks, task_blocks)], middle)
         once = tasks.at(task_blocks[0]) if len(task_blocks) == 1 else None
         pieces = [zeros((0,), middle)]
         places = [first[:0]]
@@ -600,7 +586,8 @@ class PairExpansion(Expansion):
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
-        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
+        shape = (self.n_instances, self.n_tasks)
+        _check_predictions(shape, (2, *shape), [], self.values)
         predictions = self._finished(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
@@ -615,7 +602,7 @@ class PairExpansion(Expansion):
             return take_rows(self.grid(rows, None).T, tasks.places).T
         if self.is_shared or rows is None or tasks is None:
             return super().grid(rows, tasks)
-        _check_predictions(rows.size, tasks.size, 0, [], self.values)
+        _check_predictions((rows.size, tasks.size), 0, [], self.values)
         return zeros((rows.size, tasks.size), self.values) + self._mean
 
     def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
@@ -659,25 +646,24 @@ def _fill(
 
 
 def _check_predictions(
-    a: int,
-    b: int,
-    halfway: int,
+    shape: tuple[int, int],
+    halfway: Shape,
     sides: list[tuple[NewRows, list[slice]]],
     like: Array,
     finishing: int = 0,
 ) -> None:
-    """Raise if predictions (a, b), `halfway` intermediate values and the largest block do not fit into memory.
+    """Raise if predictions (a, b), intermediate values of shape `halfway` and a block do not fit into memory.
 
     `finishing` is the number of values per row in the last product of a block.
     """
-    in_blocks = max(
-        (blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0
+    # Computing a block of a kernel takes another one.
+    block = max(
+        (2 * blocks[0].stop * (rows.width + finishing) for rows, blocks in sides), default=0
     )
     check_memory(
-        (a * b + halfway + 2 * in_blocks)
-        * itemsize(like),  # computing a block of a kernel takes another one
+        array_bytes(like, shape, halfway, block),
         like,
-        f"Predicting {a} × {b} labels",
+        f"Predicting {shape[0]} × {shape[1]} labels",
         "predict for fewer rows at a time, or for some pairs only (predict_pairs)",
     )
 

@@ -30,7 +30,16 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    array_bytes,
+    epsilon,
+    largest,
+    namespace,
+    take_rows,
+    values_in,
+    zeros,
+)
 from dyadlearn._codes import unit_sizes
 from dyadlearn._work import DECOMPOSED, products
 from dyadlearn.filters import Tikhonov
@@ -61,8 +70,6 @@ _MANY_ALPHAS = 7
 _LEAST_RIDGE = 1e-8
 # Most products of features: their normal equations take 32 MiB.
 _MOST_FEATURES = 2048
-# Numbers of a block of rows of features.
-_BLOCK = 2**22
 # Number of labels from which a free mean is computed.
 _N_FOR_MEAN = 32
 
@@ -159,7 +166,7 @@ def _by_features(
     inverting = products((n, p, p), (p, p, p), (p, p, p))
     leaving += products((n, p, p), (n_pairs, p))
     words = f"normal equations of {p:,} products of features"
-    return Route("features", words, inverting + leaving, products((4, p, p), (_BLOCK,)))
+    return Route("features", words, inverting + leaving, values_in((4, p, p), (4, n)))
 
 
 def _by_cells(
@@ -175,11 +182,10 @@ def _by_cells(
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
         work += 2.0 * min(products((m, m, m, q)), products((q, q, q, m)))
-    numbers = products((n, n)) + sum(
-        products((unit_sizes(place).size,) * 2) for place in labels.places
-    )
+    held = [(unit_sizes(place).size,) * 2 for place in labels.places]
     if len(sizes) == 2:
-        numbers += products((3, _largest(sizes), n))
+        held.append((3 * _largest(sizes), labels.size))
+    numbers = values_in((n, n), *held)
     solving = leaving_work(sizes)
     is_even = labels.weights is None or operators.interpolates
     if operators.interpolates or (n_alphas > 1 and is_even and is_kernel):
@@ -203,8 +209,8 @@ def _by_missing(
         return None
     work, lines = missing_work(operators, labels.places, units)
     if lines is None:
-        n_columns = u + 3 * _largest(sizes) + 2 * max(operators.n_directions)
-        numbers = products((n_columns, n), (3, u, u))
+        ranks = operators.n_directions
+        numbers = values_in((u, n), (3, _largest(sizes), n), (2, max(ranks), n), (3, u, u))
     else:
         numbers = lines_numbers(labels.shape, u)
     return Route("missing", f"inverse over {u:,} missing pairs of the grid", work, numbers)
@@ -351,4 +357,4 @@ def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals:
 
 def bytes_of(route: Route, labels: Labels) -> float:
     """Return the memory of a route in bytes."""
-    return route.numbers * itemsize(labels.values)
+    return array_bytes(labels.values, route.numbers)

@@ -25,8 +25,8 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
-    itemsize,
     namespace,
     row_blocks,
     take_rows,
@@ -199,8 +199,7 @@ class CellTerms:
     def blocks(self) -> Iterator[tuple[slice, list[Array]]]:
         """Yield slices of labels, and each term between these and all labels."""
         n = self.n_labels
-        numbers = n * (len(self.terms) + 2 * len(self.kernels) + 2)
-        for here in row_blocks(n, numbers * itemsize(self.like)):
+        for here in row_blocks(n, (len(self.terms), n), (3, len(self.kernels), n)):
             rows = []
             for kernel, at in zip(self.kernels, self.places, strict=True):
                 rows.append(at[here] if kernel is None else take_rows(kernel, at[here]))
@@ -210,7 +209,7 @@ class CellTerms:
         """Return the sum (n, n) of the terms times their variances."""
         n = self.n_labels
         check_memory(
-            float(_MATRICES) * n * n * itemsize(self.like),
+            array_bytes(self.like, (_MATRICES, n, n)),
             self.like,
             f"The matrix of {n:,} × {n:,} labels of cells",
             "fit fewer labels, or two sides at a time with KroneckerRidge or PairKernelRidge, "

@@ -54,7 +54,6 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     epsilon,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -315,7 +314,7 @@ class PairKernel(Coupled):
         left, at = _among(self.spectrum, rows)
         right, task_at = _among(self.task_spectrum, columns)
         n = int(rows.size)
-        for here in row_blocks(n, 6 * n * itemsize(left)):
+        for here in row_blocks(n, (6, n)):
             grams = (take_block(left, at[here], at), take_block(right, task_at[here], task_at))
             yield here, self.terms.kernels(*grams, (rows[here], columns[here]), (rows, columns))
 

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, to_numpy
+from dyadlearn._array import Array, array_bytes, epsilon, largest, namespace, to_numpy
 from dyadlearn._memory import fits_in_memory, solve_numbers
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
@@ -170,7 +170,7 @@ def _grid_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
     numbers = 8.0 * size + solve_numbers(
         labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted
     )
-    if not fits_in_memory(numbers * itemsize(labels.values), labels.values):
+    if not fits_in_memory(array_bytes(labels.values, numbers), labels.values):
         return math.inf
     iteration = float(min(model.kernel_cost, model.residual_cost))
     n_missing = size - labels.size

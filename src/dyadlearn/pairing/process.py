@@ -65,7 +65,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import (
+    BLOCK,
+    Array,
+    Shape,
+    array_bytes,
+    dense,
+    epsilon,
+    largest,
+    namespace,
+    take_rows,
+    values_in,
+    zeros,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
@@ -381,10 +393,8 @@ class Process(GaussianProcess):
     def _of_known(self) -> Array:
         rows = self.model.spectrum
         columns = self.model.task_spectrum
-        squares = max(
-            min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns)
-        )
-        self._check_room("Deviations of the labels of training", squares)
+        squares = values_in(rows.vectors.shape, columns.vectors.shape)
+        self._check_room("Deviations of the labels of training", min(squares, BLOCK))
         variance = self.model.weighted_diagonal(
             self.model.alpha * self.model.kernel_values * self._inverse
         )
@@ -417,10 +427,10 @@ class Process(GaussianProcess):
         weights = gain * (gain if sums is None else sums) * inverse
         squares = right**2
         n_columns = int(task_prior.shape[0])
-        slices, in_block = asked.cut(5 * n_columns)
+        slices, in_block = asked.cut((5, n_columns))
         shape = (asked.rows.size, n_columns)
         like = asked.spectrum.values
-        need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
+        need = array_bytes(like, shape, (2, *right.shape), in_block)
         check_memory(
             need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time"
         )
@@ -481,9 +491,8 @@ class Process(GaussianProcess):
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
         """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
         like = self.model.spectrum.values
-        n_pairs = math.prod(self.model.ranks)
-        cells = 3 * self.model.n_cells if n_pairs < self.model.n_cells else 0
-        check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
+        need = array_bytes(like, (4, *self.model.ranks), (3, self.model.n_cells), beside)
+        check_memory(need, like, purpose)
 
     # --- labels ---------------------------------------------------------------------------------------
 
@@ -566,15 +575,15 @@ class AskedSide:
         """Number of values of all projected rows."""
         return self.rows.size * int(self.spectrum.values.shape[0])
 
-    def cut(self, numbers: int) -> tuple[list[slice], int]:
-        """Return slices of rows, and the number of values of a slice, with `numbers` further values for each row."""
-        numbers += 3 * int(self.spectrum.values.shape[0])
-        slices = self.rows.cut(numbers, self.spectrum.values)
-        return slices, slices[0].stop * (numbers + self.rows.width)
+    def cut(self, *beside: Shape) -> tuple[list[slice], float]:
+        """Return slices of rows, and the number of values of a slice, with arrays of these shapes beside each row."""
+        per_row = (*beside, (3, self.spectrum.values.shape[0]))
+        slices = self.rows.cut(*per_row)
+        return slices, slices[0].stop * values_in(*per_row, self.rows.width)
 
     def whole(self) -> tuple[Array, Array, Array]:
         """Return the results of `project` for all rows."""
-        parts = zip(*(self.project(here) for here in self.cut(0)[0]), strict=True)
+        parts = zip(*(self.project(here) for here in self.cut()[0]), strict=True)
         projected, prior, rest = (namespace(part[0]).concat(list(part)) for part in parts)
         return projected, prior, rest
 

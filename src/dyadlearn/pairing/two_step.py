@@ -47,15 +47,16 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
+    cached_blocks,
     epsilon,
     is_foreign,
-    itemsize,
     largest,
     namespace,
-    row_blocks,
     take_rows,
     to_numpy,
+    values_in,
     zeros,
 )
 from dyadlearn._memory import check_memory
@@ -76,13 +77,7 @@ from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import (
-    SideProduct,
-    common_floor,
-    predict_others,
-    reduced,
-    without,
-)
+from dyadlearn.solve.operators import SideProduct, common_floor, predict_others, reduced, without
 from dyadlearn.spectrum import Smoother
 from dyadlearn.vectrick import entries_at
 
@@ -150,24 +145,20 @@ class TwoStepSweep(Sweep):
         Y = self.Y
         n_alphas = (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
-        grid = Y.shape[0] * Y.shape[1]
-        small = min(Y.shape)
+        m, q = Y.shape
+        small = min(m, q)
         # Operators of the closed form and their squares, of the smaller side.
         operators = 0.0
         if closed:
-            operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid
+            operators = values_in((4, sum(n_alphas), small, small), (7, m, q))
         # Left products, predictions and intermediate arrays of scores, for one setting or for
         # several.
-        n_formed = len(settings) - len(closed)
-        if n_formed:
-            stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid
-        else:
-            stacks = 0
+        n_formed = min(len(settings) - len(closed), 2)
+        stacks = values_in((4, n_formed, min(max(n_alphas), per_stack), m, q))
         check_memory(
-            (max(operators, stacks) + 4 * grid) * itemsize(Y),
+            array_bytes(Y, max(operators, stacks), (4, m, q)),
             Y,
-            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of "
-            f"{Y.shape[0]} × {Y.shape[1]}",
+            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {m} × {q}",
             "try fewer regularisations at a time, a smaller max_memory, or fewer rows",
         )
 
@@ -362,8 +353,7 @@ def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array)
     if floor := common_floor(rows, columns):
         check_cells(e + h * columns.slack, floor)
     # Blocks whose arrays stay in the cache of a processor take a third of the time.
-    limit = 2**26 if is_foreign(grid) else _CACHED_BYTES
-    for here in row_blocks(grid.shape[0], itemsize(grid) * grid.shape[1], limit):
+    for here in cached_blocks(grid.shape[0], grid, (4, grid.shape[1])):
         block = grid[here, :]
         block += h[here, :] * others[here, :]
         block /= e[here, :] + h[here, :] * columns.slack
@@ -412,8 +402,6 @@ def _norms(stack: Array) -> Array:
 # Main effects with more than this many times the kernel values of interactions are a border of the
 # system.
 _OUTWEIGHS = 100.0
-# Bytes of the blocks in which a grid is divided on a processor.
-_CACHED_BYTES = 2**18
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
 _MOST_REACH = 1e4
 

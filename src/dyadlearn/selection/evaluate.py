@@ -26,9 +26,9 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     as_array_of,
     is_foreign,
-    itemsize,
     namespace,
     take_block,
     to_numpy,
@@ -981,7 +981,7 @@ def permuted_scores(
     xp = namespace(problem.Y)
     pairing = problem.pairing
     m, q = Y.shape
-    size = int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
+    size = int(max(1, _STACK_BYTES // max(1, array_bytes(Y, (_GRIDS, *Y.shape)))))
     groups = (
         group_members(units.sides[0], m, "groups"),
         group_members(units.sides[1], q, "task_groups"),

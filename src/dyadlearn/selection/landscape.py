@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import itemsize, to_numpy
+from dyadlearn._array import array_bytes, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, caller_level, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._messages import Message
@@ -820,7 +820,7 @@ class _GridSweep:
             group_members(groups[0], m, "groups"),
             group_members(groups[1], q, "task_groups"),
         )
-        per_stack = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * m * q))
+        per_stack = max(1, int(max_memory // max(1, array_bytes(problem.Y, (4, m, q)))))
         return cls(problem, scorers, members, per_stack, bar, pairs)
 
     @cached_property
@@ -914,7 +914,8 @@ class _Models:
         self._last = [problem] * len(alphas)
         self._alphas = alphas
         self._task_alphas = task_alphas
-        n_bytes = len(task_alphas) * problem.labels.shape[1] ** 2 * itemsize(problem.Y)
+        q = problem.labels.shape[1]
+        n_bytes = array_bytes(problem.Y, (len(task_alphas), q, q))
         self._keeps_columns = isinstance(problem.pairing, TwoStep) and n_bytes <= _KEPT_BYTES
         self._columns: dict[int, Smoother] = {}
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, double, namespace, to_numpy
+from dyadlearn._array import Array, Shape, array_bytes, as_array_of, double, namespace, to_numpy
 from dyadlearn._memory import check_memory
 from dyadlearn._messages import Message
 from dyadlearn._tables import Table
@@ -32,14 +32,14 @@ def check_learning_memory(
     counts = [len(kernel.members) for kernel in kernels]
     # Grids and preconditioners of all folds; kernels of each side, their logarithms and powers, and
     # profiles of all folds.
-    numbers = (4.0 * n_folds + 16.0) * m * q + 3.0 * n_folds * (m + q) ** 2
+    held: list[Shape] = [(4 * n_folds + 16, m, q), (3 * n_folds, m + q, m + q)]
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
-        numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
+        held += [(3 * count + 5, n, n), ((4 * n_folds + 12) * has_profiles, n, n)]
     purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
     remedy = Message("use fewer rows or fewer descriptions")
     if any(profiled):
         remedy = Message("{remedy}, or <stages=1>", remedy=remedy)
-    check_memory(8 * numbers, Y, purpose, remedy)
+    check_memory(array_bytes(Y, *held), Y, purpose, remedy)
 
 
 class Standardised(NamedTuple):

@@ -36,8 +36,8 @@ from dyadlearn._array import (
     namespace,
     positive_inverse,
     positive_solver,
-    row_blocks,
     row_major,
+    slices,
     with_diagonal,
     zeros,
 )
@@ -210,7 +210,7 @@ def row_major_transpose(array: Array) -> Array:
     def copy(rows: slice) -> None:
         transpose[..., rows] = _transposed(array[..., rows, :])
 
-    for_each(copy, list(row_blocks(array.shape[-2], 1, 128)), array, n_operations=10.0 * array.size)
+    for_each(copy, list(slices(array.shape[-2], 128)), array, n_operations=10.0 * array.size)
     return transpose
 
 

@@ -59,9 +59,9 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     eigh,
     epsilon,
-    itemsize,
     largest,
     namespace,
     positive_solver,
@@ -568,7 +568,7 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
         observed_weights = column.scale * (take_rows(side.spectrum.vectors, rows) @ along)
     else:
         check_memory(
-            4.0 * y.shape[0] * rows.size * itemsize(y),
+            array_bytes(y, (4, y.shape[0], rows.size)),
             y,
             f"The weights of {rows.size} labels of a column",
         )

@@ -23,7 +23,6 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     cholesky,
-    itemsize,
     namespace,
     row_blocks,
     solve_lower,
@@ -33,12 +32,7 @@ from dyadlearn._array import (
 from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import settle, solve_block
 from dyadlearn.leverage import leverage_error, nothing_left
-from dyadlearn.solve.blocks import (
-    Blocks,
-    gathered,
-    identity,
-    singular_set,
-)
+from dyadlearn.solve.blocks import Blocks, gathered, identity, singular_set
 from dyadlearn.solve.leaving import in_order, members_of
 
 # Most labels of a set that is gathered and solved as a whole, beside others of its size.
@@ -135,7 +129,7 @@ def _small_sets_out(
     flat = xp.reshape(matrix, (-1,))
     for (n_asked, size), alike in sets.items():
         members = np.stack(alike)
-        for here in row_blocks(members.shape[0], itemsize(matrix) * size * (5 * size + 4)):
+        for here in row_blocks(len(members), (5, size, size)):
             at = members[here]
             cells = at[:, :, None] * inverse.n_labels + at[:, None, :]
             blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
@@ -207,7 +201,7 @@ def _sums_of_others(matrix: Array, labels: Array, units: np.ndarray) -> Array:
     """Return the product of a matrix (n, n) and labels (n, p) in which each row omits the labels of its own unit."""
     xp = namespace(matrix)
     pieces = []
-    for here in row_blocks(units.size, 3 * units.size * itemsize(matrix)):
+    for here in row_blocks(units.size, (3, units.size)):
         is_own = as_array_of(units[here, None] == units[None, :], matrix)
         pieces.append(xp.where(is_own, 0.0, matrix[here, :]) @ labels)
     return xp.concat(pieces, axis=0)
@@ -314,8 +308,8 @@ class _Crossing:
         c = int(first.members.size)
         xp = namespace(self.labels)
         for (n_asked, n_kept), group in alike.items():
-            n_values = n_kept * (3 * c + 3 * n_kept) + n_asked * c
-            for here in row_blocks(len(group), itemsize(self.labels) * n_values):
+            per_unit = ((3, n_kept, c), (3, n_kept, n_kept), (n_asked, c))
+            for here in row_blocks(len(group), *per_unit):
                 some = group[here]
                 asked = np.stack([crossed.asked for crossed in some])
                 predictions = self._predict(first, some, asked)

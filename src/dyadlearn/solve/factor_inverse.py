@@ -26,10 +26,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import rounding_level, solve_block
 from dyadlearn.leverage import leverage_error
-from dyadlearn.solve.blocks import (
-    error_of_difference,
-    identity,
-)
+from dyadlearn.solve.blocks import error_of_difference, identity
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import members_of
 from dyadlearn.spectrum import Smoother
@@ -151,17 +148,16 @@ class FactorInverse(Inverse):
     def _everybody(self) -> list[np.ndarray]:
         """Return the positions of all labels, in blocks of rows of the factor of bounded memory."""
         positions = np.arange(self.n_labels)
-        return [
-            positions[here] for here in row_blocks(self.n_labels, 8 * int(self.weights.shape[0]))
-        ]
+        return [positions[here] for here in row_blocks(self.n_labels, self.width)]
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         return rounding_level(labels, largest(self.weights))
 
-    def n_values_of(self, size: int) -> int:
-        """Return the number of values in memory for each label of a set of some size."""
-        return 3 * size + 2 * int(self.weights.shape[0])
+    @property
+    def width(self) -> int:
+        """Number k of directions: the length of the row of a label."""
+        return int(self.weights.shape[0])
 
     def _left_out(
         self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
@@ -178,7 +174,7 @@ class FactorInverse(Inverse):
                   \mathbf{F}_{\bar S}^\top\mathbf{y}_{\bar S}, \qquad \mathbf{F} = \mathbf{V}\sqrt b
         """
         roots = self.weights**0.5
-        blocks = [at[here] for here in row_blocks(at.size, 8 * int(self.weights.shape[0]))]
+        blocks = [at[here] for here in row_blocks(at.size, self.width)]
         system = identity(roots[:, None] * roots)
         right = roots[:, None] * self._along(labels)
         for here in blocks:
@@ -247,7 +243,7 @@ class FeatureInverse(FactorInverse):
         k = int(penalties.shape[0])
         xp = namespace(penalties)
         gram = zeros((k, k), penalties)
-        for here in row_blocks(n_pairs, 8 * k):
+        for here in row_blocks(n_pairs, k):
             rows = features(np.arange(n_pairs)[here])
             gram = gram + rows.T @ rows
         system = gram + penalties * identity(gram)

@@ -26,15 +26,7 @@ from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    itemsize,
-    namespace,
-    row_blocks,
-    solve,
-    take_rows,
-    zeros,
-)
+from dyadlearn._array import Array, namespace, row_blocks, solve, take_rows, zeros
 from dyadlearn.solve.blocks import identity
 
 
@@ -156,7 +148,7 @@ class FixedFit:
     def project_in_place(self, inverse: Array) -> Array:
         """Return the inverse N (n, n) for Q, which is overwritten."""
         n = int(inverse.shape[0])
-        for here in row_blocks(n if self.part.n_columns else 0, itemsize(inverse) * n):
+        for here in row_blocks(n if self.part.n_columns else 0, n):
             inverse[here, :] -= self.along[here, :] @ self.of_labels
         return inverse
 

@@ -46,7 +46,6 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     inverse_and_log_determinant,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -56,10 +55,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import rounding_level, solve_block
 from dyadlearn.leverage import nothing_left
-from dyadlearn.solve.blocks import (
-    Blocks,
-    singular_set,
-)
+from dyadlearn.solve.blocks import Blocks, singular_set
 from dyadlearn.solve.crossing import leave_crossed_out
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of_one_size
@@ -125,9 +121,8 @@ class Inverse(Blocks):
         places = []
         for members in members_of_one_size(units):
             size = members.shape[1]
-            for some in row_blocks(
-                members.shape[0], itemsize(scaled) * size * self.n_values_of(size)
-            ):
+            per_unit = ((3, size, size), (2, size, self.width))
+            for some in row_blocks(members.shape[0], *per_unit):
                 here = members[some]
                 pieces.append(self._left_out(here, units, scaled, image))
                 places.append(here.reshape(-1))
@@ -208,15 +203,16 @@ class Inverse(Blocks):
         """
         xp = namespace(labels)
         pieces = []
-        for here in row_blocks(n_units, 4 * self.n_labels * itemsize(labels)):
+        for here in row_blocks(n_units, (4, self.n_labels)):
             is_own = as_array_of(units[:, None] == np.arange(n_units)[None, here], labels)
             changed = xp.where(is_own, held_out[:, None], labels[:, None])
             pieces.append(self.solved(changed, ridge))
         return xp.concat(pieces, axis=1)
 
-    def n_values_of(self, size: int) -> int:
-        """Return the number of values in memory for each label of a set of some size."""
-        return 3 * size
+    @property
+    def width(self) -> int:
+        """Number of values of the row of a label that leaving it out takes, beside those of its unit."""
+        return 0
 
     def _left_out(
         self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
@@ -387,7 +383,7 @@ class CellsInverse(Inverse):
         xp = namespace(self.matrix)
         n = self.n_labels
         beside = 0.0
-        for here in row_blocks(n, 2 * n * itemsize(self.matrix)):
+        for here in row_blocks(n, (2, n)):
             rows = xp.abs(self.matrix[here, :])
             places = as_array_of(np.arange(n), rows)
             is_own = places[here][:, None] == places[None, :]
@@ -395,9 +391,10 @@ class CellsInverse(Inverse):
         least = float(xp.min(xp.linalg.diagonal(self.matrix)))
         return rounding_level(labels, min(1.0, beside / least) if least > 0 else 1.0)
 
-    def n_values_of(self, size: int) -> int:
-        """Return the number of values in memory for each label of a set of some size."""
-        return 3 * size + 2 * self.n_labels
+    @property
+    def width(self) -> int:
+        """Number n of labels: the length of the row of a label."""
+        return self.n_labels
 
     def sums(
         self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import Array, array_bytes, largest, namespace, take_rows, zeros
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
@@ -74,7 +74,7 @@ def members_of(codes: np.ndarray) -> list[np.ndarray]:
 def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
     """Raise `NotEnoughMemoryError` if a hold-out of labels (m, q) with so many values does not fit into memory."""
     purpose = f"Holding out setting {setting.value} of a grid of {Y.shape[0]} × {Y.shape[1]}{how}"
-    check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
+    check_memory(array_bytes(Y, numbers), Y, purpose, _FEWER)
 
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:

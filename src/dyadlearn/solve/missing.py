@@ -37,8 +37,8 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    array_bytes,
     epsilon,
-    itemsize,
     largest,
     least_positions,
     namespace,
@@ -395,7 +395,7 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     undetermined = rows.size < n_whole
     if not undetermined and n_whole <= _CHECKED_DIRECTIONS:
         gram = xp.zeros((n_whole, n_whole), dtype=left.dtype, device=left.device)
-        for cells in row_blocks(rows.size, 8 * n_whole):
+        for cells in row_blocks(rows.size, n_whole):
             pairs = xp.reshape(
                 left[cells, :][:, :, None] * right[cells, :][:, None, :], (-1, n_whole)
             )
@@ -484,7 +484,7 @@ def suits_direct(operators: GridOperators, n_observed: int, iteration: float, li
     if operators.shares is None or operators.interpolates or n_observed == 0:
         return False
     is_quick = float(n_observed) ** 3 / 3.0 <= _FEW_ITERATIONS * iteration
-    return is_quick and fits_in_memory(2.0 * itemsize(like) * float(n_observed) ** 2, like)
+    return is_quick and fits_in_memory(array_bytes(like, (2, n_observed, n_observed)), like)
 
 
 def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
@@ -493,7 +493,8 @@ def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
     shares = operators.shares
     if shares is None or shares[0] <= _LEAST_SHARE * sum(shares) or n_observed <= _DIRECT_OBSERVED:
         return False
-    return are_few(n_observed, (m, q), Y) and fits_in_memory(3.0 * itemsize(Y) * (m + q) ** 2, Y)
+    need = array_bytes(Y, (3, m + q, m + q))
+    return are_few(n_observed, (m, q), Y) and fits_in_memory(need, Y)
 
 
 def _completed_by_cells(

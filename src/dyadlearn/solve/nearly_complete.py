@@ -46,12 +46,12 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
-    itemsize,
     largest,
     namespace,
     row_blocks,
     solve_positive,
     take_rows,
+    values_in,
     zeros,
 )
 from dyadlearn._codes import is_same_partition, unit_sizes
@@ -63,9 +63,6 @@ from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.blocks import identity
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.vectrick import entries_at
-
-# Most bytes of a block of rows, which should stay in the cache.
-_BLOCK = 2**24
 
 
 def missing_work(
@@ -126,9 +123,8 @@ def lines_work(
 
 def lines_numbers(shape: Sequence[int], n_missing: int) -> float:
     """Return the number of values in memory for `lines_work`."""
-    m, q = shape
     u = n_missing
-    return products((8, m, q), (2, u, u), (2, u, max(m, q)), (_BLOCK / 2,))
+    return values_in((8, *shape), (2, u, u), (2, u, max(shape)))
 
 
 def blocks_work(
@@ -298,10 +294,10 @@ class NearlyComplete:
         u = self.block.shape[0]
         r = self.right.shape[1]
         distinct = np.unique(self.missing[0]).size
-        row_bytes = itemsize(labels) * (3 * u * (r + u) + distinct * (self.left.shape[1] + r))
+        per_row = ((3, u, r), (3, u, u), (distinct, r), (distinct, self.left.shape[1]))
         pieces = []
         missing = []
-        for here in row_blocks(m, row_bytes, _BLOCK):
+        for here in row_blocks(m, *per_row):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
             of_labels, of_missing = right_sides(here, border)

@@ -44,10 +44,10 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     Scatter,
+    array_bytes,
     as_array_of,
     eigh,
     epsilon,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -437,7 +437,7 @@ def check_regularised(operators: GridOperators) -> None:
 def _gram(vectors: Array, load: Array) -> Array:
     """Return the Gram matrix (k, k) of weighted rows, without a copy of the rows."""
     gram = zeros((int(vectors.shape[1]),) * 2, vectors)
-    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+    for block in row_blocks(*vectors.shape):
         rows = vectors[block, :]
         gram += rows.T @ (load[block][:, None] * rows)
     return gram
@@ -446,7 +446,7 @@ def _gram(vectors: Array, load: Array) -> Array:
 def _diagonal(vectors: Array, load: Array) -> Array:
     """Return the diagonal (k,) of the Gram matrix of weighted rows."""
     diagonal = zeros((int(vectors.shape[1]),), vectors)
-    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+    for block in row_blocks(*vectors.shape):
         diagonal += load[block] @ vectors[block, :] ** 2
     return diagonal
 
@@ -560,8 +560,7 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
         by_cells *= _FEWER
     if by_pairs > by_cells:
         return False
-    numbers = products((m, k), (q, r), (8, k, r), (3, m, q))
-    return fits_in_memory(itemsize(Y) * numbers, Y)
+    return fits_in_memory(array_bytes(Y, (m, k), (q, r), (8, k, r), (3, m, q)), Y)
 
 
 def _labels_to_solve_for(Y: Array, weights: Array | None) -> Labels:

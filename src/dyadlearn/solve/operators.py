@@ -54,7 +54,6 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     epsilon,
-    itemsize,
     largest,
     namespace,
     row_blocks,
@@ -324,7 +323,7 @@ class GridOperators(ABC):
         q, r = right.shape
         places = second[0] * q + second[1]
         pieces = []
-        for here in row_blocks(first[0].size, itemsize(left) * (2 * k * max(r, q) + 2 * m * q)):
+        for here in row_blocks(first[0].size, (2, k, r), (2, k, q), (2, m, q)):
             spread = (
                 take_rows(left, first[0][here])[:, :, None]
                 * take_rows(right, first[1][here])[:, None, :]
