@@ -285,6 +285,13 @@ def test_the_cheaper_order_is_taken(shape, ranks):
     assert found._tasks_first is (counted[0] < counted[1])
 
 
+@over(every(scale=[1e-3, 1.0, 1e3], spread=[0.01, 1.0]))
+def test_features_are_rotated_for_uneven_weights_of_rows(scale, spread):
+    load = scale * (1.0 + spread * np.arange(6))
+    turn = module._features(problems.spectrum("full", np.eye(6)), load, True)[1]
+    assert (turn is None) is (spread < 1.0)
+
+
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
 def test_diagonal_of_the_gram_matrix_of_weighted_rows(shape):
     rng = np.random.default_rng(0)
