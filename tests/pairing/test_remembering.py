@@ -79,7 +79,7 @@ def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
 def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(
     monkeypatch, fit_intercept, is_weighted
 ):
-    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 10**9)
+    monkeypatch.setattr(missing, "ITERATIONS", 10**9)
     monkeypatch.setattr(reading, "SMALL_GRID", 0)
     monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
     rows, columns = np.nonzero(~np.isnan(Y))

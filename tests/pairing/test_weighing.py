@@ -115,7 +115,7 @@ def check(model, X, Y, T, asked, weights=None, *, sign=0, rtol):
 def by_one_system(monkeypatch, name):
     """Let pair kernels weigh labels by this system only."""
     monkeypatch.setattr(systems, "_grid_work", lambda *_: np.inf)
-    monkeypatch.setattr(systems.CrossedSystem, "suits", lambda *_: False)
+    monkeypatch.setattr(systems, "crossed_work", lambda *_: np.inf)
     monkeypatch.setattr(
         systems, "routes", lambda *given: [each for each in routes(*given) if each.name == name]
     )

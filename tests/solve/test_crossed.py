@@ -1,4 +1,4 @@
-"""Few features on both sides: weights of labels, and explanations, are those of one dense system."""
+"""Few features on both sides: fits, weights of labels, and explanations are those of one dense system."""
 
 import warnings
 from itertools import product
@@ -6,12 +6,19 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn import KroneckerRidge, PairKernelRidge, explain
+from dyadlearn.models import reading
 from dyadlearn.pairing import pair_weights
-from dyadlearn.solve import crossed
+from dyadlearn.pairing.pair_kernel import PairKernel
+from dyadlearn.solve import crossed, observed
 from dyadlearn.solve.crossed import CrossedSystem
+from dyadlearn.spectrum import Spectrum
+from problems import close
+from references import refits
+from sweeps import covering, over
 
 
 def ratings(m=40, q=30):
@@ -96,3 +103,62 @@ def test_a_tiny_ridge_is_left_to_the_other_solver(monkeypatch):
     for alpha, count in ((1e-6, 0), (2.0, 1)):
         explain(PairKernelRidge(alpha, per_task=0.3).fit(X, Y, tasks=T), 3, 7)
         assert len(used) == count
+
+
+@over(
+    covering(
+        shares=[(0.3, 0.2), (0.3, 0.0), (0.0, 0.3)],
+        constant=[False, True],
+        weighted=[False, True],
+        as_list=[False, True],
+        alpha=[0.1, 2.0, 1e7],
+    )
+)
+def test_fits_are_those_of_the_dense_system(
+    shares, constant, weighted, as_list, alpha, monkeypatch
+):
+    X, Y, T = ratings(11, 9)
+    weights = np.random.default_rng(2).uniform(0.2, 3.0, Y.shape) if weighted else None
+    monkeypatch.setattr(observed, "suits_direct", lambda *_: False)
+    monkeypatch.setattr(observed, "crossed_work", lambda *_: 0.0)
+    monkeypatch.setattr(observed, "CrossedSystem", _counted(used := []))
+    labels = Y
+    if as_list:
+        monkeypatch.setattr(reading, "SMALL_GRID", 0)
+        monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
+        monkeypatch.setattr("dyadlearn.holdout.units.solve_pairs", lambda *_: None)
+        places = np.nonzero(~np.isnan(Y))
+        labels = sparse.csr_array((Y[places], places), shape=Y.shape)
+    kinds = dict(zip(("per_task", "per_instance"), shares, strict=True))
+    model = PairKernelRidge(50.0, fit_intercept=constant, tol=1e-12, **kinds)
+    model.fit(X, labels, tasks=T, sample_weight=weights)
+    model.set_alpha(alpha)  # starts from the other solution
+    assert len(used) == 2
+    K, G = (rows @ rows.T + constant for rows in (X, T))
+    kernel = np.kron(K, G) + shares[0] * np.kron(K, np.eye(9)) + shares[1] * np.kron(np.eye(11), G)
+    at = np.flatnonzero(~np.isnan(Y))
+    of_labels = np.ones(at.size) if weights is None else weights.ravel()[at]
+    given = (kernel[np.ix_(at, at)], alpha, Y.ravel()[at], of_labels, constant)
+    dual, mean = refits._ridge(*given)
+    expected = (kernel[:, at] @ dual + mean).astype(float)
+    close(model.predict().ravel(), expected, 1e-8)
+
+
+def test_the_way_with_the_least_work_is_taken(monkeypatch):
+    X, Y, T = ratings(120, 90)
+    spectra = [Spectrum.from_gram(rows @ rows.T) for rows in (X, T)]
+    both, product = (PairKernel(*spectra, 2.0, (1.0, *shares)) for shares in ((1, 1), (0, 0)))
+    tiny = both.at(1e-7)
+    ways = []
+    for least in (2**16, 0):
+        monkeypatch.setattr(crossed, "_LEAST_CELLS", least)
+        ways += [observed.quickest(model, Y, None) for model in (both, product, tiny)]
+    assert ways == ["cells"] * 3 + ["crossed", "cells", "cells"]
+    # Few missing labels are solved for directly.
+    few = np.where(np.arange(Y.size).reshape(Y.shape) < 100, np.nan, 0.0)
+    assert [observed.quickest(both, few, given) for given in (None, few + 1.0)] == [
+        "cells",
+        "crossed",
+    ]
+    monkeypatch.setattr(crossed, "fits_in_memory", lambda *_: False)
+    assert observed.quickest(both, Y, None) == "cells"

@@ -287,7 +287,7 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     model = PairKernel(*spectra, 50.0, (0.5, 0.2, 0.3), free_mean=True)
     direct = complete(model, Y)
     assert direct.solution.n_iter == 0
-    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
+    monkeypatch.setattr(missing, "ITERATIONS", 0)
     used = []
     solve_at_cells = missing._completed_by_cells
     monkeypatch.setattr(

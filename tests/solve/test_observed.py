@@ -12,7 +12,7 @@ from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker
 from dyadlearn.pairing.base import operators_of
-from dyadlearn.solve import observed
+from dyadlearn.solve import missing, observed
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from dyadlearn.solve.missing import complete
@@ -363,18 +363,20 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         operators_with(TwoStepRidge()),
         grid_with_holes(),
     )
-    assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid
+    monkeypatch.setattr(missing, "_DIRECT_CELLS", 0)
+    monkeypatch.setattr(observed, "suits_direct", lambda *_: False)
+    assert observed.quickest(product, Y, None) != "pairs"  # a small grid
     monkeypatch.setattr(observed, "_LITTLE_WORK", 0)
     monkeypatch.setattr(observed, "product_costs", lambda *_: (0, 0))
     for operators in (product, two_step):
-        assert observed.is_quicker_by_pairs(operators, Y, None)
-        assert observed.is_quicker_by_pairs(operators, WHOLE, WEIGHTS)
-        assert not observed.is_quicker_by_pairs(operators, WHOLE, None)
-        assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
+        assert observed.quickest(operators, Y, None) == "pairs"
+        assert observed.quickest(operators, WHOLE, WEIGHTS) == "pairs"
+        assert observed.quickest(operators, WHOLE, None) != "pairs"
+        assert observed.quickest(operators, np.full((M, Q), np.nan), None) != "pairs"
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
     network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T).fitted_.pairing)
-    assert not observed.is_quicker_by_pairs(operators_with(interpolating), Y, None)
-    assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
+    assert observed.quickest(operators_with(interpolating), Y, None) != "pairs"
+    assert observed.quickest(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None) != "pairs"
     with monkeypatch.context() as patched:
         # Twice the cost of a product is worth it for a product kernel, unless few cells are
         # observed.
@@ -382,11 +384,11 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         patched.setattr(observed, "product_costs", lambda *_: (cost, cost))
         few = np.full((M, Q), np.nan)
         few[0, : int(0.05 * M * Q)] = 1.0
-        assert observed.is_quicker_by_pairs(product, Y, None)
-        assert not observed.is_quicker_by_pairs(product, few, None)
-        assert not observed.is_quicker_by_pairs(two_step, Y, None)
+        assert observed.quickest(product, Y, None) == "pairs"
+        assert observed.quickest(product, few, None) != "pairs"
+        assert observed.quickest(two_step, Y, None) != "pairs"
     monkeypatch.setattr(observed, "product_costs", lambda *_: (10**12, 10**12))
-    assert not observed.is_quicker_by_pairs(product, Y, None)
+    assert observed.quickest(product, Y, None) != "pairs"
 
 
 def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():

@@ -139,7 +139,7 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(apart, forge):
 
 def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, apart, forge):
     monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
-    monkeypatch.setattr("dyadlearn.solve.observed.is_quicker_by_pairs", lambda *_: True)
+    monkeypatch.setattr("dyadlearn.solve.observed.quickest", lambda *_: "pairs")
     pairs = sparse.coo_array(np.where(Y > 0, Y, 0.0))
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (

@@ -35,6 +35,7 @@ from dyadlearn.solve.observed import (
     ObservedSystem,
     factor_of,
     solve_by_directions,
+    solve_crossed,
     solve_pairs,
 )
 from dyadlearn.solve.operators import GridOperators
@@ -246,7 +247,10 @@ class Problem:
             solution = solve_pairs(operators, self.labels, partial(self._factor, operators))
         if solution is not None:
             return solution
-        solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
+        stopping: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        solution = solve_crossed(operators, self.labels, **stopping)
+        if solution is None:
+            solution = self.system().solve(start, **stopping)
         warn_unless_converged(solution, self.tol)
         return solution
 

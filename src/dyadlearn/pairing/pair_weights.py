@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, array_bytes, epsilon, largest, namespace, to_numpy
+from dyadlearn._array import Array, array_bytes, epsilon, largest, namespace
 from dyadlearn._memory import fits_in_memory, solve_numbers
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
@@ -49,18 +49,12 @@ from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.pairing.weighing import Weigher, label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.crossed import CrossedSystem
+from dyadlearn.solve.crossed import CrossedSystem, crossed_work
 from dyadlearn.solve.directions import STIFF, CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.missing import completion_work
 from dyadlearn.solve.observed import factor_of
 from dyadlearn.solve.operators import GridOperators
-
-# Number of iterations that a grid takes, for estimates of its work.
-_ITERATIONS = 50
-# Number of iterations of a system of features and of functions of single rows.
-_CROSSED_ITERATIONS = 20
-# Up to this number of missing cells without weights, a grid is solved directly.
-_FEW_MISSING = 1024
 
 
 @label_weigher.register(PairKernel)
@@ -103,7 +97,7 @@ def weigher_of_observed(
         name, inverse = known
         return Weigher(_by_inverse(operators, labels, name, lambda: inverse))
     route, work = _cheapest(operators, labels, n_pairs)
-    if CrossedSystem.suits(operators, labels) and _crossed_work(operators, labels, n_pairs) < work:
+    if crossed_work(operators, labels.shape, labels.size, n_pairs) < work:
         return Weigher(_by_crossed(operators, labels, tol, max_iter), 4.0 * math.prod(labels.shape))
     if route is None:
         return None
@@ -156,13 +150,6 @@ def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | 
     return cheapest, work
 
 
-def _crossed_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
-    """Return the number of multiplications of weights by `CrossedSystem`."""
-    ranks = [int(np.count_nonzero(to_numpy(side.values))) + 1 for side in model.grid_spectra]
-    iteration = 4.0 * math.prod(labels.shape) * sum(ranks)
-    return float(math.prod(ranks)) ** 3 / 3.0 + n_pairs * _CROSSED_ITERATIONS * iteration
-
-
 def _grid_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
     """Return the number of multiplications of weights by the grid; infinite if it does not fit into memory."""
     size = float(math.prod(labels.shape))
@@ -172,11 +159,7 @@ def _grid_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
     )
     if not fits_in_memory(array_bytes(labels.values, numbers), labels.values):
         return math.inf
-    iteration = float(min(model.kernel_cost, model.residual_cost))
-    n_missing = size - labels.size
-    if not is_weighted and n_missing <= _FEW_MISSING:
-        return n_pairs * (2.0 * iteration + n_missing**3 / 3.0)
-    return n_pairs * _ITERATIONS * iteration
+    return n_pairs * completion_work(model, labels.shape, labels.size, is_weighted)
 
 
 def _by_inverse(
@@ -209,7 +192,7 @@ def _by_crossed(
 
     @cache
     def system() -> CrossedSystem:
-        return CrossedSystem(model, model.shares, labels.listed())
+        return CrossedSystem(model, labels.listed())
 
     # The weights are more accurate than the fit, so that they sum to its prediction.
     accuracy = max(0.01 * tol, 100 * epsilon(labels.values))

@@ -50,6 +50,7 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
+from dyadlearn._work import FACTORED, products
 from dyadlearn.labels import Labels
 from dyadlearn.leverage import leverage_error
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
@@ -70,8 +71,8 @@ _DIRECT_CELLS = 1024
 # Maximum number of observed cells for a direct solve, which takes about the time of thirty
 # iterations.
 _DIRECT_OBSERVED = 256
-# A dense system of observed cells is solved if it takes less work than this number of iterations.
-_FEW_ITERATIONS = 30
+#: Number of iterations of conjugate gradients, for estimates of their work.
+ITERATIONS = 30
 # The same for missing cells that the model may interpolate: the direct solve detects it.
 _CHECKED_CELLS = 4096
 # Maximum number of unpenalised directions that are checked for more missing cells.
@@ -469,6 +470,17 @@ def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
         warn_of_rounding(unit * largest(sandwich(left**2, kernel_values, right**2)))
 
 
+def completion_work(
+    operators: GridOperators, shape: tuple[int, int], n_observed: int, is_weighted: bool
+) -> float:
+    """Return the number of multiplications of a completion by `complete`."""
+    iteration = float(min(operators.kernel_cost, operators.residual_cost))
+    n_missing = math.prod(shape) - n_observed
+    if not is_weighted and n_missing <= _DIRECT_CELLS:
+        return 2.0 * iteration + products((FACTORED, n_missing, n_missing, n_missing))
+    return ITERATIONS * iteration
+
+
 def suits_direct(operators: GridOperators, n_observed: int, iteration: float, like: Array) -> bool:
     """Return whether one dense system of the observed cells of a pair kernel takes less work than iterations.
 
@@ -483,7 +495,8 @@ def suits_direct(operators: GridOperators, n_observed: int, iteration: float, li
     """
     if operators.shares is None or operators.interpolates or n_observed == 0:
         return False
-    is_quick = float(n_observed) ** 3 / 3.0 <= _FEW_ITERATIONS * iteration
+    solving = products((FACTORED, n_observed, n_observed, n_observed))
+    is_quick = solving <= ITERATIONS * iteration
     return is_quick and fits_in_memory(array_bytes(like, (2, n_observed, n_observed)), like)
 
 

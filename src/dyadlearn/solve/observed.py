@@ -58,10 +58,18 @@ from dyadlearn._state import Stored
 from dyadlearn._work import products
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
+from dyadlearn.solve.crossed import CrossedSystem, crossed_work
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.fixed import mean_of
-from dyadlearn.solve.missing import Completion, check_dual, complete, suits_direct
+from dyadlearn.solve.missing import (
+    ITERATIONS,
+    Completion,
+    check_dual,
+    complete,
+    completion_work,
+    suits_direct,
+)
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, few_dots, sandwich
@@ -481,16 +489,36 @@ _FEW = 0.05
 def complete_grid(
     operators: GridOperators, Y: Array, weights: Array | None, **options: Any
 ) -> Completion:
-    """Complete a grid of labels by its cells or by its observed pairs, whichever takes less work.
+    """Complete a grid of labels by the way that takes the least work.
 
     The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol`
     and `max_iter`.
     """
+    return _COMPLETING[quickest(operators, Y, weights)](operators, Y, weights, **options)
+
+
+def quickest(operators: GridOperators, Y: Array, weights: Array | None) -> str:
+    """Return the name of the way to complete a grid of labels that takes the least work.
+
+    ==========  =======================================================  ===============================
+    way         system                                                   work
+    ==========  =======================================================  ===============================
+    cells       one unknown for each missing or observed cell            `completion_work`
+    pairs       one for each pair of directions                          iterations at the pairs
+    crossed     few features of both sides                               `crossed_work`
+    ==========  =======================================================  ===============================
+    """
     n_observed = Labels.of_grid(Y).size
-    is_direct = suits_direct(operators, n_observed, operators.kernel_cost, Y)
-    by_pairs = not is_direct and is_quicker_by_pairs(operators, Y, weights)
-    solver = complete_by_pairs if by_pairs else complete
-    return solver(operators, Y, weights, **options)
+    if suits_direct(operators, n_observed, operators.kernel_cost, Y):
+        return "cells"
+    shape = (int(Y.shape[0]), int(Y.shape[1]))
+    work = {"cells": completion_work(operators, shape, n_observed, weights is not None)}
+    work["crossed"] = crossed_work(operators, shape, n_observed)
+    if _is_possible_by_pairs(operators, Y, weights, n_observed):
+        cost = min(product_costs(shape, n_observed, operators.n_directions, Y))
+        fewer = _FEWER if operators.is_product and n_observed > _FEW * math.prod(shape) else 1
+        work["pairs"] = 2.0 * ITERATIONS * cost / fewer
+    return min(work, key=lambda name: work[name])
 
 
 def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSolution | None:
@@ -528,6 +556,28 @@ def solve_pairs(
     except np.linalg.LinAlgError:
         return None
     dual = solved.dual(y - shift)
+    return _of_dual(operators, labels, Solution(dual, 0, 0.0, True), shift)
+
+
+def solve_crossed(
+    operators: GridOperators, labels: Labels, *, tol: float = 1e-8, max_iter: int = 1000
+) -> ObservedSolution | None:
+    """Return the solution of a list of pairs by `CrossedSystem`; None if `ObservedSystem` takes less work."""
+    y = labels.values
+    cost = min(product_costs(labels.shape, labels.size, operators.n_directions, y))
+    if crossed_work(operators, labels.shape, labels.size) >= 2.0 * ITERATIONS * cost:
+        return None
+    shift = operators.shift_of(y, labels.weights)
+    solution = CrossedSystem(operators, labels).dual(y - shift, tol, max_iter)
+    return _of_dual(operators, labels, solution, shift)
+
+
+def _of_dual(
+    operators: GridOperators, labels: Labels, solution: Solution, shift: float
+) -> ObservedSolution:
+    """Return the function of pairs with the dual coefficients of a solution, for labels less a number."""
+    dual = solution.values
+    y = labels.values
     check_dual(operators, dual, y - shift)
     products = PairProducts(*operators.vectors, labels)
     spectral = operators.kernel_values**0.5 * products.gathered(dual)
@@ -535,7 +585,8 @@ def solve_pairs(
     if operators.free_mean:
         fitted = products.values(operators.kernel_values**0.5 * spectral)
         mean = shift + mean_of((y - shift) - fitted, labels.weights)
-    return ObservedSolution(spectral, mean, 0, 0.0, True)
+    outcome = (solution.n_iter, solution.residual, solution.converged)
+    return ObservedSolution(spectral, mean, *outcome)
 
 
 def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
@@ -543,22 +594,15 @@ def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
     return CellsFactor.of(operators, labels.places, labels.loss_weights**0.5)
 
 
-def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:
-    """Return whether completing a grid of labels by its observed pairs takes less work."""
+def _is_possible_by_pairs(
+    operators: GridOperators, Y: Array, weights: Array | None, n_observed: int
+) -> bool:
+    """Return whether a grid of labels may be completed by the system of its observed pairs."""
     m, q = Y.shape
+    k, r = operators.n_directions
     if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.interpolates:
         return False
-    xp = namespace(Y)
-    k, r = operators.n_directions
-    n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
-        return False
-    # The product and its adjoint.
-    by_pairs = 2.0 * min(product_costs((m, q), n_observed, (k, r), Y))
-    by_cells = min(operators.kernel_cost, operators.residual_cost)
-    if operators.is_product and n_observed > _FEW * m * q:
-        by_cells *= _FEWER
-    if by_pairs > by_cells:
         return False
     return fits_in_memory(array_bytes(Y, (m, k), (q, r), (8, k, r), (3, m, q)), Y)
 
@@ -583,15 +627,56 @@ def complete_by_pairs(
     **options: Any,
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
-    xp = namespace(Y)
     system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights))
     known = None
     if start is not None and start.route == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
     solution = system.solve(known, **options)
     fitted = operators.on_grid(operators.kernel_values**0.5 * solution.spectral) + solution.mean
-    # The closed form without weights returns the fit F for the labels F + w(Y − F).
-    observed = Y if weights is None else fitted + weights * (Y - fitted)
-    completed = xp.where(xp.isnan(Y), fitted, observed)
     outcome = (solution.n_iter, solution.residual, solution.converged)
+    completed = _completed(Y, weights, fitted)
     return Completion(completed, "pairs", Solution(solution.spectral, *outcome))
+
+
+def complete_crossed(
+    operators: GridOperators,
+    Y: Array,
+    weights: Array | None,
+    start: Completion | None = None,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Completion:
+    """Complete a grid as `dyadlearn.solve.missing.complete` does, by `CrossedSystem`."""
+    grid = Labels.of_grid(Y, weights)
+    labels = grid.listed()
+    shift = operators.shift_of(labels.values, labels.weights)
+    values = labels.values - shift
+    root = labels.loss_weights**0.5
+    begin = None
+    if start is not None and start.route == "observed":
+        begin = root * labels.of(start.solution.values)
+    solution = CrossedSystem(operators, labels).dual(values, tol, max_iter, begin)
+    check_dual(operators, solution.values, values)
+    fitted = operators.kernel(grid.shaped(solution.values, 0.0)) + shift
+    if operators.free_mean:
+        rest = labels.values - labels.of(fitted)
+        fitted += mean_of(rest, labels.weights)
+    unknowns = grid.shaped(solution.values / root, 0.0)
+    completed = _completed(Y, weights, fitted)
+    return Completion(completed, "observed", replace(solution, values=unknowns))
+
+
+def _completed(Y: Array, weights: Array | None, fitted: Array) -> Array:
+    """Return the labels for which the closed form without weights returns a fit."""
+    observed = Y if weights is None else fitted + weights * (Y - fitted)
+    xp = namespace(Y)
+    return xp.where(xp.isnan(Y), fitted, observed)
+
+
+#: Ways to complete a grid, see `quickest`.
+_COMPLETING: dict[str, Callable[..., Completion]] = {
+    "cells": complete,
+    "pairs": complete_by_pairs,
+    "crossed": complete_crossed,
+}
