@@ -477,6 +477,9 @@ def _features(
     return spectrum.vectors @ (roots[:, None] * turn), turn, xp.clip(values, 0.0, None)
 
 
+# Normal equations that take more iterations than this are left to the other systems, which keep
+# more digits.
+_MOST_CROSSED = 200
 # Grids of fewer cells are completed by their cells.
 _LITTLE_WORK = 2**16
 # For a product kernel, the system of the pairs with rotated features takes about a third of the
@@ -562,13 +565,16 @@ def solve_pairs(
 def solve_crossed(
     operators: GridOperators, labels: Labels, *, tol: float = 1e-8, max_iter: int = 1000
 ) -> ObservedSolution | None:
-    """Return the solution of a list of pairs by `CrossedSystem`; None if `ObservedSystem` takes less work."""
+    """Return the solution of a list of pairs by `CrossedSystem`; None if that takes more work or does not converge."""
     y = labels.values
     cost = min(product_costs(labels.shape, labels.size, operators.n_directions, y))
     if crossed_work(operators, labels.shape, labels.size) >= 2.0 * ITERATIONS * cost:
         return None
     shift = operators.shift_of(y, labels.weights)
-    solution = CrossedSystem(operators, labels).dual(y - shift, tol, max_iter)
+    most = min(max_iter, _MOST_CROSSED)
+    solution = CrossedSystem(operators, labels).dual(y - shift, tol, most)
+    if not solution.converged:
+        return None
     return _of_dual(operators, labels, solution, shift)
 
 
@@ -647,7 +653,10 @@ def complete_crossed(
     tol: float = 1e-8,
     max_iter: int = 1000,
 ) -> Completion:
-    """Complete a grid as `dyadlearn.solve.missing.complete` does, by `CrossedSystem`."""
+    """Complete a grid as `dyadlearn.solve.missing.complete` does, by `CrossedSystem`.
+
+    If that does not converge, `complete` continues from its solution.
+    """
     grid = Labels.of_grid(Y, weights)
     labels = grid.listed()
     shift = operators.shift_of(labels.values, labels.weights)
@@ -656,15 +665,20 @@ def complete_crossed(
     begin = None
     if start is not None and start.route == "observed":
         begin = root * labels.of(start.solution.values)
-    solution = CrossedSystem(operators, labels).dual(values, tol, max_iter, begin)
-    check_dual(operators, solution.values, values)
+    most = min(max_iter, _MOST_CROSSED)
+    solution = CrossedSystem(operators, labels).dual(values, tol, most, begin)
+    if solution.converged:
+        check_dual(operators, solution.values, values)
     fitted = operators.kernel(grid.shaped(solution.values, 0.0)) + shift
     if operators.free_mean:
         rest = labels.values - labels.of(fitted)
         fitted += mean_of(rest, labels.weights)
     unknowns = grid.shaped(solution.values / root, 0.0)
     completed = _completed(Y, weights, fitted)
-    return Completion(completed, "observed", replace(solution, values=unknowns))
+    completion = Completion(completed, "observed", replace(solution, values=unknowns))
+    if solution.converged:
+        return completion
+    return complete(operators, Y, weights, start=completion, tol=tol, max_iter=max_iter)
 
 
 def _completed(Y: Array, weights: Array | None, fitted: Array) -> Array:
