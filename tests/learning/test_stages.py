@@ -168,7 +168,7 @@ def test_what_chance_gives_on_a_sparse_grid_is_not_worth_an_evaluation(monkeypat
     assert candidates._worthwhile(error, start) == 1e-5
     n_dense = len(candidates.descend(error, start, HOW).losses)
     monkeypatch.setattr(cells, "_CHEAP", 0)
-    monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    monkeypatch.setattr("dyadlearn.vectrick.gather_cost", lambda like: 0)
     error = FoldError.of(replace(labels, cells=replace(labels.cells)), [rows, columns], masks)
     assert_allclose(candidates._worthwhile(error, start), len(start.vector) / error.test.sum())
     assert len(candidates.descend(error, start, HOW).losses) < n_dense

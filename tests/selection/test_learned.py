@@ -136,7 +136,7 @@ def test_profiled_sides_cannot_be_new(profiled):
 def few_cells(monkeypatch):
     """Small grids are treated as large ones of which few cells are observed."""
     monkeypatch.setattr(cells, "_CHEAP", 0)
-    monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    monkeypatch.setattr("dyadlearn.vectrick.gather_cost", lambda like: 0)
     monkeypatch.setattr(learning_kernels, "ENOUGH", 1)
     monkeypatch.setattr(learning_kernels, "_TINY", 0)
 
