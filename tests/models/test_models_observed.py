@@ -183,7 +183,7 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
     assert np.abs(new - labels).max() < 0.5
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 2**29)
     with pytest.raises(
-        NotEnoughMemoryError, match="^Predicting 10000 × 10000 labels needs about 2.2 GiB"
+        NotEnoughMemoryError, match="^Predicting 10000 × 10000 labels needs about 0.7 GiB"
     ):
         found.predict()
 

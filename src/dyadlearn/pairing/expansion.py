@@ -407,7 +407,8 @@ class Expansion:
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         shape = (self.n_instances, self.n_tasks)
-        _check_predictions(shape, (2, *shape), [], self.values)
+        halfway = (2, self.values.shape[0], self.n_tasks)
+        _check_predictions(shape, halfway, [], self.values)
         half = self._finished(self.values)
         if self.instances is None:
             return half
