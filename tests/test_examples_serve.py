@@ -32,7 +32,7 @@ def data():
 
 
 def model_of(users, films, Y):
-    return OnlineTwoStepRidge(keep_labels=True).fit(users, Y, tasks=films)
+    return OnlineTwoStepRidge(keep_labels=True).fit(users, Y, films)
 
 
 @pytest.fixture

@@ -63,8 +63,8 @@ MODELS = [
 def test_models_take_them_as_they_take_frames(model, known, new):
     from sklearn.base import clone
 
-    twin = clone(model).fit(frames(Y.index[::-1], 0), Y, tasks=frames(Y.columns, 1))
-    fitted = clone(model).fit(known[0], Y, tasks=known[1])
+    twin = clone(model).fit(frames(Y.index[::-1], 0), Y, frames(Y.columns, 1))
+    fitted = clone(model).fit(known[0], Y, known[1])
     expected = twin.predict(frames(PROTEINS[M:], 0), tasks=frames(DRUGS[Q:], 1))
     found = fitted.predict(new[0], tasks=new[1])
     assert list(found.index) == PROTEINS[M:]
@@ -74,13 +74,13 @@ def test_models_take_them_as_they_take_frames(model, known, new):
 
 def test_ids_that_do_not_match_are_named(known, files):
     with pytest.raises(ValueError, match="1 only in the rows of Y .'P0'"):
-        dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, tasks=known[1])
+        dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, known[1])
     with pytest.raises(ValueError, match=r"2 features.* 3 features|3 features"):
-        dl.TwoStepRidge().fit(known[0], Y, tasks=known[1]).predict(known[1])
+        dl.TwoStepRidge().fit(known[0], Y, known[1]).predict(known[1])
 
 
 def test_answers_come_as_the_ids_did(known, files):
-    model = dl.TwoStepRidge().fit(known[0], Y, tasks=known[1])
+    model = dl.TwoStepRidge().fit(known[0], Y, known[1])
     assert isinstance(model.predict(read_features(files[0], PROTEINS[M:])), np.ndarray)
     pl = pytest.importorskip("polars")
     found = model.predict(read_features(files[0], pl.Series("protein", PROTEINS[M:])))

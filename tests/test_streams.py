@@ -79,7 +79,7 @@ def test_a_stream_is_learnt_as_a_whole(each, batches, tasks):
     for fit_intercept in each([True, False]):
         model = OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept)
         assert fit_stream(model, iter(batches), tasks=tasks) is model
-        wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=tasks)
+        wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks)
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10, atol=1e-12)
 
 
@@ -397,7 +397,7 @@ def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
     labels = pd.concat([Y for _, Y in frames])
     final = labels.groupby(level=0).last()
     final_rows = rows[~rows.index.duplicated(keep="last")].loc[final.index]
-    twin = OnlineTwoStepRidge().fit(final_rows, final, tasks=tasks)
+    twin = OnlineTwoStepRidge().fit(final_rows, final, tasks)
     assert resumed.n_seen_ == len(final)
     assert_allclose(resumed.predict(final_rows), twin.predict(final_rows), rtol=1e-8)
 

@@ -154,6 +154,6 @@ def test_refusals(arguments, options, sentence):
 
 def test_a_model_of_pairs_needs_the_task():
     rng = np.random.default_rng(0)
-    model = KroneckerRidge().fit(rng.normal(size=(6, 2)), rng.normal(size=(6, 4)), tasks=np.eye(4))
+    model = KroneckerRidge().fit(rng.normal(size=(6, 2)), rng.normal(size=(6, 4)), np.eye(4))
     with pytest.raises(TypeError, match="task is missing"):
         explain(model, 0)

@@ -48,7 +48,7 @@ def at_once(X, Y, T, alphas=(1.0, 1.0)):
     """Return the model of the library that is fitted to all rows, without tasks if there are none."""
     if T is None:
         return IndependentTaskRidge(alphas[0], fit_intercept=False).fit(X, Y)
-    return TwoStepRidge(*alphas, fit_intercept=False).fit(X, Y, tasks=T)
+    return TwoStepRidge(*alphas, fit_intercept=False).fit(X, Y, T)
 
 
 WITHHELD = np.array([1, 4])

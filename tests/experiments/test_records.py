@@ -212,7 +212,7 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
         rows, columns = split.rows, split.columns
         model = script.LearnedKernelRidge(
             kernel="precomputed", task_kernel="precomputed", setting=setting, n_steps=2
-        ).fit(cut(data.K, rows, rows), split.Y, tasks=cut(data.G, columns, columns))
+        ).fit(cut(data.K, rows, rows), split.Y, cut(data.G, columns, columns))
         new = cut(data.K, split.new_rows, rows), cut(data.G, split.new_columns, columns)
         expected = mean_squared_error(split.truth, model.predict(*new))
         assert_allclose(found["scores"]["MSE"], expected, rtol=1e-9)

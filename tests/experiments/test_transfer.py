@@ -37,7 +37,7 @@ def fit(Model, K, Y, G, alphas):
     options = {"kernel": "precomputed", "fit_intercept": False}
     if Model is IndependentTaskRidge:
         return Model(*alphas, **options).fit(K, Y)
-    return Model(*alphas, task_kernel="precomputed", tol=1e-12, **options).fit(K, Y, tasks=G)
+    return Model(*alphas, task_kernel="precomputed", tol=1e-12, **options).fit(K, Y, G)
 
 
 def error(Model, K, Y, G, alphas, setting, columns):

@@ -337,7 +337,7 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
         )
     else:
         params |= {"task_filter": SpectralCutoff(), "task_kernel": "precomputed"}
-        model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), tasks=G)
+        model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), G)
     is_needed = []
     for i, j in np.argwhere(seen):
         rest = seen.copy()
@@ -379,5 +379,5 @@ def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(
         warnings.simplefilter(
             "ignore", PrecisionWarning
         )  # a singular kernel without regularisation
-        model.fit(X, np.where(seen, Y, np.nan), tasks=T)
+        model.fit(X, np.where(seen, Y, np.nan), T)
     assert_allclose(model.predict(X), Y, rtol=0, atol=1e-6)

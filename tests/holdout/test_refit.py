@@ -170,7 +170,7 @@ def fitted(name, data):
     if name == "symmetric":
         square = np.hstack([Y, Y[:, : M - Q]])
         return model.fit(X, square + square.T)
-    return model.fit(X, Y, tasks=tasks)
+    return model.fit(X, Y, tasks)
 
 
 # ---- frames

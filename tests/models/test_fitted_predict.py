@@ -27,12 +27,12 @@ RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
     "independent, primal": IndependentTaskRidge().fit(X, Y),
-    "two-step, kernels": TwoStepRidge(**RBF).fit(X, Y, tasks=T),
-    "two-step, primal": TwoStepRidge().fit(X, Y, tasks=T),
-    "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, tasks=T),
-    "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
+    "two-step, kernels": TwoStepRidge(**RBF).fit(X, Y, T),
+    "two-step, primal": TwoStepRidge().fit(X, Y, T),
+    "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, T),
+    "online": OnlineTwoStepRidge().fit(X, Y, T),
     "online, mapped": OnlineTwoStepRidge(feature_map=Nystroem(n_components=8, random_state=0)).fit(
-        X, Y, tasks=T
+        X, Y, T
     ),
     "vector": IndependentTaskRidge(kernel="rbf").fit(X, Y[:, 0]),
 }
@@ -116,7 +116,7 @@ def test_every_side_costs_its_own_digits(shape):
     rng = np.random.default_rng(0)
     K, G = (rbf_kernel(0.01 * rng.normal(size=(n, 3)), gamma=0.05) for n in shape)
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
-    model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), tasks=G)
+    model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), G)
     assert_allclose(model.predict(K, tasks=G), model.predict(), rtol=0, atol=1e-6)
 
 
@@ -131,7 +131,7 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
     for size, is_lost in ((1e3, False), (1e5, False), (1e8, True)):
         tasks = Z.copy()
         tasks[:, 0] = size
-        model = KroneckerRidge().fit(X, Y, tasks=tasks[:n])
+        model = KroneckerRidge().fit(X, Y, tasks[:n])
         model.predict(X, tasks)  # no warning: the new task has the value of the others
         tasks[n, 0] = 0.0
         with warnings.catch_warnings(record=True) as told:

@@ -78,7 +78,7 @@ def fitted(name, forms, labels, dtype="float64", **options):
         model = KroneckerRidge(ALPHA, **options)
     else:
         model = TwoStepRidge(ALPHA, TASK_ALPHA, **options)
-    return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
+    return model.fit(rows[:M], labels, tasks[:Q]), rows, tasks
 
 
 # --- what is learnt --------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
 def test_features_that_say_nothing_leave_the_means(form, value):
     rows = np.full((M, 2), value)
     tasks = np.full((Q, 3), value)
-    model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, tasks=form(tasks))
+    model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, form(tasks))
     assert_allclose(model.predict(form(rows), tasks=form(tasks)), Y.mean(), rtol=1e-9)
     own = IndependentTaskRidge(0.5).fit(form(rows), Y)
     assert_allclose(own.holdout("B"), (Y.sum(axis=0) - Y) / (M - 1), rtol=1e-9)
@@ -180,8 +180,7 @@ def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
         made.append(np.round(rows * 2**20) / 2**20)
     rows, tasks = made
     near, far = (
-        TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift)
-        for shift in (0.0, offset)
+        TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks[:Q] + shift) for shift in (0.0, offset)
     )
     expected = near.predict(rows, tasks=tasks)
     problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
@@ -200,7 +199,7 @@ def test_a_mean_beside_large_features_keeps_its_digits():
         return np.kron(*(np.column_stack([each, np.ones(len(each))]) for each in (first, second)))
 
     expected = Ridge(7.0, solver="svd").fit(pairs(rows, tasks), labels.ravel())
-    found = KroneckerRidge(7.0).fit(rows, labels, tasks=tasks)
+    found = KroneckerRidge(7.0).fit(rows, labels, tasks)
     new = tasks[:1] * 0.998
     assert_allclose(
         found.predict(rows, tasks=new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9

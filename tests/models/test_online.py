@@ -34,7 +34,7 @@ class TestTasks:
                 yield batch, Y[row : row + 1, 5:]
 
         model.partial_fit_tasks(T[5:], chunks=chunks())
-        wanted = TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T)
+        wanted = TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], T)
         assert_allclose(model.coef_, wanted.coef_, rtol=1e-9)
 
     @over(
@@ -119,7 +119,7 @@ class TestFailure:
 
         def fresh():
             model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True)
-            return model.fit(X[:20], Y[:20, :5], tasks=T[:5])
+            return model.fit(X[:20], Y[:20, :5], T[:5])
 
         changes = {
             "partial_fit": lambda m: m.partial_fit(X[20:], Y[20:, :5]),
@@ -128,7 +128,7 @@ class TestFailure:
             "forget_tasks": lambda m: m.forget_tasks([0]),
             "set_alpha": lambda m: m.set_alpha(2.0, 3.0),
             "tune": lambda m: m.tune(X[:20], Y[:20, :5], alphas=[0.1, 1.0], task_alphas=[0.1, 1.0]),
-            "fit": lambda m: m.fit(X, Y, tasks=T),
+            "fit": lambda m: m.fit(X, Y, T),
         }
         interrupted = dict.fromkeys(changes, 0)
         for name, change in changes.items():
@@ -212,7 +212,7 @@ class TestMemory:
         model = OnlineTwoStepRidge()
 
         def learn():
-            model.fit(X, Y, tasks=T).partial_fit(X, Y).forget(X[:500], Y[:500])
+            model.fit(X, Y, T).partial_fit(X, Y).forget(X[:500], Y[:500])
             model.landscape(X[500:550], Y[500:550], alphas=[1, 10], task_alphas=[1, 10])
 
         assert taken(learn) < 90e6
@@ -235,12 +235,12 @@ class TestForms:
         labels = pd.DataFrame(Y, people, pd.Index(drugs, name="drug"))
         described = pd.DataFrame(T, drugs, list("abc"))
         model = OnlineTwoStepRidge(0.3, 0.7)
-        model.fit(features[:20], labels.iloc[:20, :5][::-1], tasks=described.iloc[[3, 1, 2, 0, 4]])
+        model.fit(features[:20], labels.iloc[:20, :5][::-1], described.iloc[[3, 1, 2, 0, 4]])
         model.partial_fit(features[20:], labels.iloc[20:, [4, 2, 0, 1, 3]])
         chunks = ((features[rows], labels.iloc[rows, 5:]) for rows in (slice(12), slice(12, None)))
         model.partial_fit_tasks(described[5:], chunks=chunks)
         model.forget(features[:4][::-1], labels[:4]).forget_tasks(["d1", "d0"])
-        wanted = TwoStepRidge(0.3, 0.7).fit(features[4:], labels.iloc[4:, 2:], tasks=described[2:])
+        wanted = TwoStepRidge(0.3, 0.7).fit(features[4:], labels.iloc[4:, 2:], described[2:])
         pd.testing.assert_frame_equal(model.predict(features), wanted.predict(features))
         for tasks, more, words in (
             (described[5:], labels.iloc[4:, 5:], "'d5' are known already"),
@@ -260,7 +260,7 @@ def test_what_lies_between_data_of_single_precision_is_in_double_precision(const
     found = []
     for dtype in (np.float32, np.float64):
         X, Y, T = (part.astype(np.float32).astype(dtype) for part in parts)
-        model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(X, Y, T)
         found.append(model.predict(X))
     assert found[0].dtype == np.float32
     assert_allclose(*found, rtol=2e-7, atol=1e-8)
@@ -297,7 +297,7 @@ def test_a_feature_map_may_return_sparse_features(data):
     _, Y, T = data
     X = np.arange(48).reshape(24, 2) % 3
     encoder = OneHotEncoder().fit(X)
-    model = OnlineTwoStepRidge(feature_map=encoder).fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge(feature_map=encoder).fit(X, Y, T)
     features = encoder.transform(X).toarray()
-    expected = OnlineTwoStepRidge().fit(features, Y, tasks=T).predict(features)
+    expected = OnlineTwoStepRidge().fit(features, Y, T).predict(features)
     assert_allclose(model.predict(X), expected, rtol=1e-10)

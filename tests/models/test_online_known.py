@@ -32,7 +32,7 @@ def one_cell(user, item, value):
 
 
 def same(model, X, Y, T, **options):
-    wanted = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
+    wanted = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, T)
     assert_allclose(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()), rtol=1e-8)
     assert model.n_seen_ == len(X)
 
@@ -41,7 +41,7 @@ class TestErrors:
     @over(lines("keep_labels holes", (True, 0.4), (False, 0.0)))
     def test_known_instances_are_named(self, keep_labels, holes):
         X, Y, T = make(holes)
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=keep_labels).fit(X[:10], Y[:10], tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=keep_labels).fit(X[:10], Y[:10], T)
         before = model._learnt
         with pytest.raises(
             IdError, match=r"2 of 5 instances are known already.*'u8', 'u9'.*known=\"replace\""
@@ -57,7 +57,7 @@ class TestErrors:
 
     def test_replacing_needs_what_was_learnt(self):
         X, Y, T = make()
-        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge().fit(X, Y, T)
         with pytest.raises(
             ValueError,
             match=r"Instances 'u3', 'u4' are known.*fit it again with keep_labels=True, or",
@@ -93,7 +93,7 @@ class TestForgetting:
     def test_by_ids(self):
         X, Y, T = make()
         for options in ({}, {"keep_labels": True}):
-            model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
+            model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, T)
             before = model._learnt
             with pytest.raises(IdError, match="Instances 'new' are not known"):
                 model.forget(X[:1].set_axis(["new"]), Y[:1].set_axis(["new"]))
@@ -108,7 +108,7 @@ class TestForgetting:
 
     def test_without_ids(self):
         X, Y, T = make()
-        model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, T)
         with pytest.raises(IdError, match="knows 20 of its 20 instances by their ids: give"):
             model.forget(X.to_numpy()[:1], Y.to_numpy()[:1])
         # Whoever came without an id can go without.
@@ -117,7 +117,7 @@ class TestForgetting:
         )
         same(model, X, Y, T)
         # An instance that is kept is found again by its features, and its id goes with it.
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, T)
         model.forget(X.to_numpy()[:2], Y.to_numpy()[:2]).partial_fit(X[:2], Y[:2])
         same(model, X, Y, T)
 
@@ -126,16 +126,14 @@ class TestReplacing:
     def test_sparse_labels_are_complete(self):
         X, Y, T = make(0.0)
         labels = np.where(Y > 2, Y, 0.0)
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(
-            X, sparse.csr_array(labels), tasks=T
-        )
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, sparse.csr_array(labels), T)
         model.partial_fit(X[:2], one_cell("u0", "a", 7.0).reindex(["u0", "u1"]), known="replace")
         labels[0, 0] = 7.0
         same(model, X, pd.DataFrame(labels, USERS, ITEMS), T)
 
     def test_new_and_forgotten_tasks(self):
         X, Y, T = make()
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y[ITEMS[:3]], tasks=T[:3])
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y[ITEMS[:3]], T[:3])
         with pytest.raises(
             ValueError,
             match="leave X out, and give the labels of new tasks for all instances in one call",
@@ -158,7 +156,7 @@ class TestReplacing:
     def test_rounding_that_is_left_is_told(self):
         X, Y, T = make()
         X.loc["u3"] *= 1e8
-        model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, T)
         with pytest.warns(PrecisionWarning, match="The forgotten data were much larger"):
             model.partial_fit(X[3:4] / 1e8, Y[3:4], known="replace")
 

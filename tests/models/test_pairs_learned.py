@@ -82,7 +82,7 @@ def _grid_twin(model, form):
         return {"features": X["features"].loc[ids], "kernel": X["kernel"].loc[ids, rows]}
 
     twin = LearnedKernelRidge(**model.model.get_params())
-    return twin.fit(some(rows), grid.loc[rows, columns], tasks=T.loc[columns]), some
+    return twin.fit(some(rows), grid.loc[rows, columns], T.loc[columns]), some
 
 
 @over(

@@ -139,8 +139,8 @@ def test_rounding_is_no_reason_to_warn():
     singular = X @ X.T
     for fit_intercept in (False, True):
         model = precomputed(repair="error", fit_intercept=fit_intercept)
-        model.fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
-        expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, tasks=T).predict(X)
+        model.fit(singular * (1 + 1e-15), Y, T @ T.T)
+        expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, T).predict(X)
         assert_allclose(model.predict(singular), expected, rtol=1e-9)
 
 

@@ -284,7 +284,7 @@ def test_the_best_of_new_pairs_have_their_predictions(side, product):
     rng = np.random.default_rng(5)
     X, tasks = rng.normal(size=(6, 3)), rng.normal(size=(5, 2))
     model = PairKernelRidge(0.5, product=product, per_task=1.0, per_instance=0.5)
-    fitted = model.fit(X, rng.normal(size=(6, 5)) + 3.0, tasks=tasks).fitted_
+    fitted = model.fit(X, rng.normal(size=(6, 5)) + 3.0, tasks).fitted_
     rows, others = (
         fitted.new_rows(new, axis)[1] for axis, new in enumerate((X + 1.0, tasks - 1.0))
     )

@@ -57,7 +57,7 @@ def predicted(model, X, Y, T, asked, weights=None):
     """Fit and predict one pair; positions stand for rows of training."""
     given = {} if weights is None else {"sample_weight": weights}
     if T is not None:
-        model = clone(model).fit(X, Y, tasks=T, **given)
+        model = clone(model).fit(X, Y, T, **given)
     else:
         model = clone(model).fit(X, Y, **given)
     new = [None if isinstance(each, int) else each for each in asked]
@@ -147,7 +147,7 @@ def test_one_system_of_the_observed_pairs(
     Y = np.where(pattern("50%", (m, q), rng), rng.normal(size=(m, q)) + 2.0, np.nan)
     Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
     weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
-    problem = model.fit(X, Y, tasks=T, sample_weight=weights).fitted_.training_problem
+    problem = model.fit(X, Y, T, sample_weight=weights).fitted_.training_problem
     for place in (1, 3):
         known = zip(asked, (new, new_task), strict=True)
         places = asked_rows(model, [place if each == "known" else row for each, row in known])
@@ -183,7 +183,7 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (12, 9))
     Y = rng.normal(size=(12, 9)) + 2.0
     Y[[1, 1, 5, 11], [3, 4, 0, 8]] = np.nan
-    model = name(alpha, constant).fit(X, Y, tasks=T)
+    model = name(alpha, constant).fit(X, Y, T)
     problem = model.fitted_.training_problem
     places = asked_rows(
         model,
@@ -342,9 +342,9 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
         place if each == "known" else row
         for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
     ]
-    expected, _ = found_weights(name(0.5, constant).fit(X, Y, tasks=T), places)
+    expected, _ = found_weights(name(0.5, constant).fit(X, Y, T), places)
     put = library.asarray
-    model = name(0.5, constant).fit(put(X), put(Y), tasks=put(T))
+    model = name(0.5, constant).fit(put(X), put(Y), put(T))
     found, _ = found_weights(
         model, [place if isinstance(place, int) else put(place) for place in places]
     )

@@ -123,7 +123,7 @@ def test_refusals(model, tmp_path, options, sentence):
 
 def test_models_of_pairs_have_no_new_sides(tmp_path):
     rng = np.random.default_rng(0)
-    pairs = KroneckerRidge().fit(rng.normal(size=(5, 2)), rng.normal(size=(5, 4)), tasks=np.eye(4))
+    pairs = KroneckerRidge().fit(rng.normal(size=(5, 2)), rng.normal(size=(5, 4)), np.eye(4))
     with pytest.raises(TypeError, match="new= names sides of a MultiwayRidge"):
         write_report(pairs, tmp_path / "report.html", new=["mother"])
 

@@ -27,7 +27,7 @@ def model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = TwoStepRidgeCV(alphas, alphas, setting="D", scoring="roc_auc")
-        return search.fit(X, pd.DataFrame(Y, rows, columns), tasks=T)
+        return search.fit(X, pd.DataFrame(Y, rows, columns), T)
 
 
 @pytest.fixture(scope="module")

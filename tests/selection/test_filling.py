@@ -52,7 +52,7 @@ def fitted(case="pairs"):
     labels = HOLED if case == "missing labels" else Y
     model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
     model.set_params(fit_intercept=case != "no intercept")
-    return model.fit(OLD[0], labels, tasks=None if case == "no tasks" else OLD[1]), labels
+    return model.fit(OLD[0], labels, None if case == "no tasks" else OLD[1]), labels
 
 
 def terms(model, axis, A):
@@ -173,7 +173,7 @@ def test_kernels_and_sparse_tables(tmp_path):
     thin = sparse.csr_array(X["a"])
     kernel = {"a": "linear", "k": "precomputed"}
     model = LearnedKernelRidge(kernel=kernel, setting="B", stages=1, n_steps=2, progress=False)
-    model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
+    model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, OLD[1])
     dense = X["a"][M:]
     new = K[M:, :M]
     expected = model.predict({"a": dense})

@@ -74,7 +74,7 @@ SCALES = {
 
 @over(lines("model kernels", *SCALES.values()))
 def test_the_scale_is_the_mean_eigenvalue(model, kernels):
-    grids = default_alphas(model.fit(X, Y, tasks=T))
+    grids = default_alphas(model.fit(X, Y, T))
     assert grids.keys() == kernels.keys()
     for name, kernel in kernels.items():
         assert_allclose(grids[name], MULTIPLES * np.linalg.eigvalsh(kernel).mean(), rtol=1e-12)
@@ -91,13 +91,13 @@ def test_one_regularisation_grows_with_the_weights():
     """A weight of c for every label divides the regularisation by c, so the grid is multiplied by c."""
     given = {"tasks": T, "sample_weight": WEIGHTS}
     for model in (KroneckerRidge(), PairKernelRidge(per_task=1.0), IndependentTaskRidge()):
-        plain = default_alphas(model.fit(X, HOLES, tasks=T))["alphas"]
+        plain = default_alphas(model.fit(X, HOLES, T))["alphas"]
         weighted = default_alphas(model.fit(X, HOLES, **given))["alphas"]
         assert_allclose(
             weighted, np.mean(WEIGHTS[~np.isnan(HOLES)]) * np.asarray(plain), rtol=1e-13
         )
     for model in (TwoStepRidge(), IndependentTaskRidge(filter=IteratedTikhonov(2))):
-        assert default_alphas(model.fit(X, HOLES, tasks=T)) == default_alphas(
+        assert default_alphas(model.fit(X, HOLES, T)) == default_alphas(
             model.fit(X, HOLES, **given)
         )
 
@@ -110,7 +110,7 @@ def test_a_kernel_of_zeros_counts_as_one():
             KroneckerRidgeCV(fit_intercept=False),
             IndependentTaskRidgeCV(),
         ):
-            search.fit(np.zeros((M, 2)), Y, tasks=T)
+            search.fit(np.zeros((M, 2)), Y, T)
             assert_allclose(search.alphas_, MULTIPLES, rtol=1e-14)
 
 
@@ -148,7 +148,7 @@ def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", BaselineWarning)
-        return again.fit(X * rows, labels, tasks=T * columns, sample_weight=weights)
+        return again.fit(X * rows, labels, T * columns, sample_weight=weights)
 
 
 @cache
@@ -217,9 +217,7 @@ def test_a_search_with_default_grids_divides_weights_by_their_mean():
     """Two-step models cannot absorb a factor of the weights; its hold-out uses the same weights as its fit."""
     search = fitted(TwoStepRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
     weights = WEIGHTS / WEIGHTS[~np.isnan(HOLES)].mean()
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(
-        X, HOLES, tasks=T, sample_weight=weights
-    )
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, T, sample_weight=weights)
     assert_allclose(search.predict(), model.predict(), atol=1e-7)
     cells = np.arange(Y.size).reshape(Y.shape) % 3
     found, expected = (each.holdout("A", cells=cells) for each in (search, model))

@@ -79,7 +79,7 @@ CASES = {
 
 def fitted(name):
     model, (instances, labels, tasks), _ = CASES[name]
-    return model.fit(instances, labels, tasks=tasks)
+    return model.fit(instances, labels, tasks)
 
 
 def fresh(array):
@@ -168,7 +168,7 @@ def frames(request):
 
 def test_frames_in_frames_out(frames, round_trip, assert_same):
     instances, labels, tasks = frames
-    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
+    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks)
     loaded = round_trip(model)
     assert_same(loaded, model)
     assert_same(loaded.holdout("D"), model.holdout("D"))

@@ -17,7 +17,7 @@ NAMES = SideNames("drug", "protein")
 def learned(real):
     X, Y, T = real
     model = LearnedKernelRidge(setting="B", n_steps=2)
-    return model.fit({"some": X[:, :3], "rest": X[:, 3:], "all": X}, Y, tasks={"t": T})
+    return model.fit({"some": X[:, :3], "rest": X[:, 3:], "all": X}, Y, {"t": T})
 
 
 def test_the_numbers_are_those_of_the_model(learned):
@@ -36,7 +36,7 @@ def test_the_numbers_are_those_of_the_model(learned):
 def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercept):
     X, Y, T = real
     model = LearnedKernelRidge(setting="B", n_steps=1, fit_intercept=fit_intercept)
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     found = weights_of_model(model)
     assert_allclose(sum(found.shares.values()), 1)
     # The kernel between pairs written out, once as the model has it and once in the words of the
