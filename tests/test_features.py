@@ -1,14 +1,14 @@
 """Features that were read by their ids go wherever a frame goes."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
 import dyadlearn as dl
 from dyadlearn import read_features
 from dyadlearn._tables import Ids, Table
-
-pd = pytest.importorskip("pandas")
 
 M = 12
 Q = 7
@@ -82,7 +82,6 @@ def test_ids_that_do_not_match_are_named(known, files):
 def test_answers_come_as_the_ids_did(known, files):
     model = dl.TwoStepRidge().fit(known[0], Y, known[1])
     assert isinstance(model.predict(read_features(files[0], PROTEINS[M:])), np.ndarray)
-    pl = pytest.importorskip("polars")
     found = model.predict(read_features(files[0], pl.Series("protein", PROTEINS[M:])))
     assert isinstance(found, pl.DataFrame)
     assert found["protein"].to_list() == PROTEINS[M:]
@@ -105,7 +104,6 @@ def test_a_table_can_be_looked_at(known):
     assert Table(np.ones((2, 1))).ids is None
     assert table.ids == tuple(DRUGS[:Q])
     pd.testing.assert_frame_equal(table.to_frame("pandas"), pd.DataFrame(T[:Q], index=DRUGS[:Q]))
-    pl = pytest.importorskip("polars")
     frame = table.to_frame("polars")
     assert isinstance(frame, pl.DataFrame)
     assert frame.columns == ["id", "0", "1"]

@@ -8,6 +8,7 @@ from copy import deepcopy
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -364,7 +365,6 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
 
 def rated(batches):
     """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(3)
     frames = []
     count = 0
@@ -381,7 +381,6 @@ def rated(batches):
 
 @pytest.mark.parametrize("cut", [1, 5])
 def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
-    pd = pytest.importorskip("pandas")
     frames = rated(batches)
     path = tmp_path / "model.dyad"
 

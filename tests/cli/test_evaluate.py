@@ -34,7 +34,6 @@ def scores(ran, name="roc_auc"):
 
 
 def test_a_model_file(model, run):
-    pytest.importorskip("pandas")
     ran = run(f"evaluate {model} --json --scoring roc_auc --scoring r2")
     assert ran.code == 0, ran.err
     for name in ("roc_auc", "r2"):

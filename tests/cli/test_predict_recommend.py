@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -100,7 +101,6 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
 
 
 def test_a_node_of_a_network_is_one(tables, run):
-    pd = pytest.importorskip("pandas")
     path = tables.folder / "n.dyad"
     Y = (tables.X @ tables.X.T > 0).astype(float)
     frame = pd.DataFrame(Y, index=tables.users, columns=tables.users)

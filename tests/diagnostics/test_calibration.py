@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import brier_score_loss, log_loss
@@ -247,7 +248,6 @@ def test_one_table_at_another_base_rate():
 
 
 def test_what_is_known_by_its_id():
-    pd = pytest.importorskip("pandas")
     X, T, Y, _ = made(12, 9)
     X = pd.DataFrame(X, index=[f"x{place}" for place in range(12)])
     T = pd.DataFrame(T, index=[f"t{place}" for place in range(9)])

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
@@ -192,7 +193,6 @@ def test_the_same_predictions_are_not_told_apart():
 
 
 def test_labels_are_matched_by_their_ids():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make(7, 5)
     rows = list("abcdefg")
     columns = list("PQRST")
@@ -366,7 +366,6 @@ def test_what_cannot_be_compared():
 
 
 def test_other_ids_are_named():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make(4, 3)
     frames = [pd.DataFrame(Y, index=list(rows), columns=list("PQR")) for rows in ("abcd", "abcx")]
     models = {

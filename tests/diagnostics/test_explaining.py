@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -178,7 +179,6 @@ def test_the_share_of_the_mean(fit_intercept, missing):
 
 
 def test_ids_sides_and_columns():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(6, 5, n_new=1)
     X = pd.DataFrame(X, index=list("abcdefg"))
     T = pd.DataFrame(T, index=list("PQRSTU"))
@@ -251,7 +251,6 @@ def test_one_dimension_and_a_search():
 
 
 def test_long_tables():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(7, 6)
     X = pd.DataFrame(X, index=list("abcdefg"))
     T = pd.DataFrame(T, index=list("PQRSTU"))
@@ -324,7 +323,6 @@ def test_hostile_input():
 
 
 def test_unknown_ids():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(4, 3)
     grid = pd.DataFrame(Y, index=["1", "2", "3", "4"], columns=list("PQR"))
     model = TwoStepRidge().fit(X, grid, T)

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -33,7 +34,6 @@ def binary(m=14, q=9, seed=0, missing=0.0):
 @cache
 def long_table(m, q, n_rows, n_columns, two_values):
     """Return a regressor of pairs, its frames, its pairs and their grid; other rows of the frames are new."""
-    pd = pytest.importorskip("pandas")
     X, Y, T = binary(m, q) if two_values else data(m, q)
     X = pd.DataFrame(X, index=[f"x{i}" for i in range(m)])
     T = pd.DataFrame(T, index=[f"t{j}" for j in range(q)])

@@ -1,6 +1,7 @@
 """The best pairs that are not observed, against a slow and obvious twin."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, csr_array
@@ -119,7 +120,6 @@ def test_a_network_without_loops_is_complete():
 
 
 def test_ids_frames_and_words():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rows = list("abcdefghi")
     columns = list("PQRSTUV")
@@ -228,7 +228,6 @@ def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, fo
 
 
 def test_kernel_rows_and_frames_with_ids(small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rows = list("abcdefghi")
     columns = list("PQRSTUV")
@@ -251,7 +250,6 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
 
 
 def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_call():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
     items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
@@ -323,7 +321,6 @@ def test_memory_stays_bounded(monkeypatch):
 
 @over(lines("several more holes", (False, True, False), (True, True, True), (True, False, True)))
 def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, holes, small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
     Y = Y + X[:, :1]
     Y = problems.with_holes(Y, 0.6)
@@ -383,7 +380,6 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
 def test_a_growing_model_recommends_stored_instances_for_a_task(
     several, features, row_alpha, named, small_blocks
 ):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
     T = T if features else None
     Y = Y + X[:, :1]
@@ -421,7 +417,6 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
     )
 )
 def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_blocks, monkeypatch):
-    pd = pytest.importorskip("pandas")
     if alone:  # fitted on observed pairs alone
         monkeypatch.setattr(_training, "prefers_pairs", lambda *given, **more: True)
     X, T, Y = make(m=13, q=11)
@@ -467,7 +462,6 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
 
 def in_form(form, W, rows, columns):
     """Return known labels (a, n), NaN where there are none, as somebody might have them."""
-    pd = pytest.importorskip("pandas")
     first, second = np.nonzero(~np.isnan(W))
     pairs = [(rows[i], columns[j]) for i, j in zip(first, second, strict=True)]
     values = W[first, second]
@@ -494,7 +488,6 @@ FORMS = ["grid", "array", "sparse", "pairs", "long"]
     )
 )
 def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rng = np.random.default_rng(5)
     users = [f"u{i}" for i in range(9)]
@@ -528,7 +521,6 @@ def test_zeros_and_others_in_what_is_known():
     without = (plain[0][1:], plain[1])
     known = np.zeros((2, 7))
     known[0, plain[0][0]] = 1
-    pd = pytest.importorskip("pandas")
     users = pd.DataFrame(X[:2], index=["a", "b"])
     # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are
     # written otherwise are.

@@ -1,6 +1,7 @@
 """Labels that held-out predictions contradict, against a slow and obvious twin."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -67,7 +68,6 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
 
 
 def test_ids_and_columns():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(6, 5, "binary")
     rows = list("abcdef")
     columns = list("PQRST")
@@ -141,7 +141,6 @@ def test_models_of_long_tables_are_looked_into():
     plain = screen(TwoStepRidge().fit(X, Y, T), n=4)
     # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
     pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
-    pd = pytest.importorskip("pandas")
     people = pd.DataFrame(X, index=list("abcdef"))
     things = pd.DataFrame(T, index=list("PQRST"))
     named = screen(

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -151,12 +152,10 @@ def test_a_block_with_nothing_to_train_on_is_an_error():
 
 
 def as_pandas(pairs):
-    pd = pytest.importorskip("pandas")
     return pd.DataFrame(pairs, columns=["who", "what"], index=range(100, 100 + len(pairs)))
 
 
 def as_polars(pairs):
-    pl = pytest.importorskip("polars")
     return pl.DataFrame({"who": [row[0] for row in pairs], "what": [row[1] for row in pairs]})
 
 
@@ -177,7 +176,7 @@ def test_every_form_of_a_table_gives_the_same_splits(setting, form):
 # -- groups -----------------------------------------------------------------------------------------------
 
 
-@over(every(form=[list, np.array, lambda labels: pytest.importorskip("pandas").Series(labels)]))
+@over(every(form=[list, np.array, pd.Series]))
 def test_groups_are_held_out_together(form):
     pairs = random_table(200, 12, 10)
     groups = [f"family {i % 4}" for i in pairs[:, 0]]

@@ -145,7 +145,6 @@ def test_kernels_are_those_of_the_formulas(symmetric, library):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_have_the_ids_of_their_pairs(kind):
-    pytest.importorskip(kind)
     order = RNG.permutation(7)
     turned = tuple(NAMES[place] for place in order)
     table = write_table(K[:, order], Ids(tuple(NAMES)), Ids(turned), kind)

@@ -3,6 +3,8 @@
 import math
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -236,7 +238,7 @@ def test_it_is_what_a_walk_down_each_pair_finds():
 @pytest.mark.parametrize("nothing", [None, float("nan"), "", "  ", "pandas"])
 def test_a_missing_rank_ends_the_path(nothing):
     if nothing == "pandas":
-        nothing = pytest.importorskip("pandas").NA
+        nothing = pandas.NA
     rows = [("a", nothing, "x"), ("a", nothing, "x"), ("a", "b", "x"), (nothing, "b", "x")]
     found = taxonomy_kernel(rows, normalized=False)
     assert_array_equal(found, [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 3, 0], [0, 0, 0, 0]])
@@ -248,8 +250,6 @@ def test_a_missing_rank_ends_the_path(nothing):
 
 
 def test_frames_and_tables_keep_their_ids(each):
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
     names = list(HOSTS)
     expected = slowly(HOSTS.values(), HOSTS.values())
     frame = pandas.DataFrame(list(HOSTS.values()), index=names, columns=RANKS)

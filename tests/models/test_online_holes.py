@@ -113,29 +113,30 @@ def test_forgetting_everything():
     assert_array_equal(plain.predict(X), np.zeros((M, Q)))
 
 
-class TestRefusals:
-    """What cannot be done with holes is told, and changes nothing."""
+# --- What cannot be done with holes is told, and changes nothing ----------------------------------
 
-    @over(every(method=["forget", "holdout", "landscape"]))
-    def test_labels_that_were_learnt(self, method):
-        X, Y, T = make()
-        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y), T)
-        with pytest.raises(ValueError, match="the model was fitted on complete labels"):
-            getattr(model, method)(X, Y)
 
-    def test_gram_matrices_that_do_not_fit(self, monkeypatch):
-        _, Y, _ = make()
-        X = np.random.default_rng(0).normal(size=(len(Y), 200))
-        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
-        before = model._learnt
-        # Enough for the rows and one Gram matrix, but not for one of each task.
-        monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
-        with pytest.raises(
-            NotEnoughMemoryError,
-            match=r"200 features for \d tasks that are observed for different inst",
-        ):
-            model.partial_fit(X, Y)
-        assert model._learnt is before
+@over(every(method=["forget", "holdout", "landscape"]))
+def test_labels_that_were_learnt(method):
+    X, Y, T = make()
+    model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y), T)
+    with pytest.raises(ValueError, match="the model was fitted on complete labels"):
+        getattr(model, method)(X, Y)
+
+
+def test_gram_matrices_that_do_not_fit(monkeypatch):
+    _, Y, _ = make()
+    X = np.random.default_rng(0).normal(size=(len(Y), 200))
+    model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
+    before = model._learnt
+    # Enough for the rows and one Gram matrix, but not for one of each task.
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
+    with pytest.raises(
+        NotEnoughMemoryError,
+        match=r"200 features for \d tasks that are observed for different inst",
+    ):
+        model.partial_fit(X, Y)
+    assert model._learnt is before
 
 
 def test_lone_labels_of_independent_tasks_are_not_scored():

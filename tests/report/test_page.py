@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -208,7 +209,6 @@ def test_the_table_of_cells(page, summary):
 
 
 def test_an_unfinished_character_does_no_harm(binary, tmp_path):
-    pd = pytest.importorskip("pandas")
     from dyadlearn.report import write_report
 
     X, Y, T = binary
@@ -322,7 +322,6 @@ HOSTILE = [
 
 
 def test_hostile_ids_stay_text_everywhere(binary, each):
-    pd = pytest.importorskip("pandas")
     X, Y, T = binary
     rows = [*HOSTILE, *HOSTILE[::-1]]
     rows[12:] = [f"{name} again" for name in rows[12:]]

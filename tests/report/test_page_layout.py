@@ -4,6 +4,7 @@ import warnings
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
@@ -29,7 +30,6 @@ _BOXES = """svgs => svgs.map(svg => {
 
 def models(real, binary, holes):
     """Return models whose figures have long numbers, equal regularisations, one side, holes, and lines."""
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X, Y, T = real
     two = binary[1]

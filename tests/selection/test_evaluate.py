@@ -26,8 +26,6 @@ from dyadlearn.metrics import scorer
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
-pytest.importorskip("pandas")
-
 
 def make_data():
     X, Y, T = problems.data(9, 7)

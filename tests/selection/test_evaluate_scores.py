@@ -5,6 +5,8 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from rich.cells import cell_len
 
@@ -128,8 +130,6 @@ def test_print_fits_eighty_columns(fitted, settings, options):
 
 
 def test_frames_are_of_the_library_of_the_labels():
-    pd = pytest.importorskip("pandas")
-    pl = pytest.importorskip("polars")
     X, Y, T = problems.data(9, 7)
     named = pd.DataFrame(Y, columns=[f"t{j}" for j in range(7)])
     for library, labels, other in ((pd, named, pl), (pl, pl.DataFrame(Y), pd)):

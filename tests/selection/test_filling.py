@@ -3,6 +3,7 @@
 from functools import cache, partial
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -188,7 +189,6 @@ def test_kernels_and_sparse_tables(tmp_path):
 
 
 def test_frames():
-    pandas = pytest.importorskip("pandas")
     frames = {
         name: pandas.DataFrame(table.copy(), index=list("wxyz"))
         for name, table in NEW_ROWS[0].items()

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -99,7 +100,6 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
 
 @quiet
 def test_nested_frames_are_aligned_by_id():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
     rows = [f"i{i}" for i in range(13)]
     columns = [f"t{j}" for j in range(10)]

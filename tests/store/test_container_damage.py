@@ -9,6 +9,7 @@ from functools import reduce
 from operator import getitem
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -121,7 +122,6 @@ def test_a_missing_file_stays_a_missing_file(tmp_path):
 
 @pytest.fixture(scope="module")
 def models():
-    pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, index=list("abcd"))
     holes = Y.copy()
     holes[0, 0] = holes[2, 1] = np.nan

@@ -8,14 +8,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge, load, save
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import OLDEST, VERSION
 from sweeps import lines, over
-
-pd = pytest.importorskip("pandas")
 
 DATA = Path(__file__).parent / "data"
 TASKS = [10, 20, 30, 40]

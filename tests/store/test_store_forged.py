@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -209,7 +210,6 @@ GRID = {"alphas": [0.1, 1.0, 10.0], "progress": False}
 
 
 def pair_regressor():
-    pd = pytest.importorskip("pandas")
     model = PairRegressor(
         KroneckerRidge(0.5), instances=pd.DataFrame(X, IDS), tasks=pd.DataFrame(T, TASKS)
     )

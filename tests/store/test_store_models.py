@@ -1,6 +1,7 @@
 """Models that the market lacks come back as they were, down to the bit; the others are in test_store_market.py."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -183,7 +184,7 @@ VALUES = np.arange(len(PAIRS)) % 5 + 0.25
 
 
 def entities(kind):
-    frame = pytest.importorskip("pandas").DataFrame(X, index=[f"row {i}" for i in range(M)])
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(M)])
     return {
         "frame": (TwoStepRidge(0.3), frame, Tasks(np.asfortranarray(T))),
         "ints": (

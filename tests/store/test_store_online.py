@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -24,7 +25,6 @@ def learnt(labels=Y, **parameters):
 
 
 def with_frames():
-    pd = pytest.importorskip("pandas")
     labels = pd.DataFrame(Y[:40], columns=[f"drug {j}" for j in range(7)])
     return OnlineTwoStepRidge().fit(
         pd.DataFrame(X[:40]), labels, pd.DataFrame(T, index=labels.columns)
@@ -39,7 +39,6 @@ def mapped():
 
 def replaced():
     """A model that knows its instances and has exchanged labels of some, so that others have gone."""
-    pd = pytest.importorskip("pandas")
     rows = pd.DataFrame(X, NAMES)
     labels = pd.DataFrame(HOLES, NAMES)
     model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True)
@@ -87,7 +86,6 @@ def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
 
 
 def test_labels_are_replaced_after_loading(round_trip, assert_same):
-    pd = pytest.importorskip("pandas")
     model = replaced()
     loaded = round_trip(model)
     with pytest.raises(IdError, match="'u12'"):

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
@@ -44,7 +45,6 @@ def test_sizes_and_ids_without_names(real):
 
 
 def test_ids_of_frames_and_of_pairs(real):
-    pd = pytest.importorskip("pandas")
     X, Y, T = real
     rows = [f"row {i}" for i in range(24)]
     columns = [f"column {j}" for j in range(16)]
