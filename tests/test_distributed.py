@@ -93,7 +93,7 @@ def test_fit_and_predict_equal_the_local_models(each, data, blocks):
             tuple(filter(None, blocks[0].chunks[0])),
         )
         assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
-        assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
+        assert_allclose(zero_shot.compute(), batch.predict(X, T[:2]), rtol=1e-10, atol=1e-12)
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,8 @@ def test_models_take_them_as_they_take_frames(model, known, new):
 
     twin = clone(model).fit(frames(Y.index[::-1], 0), Y, frames(Y.columns, 1))
     fitted = clone(model).fit(known[0], Y, known[1])
-    expected = twin.predict(frames(PROTEINS[M:], 0), tasks=frames(DRUGS[Q:], 1))
-    found = fitted.predict(new[0], tasks=new[1])
+    expected = twin.predict(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1))
+    found = fitted.predict(new[0], new[1])
     assert list(found.index) == PROTEINS[M:]
     assert list(found.columns) == DRUGS[Q:]
     assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)

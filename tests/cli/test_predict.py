@@ -47,7 +47,7 @@ BOTH = "predict model.dyad --instances new_users.csv --tasks new_items.csv"
 
 def test_pairs_and_long_tables(model, new, run):
     fitted = load(model)
-    expected = fitted.predict(new["X"], tasks=new["T"])
+    expected = fitted.predict(new["X"], new["T"])
     ran = run(f"{BOTH} -o out.csv")
     assert (ran.code, ran.out) == (0, "Wrote 3 × 2 predictions to out.csv.\n")
     found = pd.read_csv("out.csv", index_col="instance")
@@ -219,7 +219,7 @@ def test_models_saved_in_python(tables, run):
         model = Model().fit(tables.X, tables.Y, tables.T)
         save(model, "p.dyad")
         ran = run(f"predict p.dyad {tables.sides} --json")
-        expected = model.predict(tables.X[::-1], tasks=tables.T[::-1])
+        expected = model.predict(tables.X[::-1], tables.T[::-1])
         assert_allclose(ran.json["predictions"], expected)
 
 

@@ -98,7 +98,7 @@ def test_base_rates_are_held_out(setting, symmetry):
 def test_labels_are_not_weighted():
     X, T, Y, _ = made()
     weights = np.where(Y > 0, 9.0, 1.0)
-    one = calibrate(TwoStepRidge().fit(X, Y, T, sample_weight=weights), "B")["B"]
+    one = calibrate(TwoStepRidge().fit(X, Y, T, weights), "B")["B"]
     assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
 
 
@@ -307,7 +307,7 @@ def test_networks():
     assert found["A"].n_cells == found["D"].n_cells == n * (n + 1) // 2
     assert found["B"].n_cells == n * n
     assert_allclose(found.predict(), found.predict().T)
-    new = found.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
+    new = found.predict(rng.normal(size=(2, 3)), rng.normal(size=(3, 3)))
     assert new.shape == (2, 3)
     # Of holes in a network no more can be had than A.
     for diagonal, settings in ((0.0, "ABCD"), (np.nan, "A")):

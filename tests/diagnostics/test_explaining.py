@@ -229,7 +229,7 @@ def test_an_edge_is_listed_once(sign, missing):
 def test_weights_have_no_effect_where_labels_are_interpolated(missing):
     X, Y, T = data(7, 6, missing=missing)
     rbf = {"kernel": "rbf", "task_kernel": "rbf"}
-    weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, T, sample_weight=np.linspace(0.5, 2.0, 7))
+    weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, T, np.linspace(0.5, 2.0, 7))
     plain = KroneckerRidge(0.0, **rbf).fit(X, Y, T)
     for asked in ((1, 2), (X[:1] + 0.1, 2)):
         assert_allclose(

@@ -149,7 +149,7 @@ def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
         weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape)
     else:
         weights = None
-    fitted = clone(model).fit(X, Y, T, sample_weight=weights)
+    fitted = clone(model).fit(X, Y, T, weights)
     test = outcome(fitted, setting)
     score = "neg_mean_squared_error"
     expected = [

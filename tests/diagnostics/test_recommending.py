@@ -197,7 +197,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
         ):
             recommend(model, **given)
         return
-    F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
+    F = model.predict(given["X"] if new != "tasks" else X, given["tasks"])
     F = F.T if new == "tasks" else F
     if sparse:
         given = {name: None if each is None else csr_array(each) for name, each in given.items()}
@@ -503,7 +503,7 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     shape = len(users), len(items)
     W = np.where(rng.random(shape) < 0.4, rng.integers(1, 6, shape), np.nan)
     W[2], W[3] = np.nan, 3.0
-    F = np.asarray(model.predict(given.get("X", X), tasks=given.get("tasks")))
+    F = np.asarray(model.predict(given.get("X", X), given.get("tasks")))
     F = np.where(np.isnan(W), F, np.nan)
     subjects, others, F = (users, items, F) if new != "tasks" else (items, users, F.T)
     found = recommend(model, **given, n=k, known=in_form(form, W, users, items))

@@ -128,7 +128,7 @@ def test_a_repetition(script, data, monkeypatch):
         rows = rows[Y[np.ix_(rows, known)].any(axis=1)]
         model = at_once(data.X[rows], Y[np.ix_(rows, known)], data.tasks[known])
         concerned = truth[:, withheld].any(axis=1)
-        F = model.predict(data.X_test[concerned], tasks=data.tasks[withheld])
+        F = model.predict(data.X_test[concerned], data.tasks[withheld])
         found = curve.scores["zero_shot", "error", "task"][1][place]
         assert_allclose(found, roc_auc(truth[concerned][:, withheld], F, average="task"))
     assert (

@@ -161,7 +161,7 @@ class Blocked:
             labels = coo_array(
                 (self.Y[self.observed], np.nonzero(self.observed)), shape=self.Y.shape
             )
-        model.fit(self.X, labels, self.features, sample_weight=self.weights)
+        model.fit(self.X, labels, self.features, self.weights)
         held_out = model.holdout(setting)
         if issparse(held_out):
             return np.where(self.observed, held_out.toarray(), np.nan)

@@ -95,9 +95,7 @@ class Case:
         rows, columns = (np.arange(M), kept) if self.transposed else (kept, np.arange(Q))
         within = np.ix_(rows, columns)
         weights = None if self.weights is None else self.weights[within]
-        model = clone(self.model).fit(
-            self.X[rows], self.labels[within], self.T[columns], sample_weight=weights
-        )
+        model = clone(self.model).fit(self.X[rows], self.labels[within], self.T[columns], weights)
         return model.predict(None, self.T).T if self.transposed else model.predict(self.X)
 
     @property
@@ -151,7 +149,7 @@ def case(
     if groups is not None:
         fitted = SEARCHES[model](setting="C" if transposed else "B", **given)
         options = {"task_groups" if transposed else "groups": groups}
-    fitted.fit(X[:M], Y, T[:Q], sample_weight=sample_weight, **options)
+    fitted.fit(X[:M], Y, T[:Q], sample_weight, **options)
     return Case(fitted, plain, X, T, Y, sample_weight, transposed)
 
 

@@ -136,7 +136,7 @@ def test_weighted_labels_and_lists_leave_pairs_out():
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)
     weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
-    weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, T, sample_weight=weights)
+    weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, T, weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
     expected = pairs_in_order(weighted, Y, weights)["pooled"]
     assert_allclose(plan.score().score, expected, rtol=1e-12)

@@ -59,8 +59,8 @@ def test_models_predict_with_the_frequencies_of_training(fit_intercept):
         other = Model(0.7, kernel="precomputed", **same).fit(by_formula(M, M, M), Y, T)
         K_new = by_formula(M_NEW, M, M)
         assert_allclose(
-            model.predict(M_NEW, tasks=T_NEW),
-            other.predict(K_new, tasks=T_NEW),
+            model.predict(M_NEW, T_NEW),
+            other.predict(K_new, T_NEW),
             rtol=1e-9,
             atol=1e-12,
         )
@@ -74,10 +74,10 @@ def test_the_deviation_of_a_new_row_uses_the_frequencies_of_training(fit_interce
     model = KroneckerRidge(0.7, **same).fit(M, Y, T)
     given = {"frequencies": M.mean(axis=0) / 2}
     other = KroneckerRidge(0.7, **same, kernel_params=given).fit(M, Y, T)
-    expected = other.predict(M_NEW, tasks=T_NEW, return_std=True)[1]
+    expected = other.predict(M_NEW, T_NEW, return_std=True)[1]
     # One row alone would have other frequencies.
     for rows in (slice(5), slice(1)):
-        found = model.predict(M_NEW[rows], tasks=T_NEW, return_std=True)[1]
+        found = model.predict(M_NEW[rows], T_NEW, return_std=True)[1]
         assert_allclose(found, expected[rows], rtol=1e-9)
 
 

@@ -57,9 +57,9 @@ def test_blocks_of_instances(name, block, monkeypatch):
 def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     new = rng.normal(size=(sizes[0], 5))
     tasks = rng.normal(size=(sizes[1], 4))
-    whole = MODELS[name].predict(new, tasks=tasks)
+    whole = MODELS[name].predict(new, tasks)
     monkeypatch.setattr("dyadlearn._array.BLOCK", block)
-    found = MODELS[name].predict(new, tasks=tasks)
+    found = MODELS[name].predict(new, tasks)
     assert found.flags.c_contiguous
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
@@ -76,7 +76,7 @@ def test_blocks_of_pairs(name, block, monkeypatch):
     b = 1 if name == "vector" else 5
     pairs = np.stack([rng.integers(0, 6, size=8), rng.integers(0, b, size=8)], axis=1)
     for known in (tasks, None):
-        expected = model.predict(new, tasks=known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
+        expected = model.predict(new, known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
             patch.setattr("dyadlearn._array.BLOCK", block)
             assert_allclose(
@@ -103,7 +103,7 @@ def test_a_result_that_does_not_fit_is_refused(monkeypatch):
         NotEnoughMemoryError,
         match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB",
     ):
-        MODELS["two-step, kernels"].predict(new, tasks=tasks)
+        MODELS["two-step, kernels"].predict(new, tasks)
     assert MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)]).shape == (1,)
 
 
@@ -117,7 +117,7 @@ def test_every_side_costs_its_own_digits(shape):
     K, G = (rbf_kernel(0.01 * rng.normal(size=(n, 3)), gamma=0.05) for n in shape)
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
     model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), G)
-    assert_allclose(model.predict(K, tasks=G), model.predict(), rtol=0, atol=1e-6)
+    assert_allclose(model.predict(K, G), model.predict(), rtol=0, atol=1e-6)
 
 
 @over(lines("shape", (4, 5), (9, 3)))

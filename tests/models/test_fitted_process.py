@@ -159,7 +159,7 @@ def fitted(model, labels, weights, form="grid"):
             None if values is None else sparse.csr_array((values[places], places), shape=(M, Q))
             for values in (labels, weights)
         )
-    return model.fit(X[:M], labels, T[:Q], sample_weight=weights)
+    return model.fit(X[:M], labels, T[:Q], weights)
 
 
 @pytest.mark.usefixtures("listed")

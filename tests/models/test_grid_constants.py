@@ -69,7 +69,7 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
     predictions = (
         left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
     )
-    assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-8)
+    assert_allclose(predictions + model.intercept_, model.predict(rows, T), rtol=1e-8)
     in_primal = left is dense and right is T
     assert hasattr(model, "coef_") == in_primal
     if in_primal:
@@ -113,7 +113,7 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
     one = kind(search.alpha_, constants=search.constants_, **own, **TIGHT).fit(
         rows[:M], labels, T[:Q]
     )
-    assert_allclose(search.predict(rows, tasks=T), one.predict(rows, tasks=T), rtol=1e-6)
+    assert_allclose(search.predict(rows, T), one.predict(rows, T), rtol=1e-6)
     if labels is Y:
         assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
 

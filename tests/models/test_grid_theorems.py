@@ -91,8 +91,8 @@ def test_theorem_1_independent_tasks(problem, alpha):
         is_another = np.abs(expected - alone).max() > 1e-3 * np.abs(alone).max()
         assert is_another == is_singular
         assert_same(model.predict(block), expected)
-        assert_same(model.predict(block, tasks=problem.G), expected)
-        assert_same(model.predict(block, tasks=problem.G_new), alone @ inverse @ problem.G_new.T)
+        assert_same(model.predict(block, problem.G), expected)
+        assert_same(model.predict(block, problem.G_new), alone @ inverse @ problem.G_new.T)
 
 
 # Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and

@@ -150,7 +150,7 @@ def test_libraries_do_not_mix_in_predict(name):
     other = two_step("rbf").fit(convert(X), convert(Y), convert(T))
     message = f"found tasks of {name}, the fitted model of numpy: convert"
     with pytest.raises(TypeError, match=message):
-        plain.predict(X_NEW, tasks=convert(T_NEW))
+        plain.predict(X_NEW, convert(T_NEW))
     with pytest.raises(TypeError, match=f"found X of numpy, the fitted model of {name}: convert"):
         other.predict_pairs(X_NEW, convert(T_NEW), [(0, 0)])
 

@@ -62,11 +62,11 @@ def test_weights_come_in_all_forms(listed):
     rows = np.linspace(0.5, 2.0, M)
     cells = np.broadcast_to(rows[:, None], (M, Q))
     stored = sparse.csr_array((cells[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
-    expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, sample_weight=stored).predict()
+    expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, stored).predict()
     more = sparse.csr_array(cells)  # weights of pairs that have no label
     for weights in (rows, rows[:, None], cells, list(rows), more, stored.tocoo()):
         assert_array_equal(
-            KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, sample_weight=weights).predict(),
+            KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, weights).predict(),
             expected,
         )
 

@@ -400,7 +400,7 @@ def test_a_block_of_a_kernel_on_its_side_is_told():
     ):
         model.predict(block.T)
     with pytest.raises(IdError, match=r"^tasks looks transposed"):
-        model.predict(block, tasks=task_block.T)
+        model.predict(block, task_block.T)
 
 
 def test_independent_tasks_know_no_new_tasks():
@@ -408,7 +408,7 @@ def test_independent_tasks_know_no_new_tasks():
     with pytest.raises(
         ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"
     ):
-        model.predict(X, tasks=T)
+        model.predict(X, T)
 
 
 @over(
@@ -464,11 +464,11 @@ def test_a_failed_first_fit_leaves_the_model_unfitted():
 @over(every(alphas=[(2.0, -1.0), (-1.0, 2.0), (2.0, "x")]))
 def test_one_refused_alpha_refuses_both(alphas):
     model = TwoStepRidge(0.5, 0.25).fit(X, Y, T)
-    predicted = model.predict(X, tasks=T)
+    predicted = model.predict(X, T)
     with pytest.raises((TypeError, ValueError), match="alpha must be"):
         model.set_alpha(*alphas)
     assert (model.alpha, model.task_alpha) == (0.5, 0.25)
-    assert_array_equal(model.predict(X, tasks=T), predicted)
+    assert_array_equal(model.predict(X, T), predicted)
 
 
 @over(every(model=[TwoStepRidge(0.5, 0.25), KroneckerRidge(0.5)]))
@@ -494,8 +494,8 @@ def test_none_leaves_alphas_as_they_are():
     model.set_alpha(task_alpha=3.0)
     assert (model.alpha, model.task_alpha) == (0.5, 3.0)
     assert_allclose(
-        model.predict(X, tasks=T),
-        TwoStepRidge(0.5, 3.0).fit(X, Y, T).predict(X, tasks=T),
+        model.predict(X, T),
+        TwoStepRidge(0.5, 3.0).fit(X, Y, T).predict(X, T),
         rtol=1e-12,
     )
 

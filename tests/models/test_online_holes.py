@@ -88,7 +88,7 @@ def test_a_task_without_a_label(fit_intercept):
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, T)
     columns = [0, 1, 3, 4, 5]
     known = Twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
-    assert_allclose(model.predict(X), known.predict(X, tasks=T), rtol=1e-8)
+    assert_allclose(model.predict(X), known.predict(X, T), rtol=1e-8)
     # Its first label makes it one of the others, and forgetting this undoes it.
     more = np.where(np.arange(Q) == 2, 1.0, np.nan)[None, :]
     model.partial_fit(X[:1] + 1, more)
@@ -99,7 +99,7 @@ def test_a_task_without_a_label(fit_intercept):
     if fit_intercept:
         with pytest.warns(NoLabelWarning, match="positions 2"):
             bare.forget(X[:1] + 1, more)
-    assert_allclose(model.forget(X[:1] + 1, more).predict(X), known.predict(X, tasks=T))
+    assert_allclose(model.forget(X[:1] + 1, more).predict(X), known.predict(X, T))
 
 
 def test_forgetting_everything():

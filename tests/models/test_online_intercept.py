@@ -35,8 +35,8 @@ def test_offsets_of_features_and_labels_take_no_digits(data, offset, level, alph
     far = travelled(OnlineTwoStepRidge(*alphas), X + offset, Y + level, T - offset)
     assert_allclose(far.coef_, near.coef_, rtol=1e-9, atol=2e-15 * level)
     rounding = {"rtol": 0, "atol": 1e-11 + 2e-15 * level}
-    found = far.predict(X + offset, tasks=T - offset) - level
-    assert_allclose(found, near.predict(X, tasks=T), **rounding)
+    found = far.predict(X + offset, T - offset) - level
+    assert_allclose(found, near.predict(X, T), **rounding)
     labels = Y[2:, 2:]
     grid = {"alphas": [0.1, 10], "task_alphas": [0.2, 5]}
     for setting in "ABCD":
@@ -70,7 +70,7 @@ def test_sparse_features_are_not_made_dense():
 def test_few_rows_and_few_tasks(data):
     X, Y, T = data
     model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], T[:1])
-    assert_allclose(model.predict(X, tasks=T), np.full(Y.shape, Y[0, 0]))
+    assert_allclose(model.predict(X, T), np.full(Y.shape, Y[0, 0]))
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     assert not model.forget(X[:1], Y[:1, :1]).predict(X).any()  # nothing is known

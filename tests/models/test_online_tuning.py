@@ -80,8 +80,8 @@ def test_fitted_on_the_first_batch(data):
     assert not hasattr(scaler, "mean_")
     Phi = clone(kernel_map).fit(X[:15]).transform(X)
     Psi = clone(scaler).fit(T).transform(T)
-    wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, Psi).predict(Phi, tasks=Psi[:2])
-    assert_allclose(model.predict(X, tasks=T[:2]), wanted, rtol=1e-8)
+    wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, Psi).predict(Phi, Psi[:2])
+    assert_allclose(model.predict(X, T[:2]), wanted, rtol=1e-8)
     assert model.coef_.shape == (4, 3)
     assert model.n_features_in_ == 5
 

@@ -70,7 +70,7 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     gathers.clear()
     model, rows, tasks = fitted(Model, kernel)
     chosen = pairs(n)
-    grid = model.predict(rows, tasks=tasks)
+    grid = model.predict(rows, tasks)
     values = model.predict_pairs(rows, tasks, chosen)
     assert values.shape == (n,)
     assert_allclose(values, grid[chosen[:, 0], chosen[:, 1]], rtol=1e-9)
@@ -90,7 +90,7 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
 )
 def test_pairs_may_come_in_any_table(given):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
-    grid = model.predict(rows, tasks=tasks)
+    grid = model.predict(rows, tasks)
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
 
 
@@ -121,7 +121,7 @@ def kind(request):
     return request.param
 
 
-GRID = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, tasks=T_NEW)
+GRID = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, T_NEW)
 
 
 @over(every(n=[FEW, MANY]))

@@ -120,7 +120,7 @@ def test_columns_are_the_ids_of_a_polars_kernel_without_a_text_column():
     other = list(range(Q))[::-1]
     predicted = model.predict(
         frame("polars", K_NEW[:, back], None, [ROWS[i] for i in back]),
-        tasks=frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
+        frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
     )
     assert predicted.columns == NEW_TASKS
     assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
@@ -154,7 +154,7 @@ def test_names_of_both_axes_are_kept_in_pandas():
     model = make(TwoStepRidge, "precomputed").fit(kernel, labels, G)
     assert model.predict(new).columns.name == "drug"
     tasks = pd.DataFrame(G_NEW, pd.Index(NEW_TASKS, name="new drug"), TASKS)
-    predicted = model.predict(new, tasks=tasks)
+    predicted = model.predict(new, tasks)
     assert predicted.index.name == "new protein"
     assert predicted.columns.name == "new drug"
 
@@ -222,7 +222,7 @@ def test_columns_of_a_kernel_block_must_be_the_training_ids(kind):
     task_block = frame(kind, G_NEW, NEW_TASKS, [*TASKS[:4], "x"])
     good = frame(kind, K_NEW, NEW_ROWS, ROWS)
     with pytest.raises(IdError, match=r"columns of tasks and the training data .*'t4'.*'x'"):
-        model.predict(good, tasks=task_block)
+        model.predict(good, task_block)
 
 
 # --- feature names -----------------------------------------------------------------------------
@@ -258,18 +258,18 @@ def test_a_table_of_the_library_is_read_as_a_frame_is(model):
     T = pd.DataFrame(rng.normal(size=(4, 3)), index=list("pqrs"), columns=["x", "y", "z"])
     Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("fedcba"), columns=list("sqrp"))
     X_new = pd.DataFrame(rng.normal(size=(2, 2)), index=["g", "h"], columns=["u", "v"])
-    expected = clone(model).fit(X, Y, T).predict(X_new, tasks=T).to_numpy()
+    expected = clone(model).fit(X, Y, T).predict(X_new, T).to_numpy()
 
     def table(frame):
         return Table(frame.to_numpy(), Ids(tuple(frame.index)), Ids(tuple(frame.columns)))
 
     fitted = clone(model).fit(table(X), table(Y), table(T))
     # Arrays of frames lie in memory in another order, in which sums are rounded otherwise.
-    np.testing.assert_allclose(fitted.predict(table(X_new), tasks=table(T)), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict(table(X_new), table(T)), expected, rtol=1e-12)
     named = clone(model).fit(X, Y, T)
     with pytest.raises(
         ValueError, match="feature names of X should match .* in the order of the training data"
     ):
         named.predict(table(X_new[["v", "u"]]))
     with pytest.raises(ValueError, match="feature names of tasks"):
-        fitted.predict(table(X_new), tasks=table(T[["y", "x", "z"]]))
+        fitted.predict(table(X_new), table(T[["y", "x", "z"]]))

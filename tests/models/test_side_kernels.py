@@ -65,8 +65,8 @@ def test_a_named_kernel_is_that_of_its_gram_matrices(name, params):
     K, G = (gram(rows, kernel=name, kernel_params=params) for rows in (X, T))
     sides = ((X_NEW, X), (T_NEW, T))
     K_new, G_new = (gram(*rows, kernel=name, kernel_params=params) for rows in sides)
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, G).predict(K_new, tasks=G_new)
-    assert_allclose(model.predict(X_NEW, tasks=T_NEW), expected, rtol=1e-8, atol=1e-10)
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, G).predict(K_new, G_new)
+    assert_allclose(model.predict(X_NEW, T_NEW), expected, rtol=1e-8, atol=1e-10)
 
 
 # --- callables and combinations ----------------------------------------------------------------
@@ -153,9 +153,9 @@ def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
     dense = make(Model, name, params).fit(X, Y, T)
     model = make(Model, name, params).fit(form(X), Y, form(T))
     near = {"rtol": 1e-8, "atol": 1e-10}
-    predicted = model.predict(form(X_NEW), tasks=form(T_NEW))
+    predicted = model.predict(form(X_NEW), form(T_NEW))
     assert type(predicted) is np.ndarray
-    assert_allclose(predicted, dense.predict(X_NEW, tasks=T_NEW), **near)
+    assert_allclose(predicted, dense.predict(X_NEW, T_NEW), **near)
     pairs = [(0, 1), (4, 3), (2, 0)]
     assert_allclose(
         model.predict_pairs(form(X_NEW), form(T_NEW), pairs),

@@ -102,9 +102,7 @@ def test_both_sides_are_repaired_and_each_warned_of_once(Model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_allclose(model.predict(INDEFINITE), expected, rtol=1e-9, atol=1e-12)
-        assert_allclose(
-            model.predict(INDEFINITE, tasks=INDEFINITE), expected, rtol=1e-9, atol=1e-12
-        )
+        assert_allclose(model.predict(INDEFINITE, INDEFINITE), expected, rtol=1e-9, atol=1e-12)
         model.set_alpha(ALPHA)
 
 
@@ -118,7 +116,7 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
     middle = parameters(SHIFTED) @ labels @ parameters(SHIFTED, 0.5)
     # A shift is similarity to oneself: rows that are given are others, the training tasks are
     # themselves.
-    assert_allclose(model.predict(new, tasks=new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.predict(new, new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
     expected = new @ parameters(SHIFTED) @ labels @ hat(SHIFTED, 0.5)
     assert_allclose(model.predict(new), expected, rtol=1e-9, atol=1e-12)
 

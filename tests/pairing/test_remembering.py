@@ -88,9 +88,7 @@ def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(
         weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
     else:
         weights = None
-    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(
-        X, table, T, sample_weight=weights
-    )
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(X, table, T, weights)
     assert last_inverse.known(model.fitted_.problem, "factor") is not None
     found = explain(model, 3, 4)
     last_inverse.forget()

@@ -147,7 +147,7 @@ def test_one_system_of_the_observed_pairs(
     Y = np.where(pattern("50%", (m, q), rng), rng.normal(size=(m, q)) + 2.0, np.nan)
     Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
     weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
-    problem = model.fit(X, Y, T, sample_weight=weights).fitted_.training_problem
+    problem = model.fit(X, Y, T, weights).fitted_.training_problem
     for place in (1, 3):
         known = zip(asked, (new, new_task), strict=True)
         places = asked_rows(model, [place if each == "known" else row for each, row in known])

@@ -132,7 +132,7 @@ def test_groups_and_weights_are_passed_on():
     groups = np.arange(14) // 3
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=14)
     found = better_of({"two-step": searches("B")["two-step"]}, X, Y, T, weights, groups=groups)
-    twin = searches("B")["two-step"].fit(X, Y, T, sample_weight=weights, groups=groups)
+    twin = searches("B")["two-step"].fit(X, Y, T, weights, groups=groups)
     assert found.model.holdout_method_ == twin.holdout_method_
     assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
 

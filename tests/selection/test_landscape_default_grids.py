@@ -148,7 +148,7 @@ def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", BaselineWarning)
-        return again.fit(X * rows, labels, T * columns, sample_weight=weights)
+        return again.fit(X * rows, labels, T * columns, weights)
 
 
 @cache
@@ -217,7 +217,7 @@ def test_a_search_with_default_grids_divides_weights_by_their_mean():
     """Two-step models cannot absorb a factor of the weights; its hold-out uses the same weights as its fit."""
     search = fitted(TwoStepRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
     weights = WEIGHTS / WEIGHTS[~np.isnan(HOLES)].mean()
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, T, sample_weight=weights)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, T, weights)
     assert_allclose(search.predict(), model.predict(), atol=1e-7)
     cells = np.arange(Y.size).reshape(Y.shape) % 3
     found, expected = (each.holdout("A", cells=cells) for each in (search, model))

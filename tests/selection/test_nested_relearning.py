@@ -77,7 +77,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
         weights = None
     groups = np.arange(M) // 2 if labels == "grouped" else None
     model = _model(setting=own, stages=stages, cv=2, **kernels)
-    model.fit(X, Y, T, sample_weight=weights, groups=groups)
+    model.fit(X, Y, T, weights, groups=groups)
     found, method, units, *_ = model.fitted_.relearned_holdout(Setting(asked), cv=2)
     wanted = fitted_in_folds(model, (X, Y, T), asked, 1, weights, groups=groups)[0]
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs,

@@ -138,7 +138,7 @@ def test_many_regularisations_have_the_scores_of_few(weighted, setting):
     few = many[[1, 6, 10]]
     scores = [
         KroneckerRidgeCV(alphas, setting=setting, scoring="neg_mean_squared_error", **RBF)
-        .fit(X, Y, T, sample_weight=weights)
+        .fit(X, Y, T, weights)
         .landscape_
         for alphas in (many, few)
     ]

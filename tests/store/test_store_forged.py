@@ -149,7 +149,7 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, apart, f
         (pairs, weights, "fitted_.labels.weights", (1,)),
         (pairs, weights, "fitted_.labels.values", (1,)),
     ):
-        model = TwoStepRidge().fit(X, labels, T, sample_weight=given)
+        model = TwoStepRidge().fit(X, labels, T, given)
         header, arrays = apart(model)
         found = forge(header, arrays).set_alpha(2.0).predict()
         np.testing.assert_array_equal(found, model.set_alpha(2.0).predict())

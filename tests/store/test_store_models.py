@@ -92,7 +92,7 @@ def answers(model, name, settings):
     """Return everything that the model says, as arrays; an error is an answer too."""
     instances, tasks = CASES[name][2]
     found = {
-        "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
+        "predict": model.predict(fresh(instances), fresh(tasks)),
         "training tasks": model.predict(fresh(instances)),
         "pairs": model.predict_pairs(
             fresh(instances), fresh(tasks), [(0, 0), (3, model.fitted_.labels.values.shape[1] - 1)]
@@ -147,9 +147,9 @@ def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
     data = [torch.as_tensor(a) for a in (X, Y, T)]
     model = TwoStepRidgeCV(**BOTH, kernel="rbf").fit(*data)
     loaded = round_trip(model)
-    found = loaded.predict(X, tasks=T)
+    found = loaded.predict(X, T)
     assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, model.predict(data[0], tasks=data[2]).numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found, model.predict(data[0], data[2]).numpy(), rtol=1e-12)
     np.testing.assert_array_equal(loaded.holdout_, model.holdout_.numpy())
     np.testing.assert_allclose(loaded.holdout("D"), model.holdout("D").numpy(), rtol=1e-9)
 
@@ -173,9 +173,7 @@ def test_frames_in_frames_out(frames, round_trip, assert_same):
     loaded = round_trip(model)
     assert_same(loaded, model)
     assert_same(loaded.holdout("D"), model.holdout("D"))
-    assert_same(
-        loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks)
-    )
+    assert_same(loaded.predict(instances[::-1], tasks), model.predict(instances[::-1], tasks))
     assert type(loaded.completed_) is type(labels)
 
 
