@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
@@ -28,14 +29,14 @@ R = 2
 
 @pytest.fixture(scope="module")
 def batches():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sizes = [7, 3, 9, 1, 6, 2, 8]
     return [(rng.normal(size=(size, P)), rng.normal(size=(size, Q))) for size in sizes]
 
 
 @pytest.fixture(scope="module")
 def tasks():
-    return np.random.default_rng(1).normal(size=(Q, R))
+    return default_rng(1).normal(size=(Q, R))
 
 
 def whole(batches):
@@ -132,10 +133,10 @@ from dyadlearn.streams import fit_stream
 
 folder = sys.argv[1]
 checkpoint, final = os.path.join(folder, "model.dyad"), os.path.join(folder, "final.dyad")
-tasks = np.random.default_rng(1).normal(size=(4, 2))
+tasks = default_rng(1).normal(size=(4, 2))
 
 def stream(pause):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for _ in range(40):
         yield rng.normal(size=(3, 30)), rng.normal(size=(3, 4))
         time.sleep(pause)
@@ -152,7 +153,7 @@ def parts():
 
 sync = os.fsync
 os.fsync = lambda file: (time.sleep(0.01), sync(file))  # so that there is time to be killed in
-rng = np.random.default_rng(2)
+rng = default_rng(2)
 seen, files = [], []
 while True:
     before, left, child = written(), parts(), os.fork()
@@ -365,7 +366,7 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
 
 def rated(batches):
     """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     frames = []
     count = 0
     for number, (X, Y) in enumerate(batches):

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -28,7 +29,7 @@ from sweeps import covering, every, lines, over
 
 def made(m=20, q=12, *, seed=0, low=0.0, high=1.0, shift=0.0):
     """Labels drawn with known chances, which are returned too."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(m, 3))
     T = rng.normal(size=(q, 2))
     chances = 1 / (1 + np.exp(-(X @ rng.normal(size=(3, 2)) @ T.T - shift)))
@@ -167,7 +168,7 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
 
 def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
     """Held-out means run against the labels: a map that may fall would predict them all."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = (rng.random((60, 8)) < 0.3).astype(float)
     model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, rng.normal(size=(8, 2)))
     for method in MAPS:
@@ -280,7 +281,7 @@ def test_what_is_known_by_its_id():
 def test_long_tables():
     X, T, Y, _ = made(12, 9)
     rows, columns = (place.ravel() for place in np.indices((10, 7)))
-    keep = np.random.default_rng(0).random(70) < 0.8
+    keep = default_rng(0).random(70) < 0.8
     pairs = np.column_stack([rows, columns])[keep]
     y = Y[:10, :7].ravel()[keep]
     model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y)
@@ -299,7 +300,7 @@ def test_long_tables():
 
 
 def test_networks():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 7
     X = rng.normal(size=(n, 3))
     Z = X @ rng.normal(size=(3, 3)) @ X.T

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -146,7 +147,7 @@ def test_vertices_of_a_network(symmetry, setting):
 def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
     X, Y, T = problems.data(11, 8, missing=0.1)
     if weighted:
-        weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape)
+        weights = default_rng(0).uniform(0.5, 2.0, size=Y.shape)
     else:
         weights = None
     fitted = clone(model).fit(X, Y, T, weights)
@@ -191,7 +192,7 @@ def test_in_every_library(setting, model, library):
     )
 )
 def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(6, 3))
     fitted = clone(model).fit(X, np.full((6, 4), value), rng.normal(size=(4, 2)))
     found = permutation_test(
@@ -367,7 +368,7 @@ def test_bad_input_gets_one_sentence():
 
 def test_groups_of_tasks_leave_permuted_labels_together():
     X, Y, T = problems.data(9, 8, 3, 2, seed=32)
-    rng = np.random.default_rng(33)
+    rng = default_rng(33)
     model = TwoStepRidge(0.3, 0.4).fit(X, Y, T)
     groups = np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
@@ -26,7 +27,7 @@ from sweeps import covering, lines, over
 def binary(m=14, q=9, seed=0, missing=0.0):
     X, Y, T = data(m, q, seed=seed)
     Y = (Y > 0.3).astype(float)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Y[rng.random(Y.shape) < missing] = np.nan
     return X, Y, T
 
@@ -116,7 +117,7 @@ def test_nodes_of_a_network_have_one_limit(symmetry, most, by):
     X, Y, _ = data(11, 11)
     sign = 1 if symmetry == "symmetric" else -1
     Y = Y + sign * Y.T
-    hidden = np.triu(np.random.default_rng(3).random(Y.shape) < 0.5, 1)
+    hidden = np.triu(default_rng(3).random(Y.shape) < 0.5, 1)
     Y[hidden | hidden.T] = np.nan
     model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
     options = {"zeros": False, "by": by, "coverage": 0.8}
@@ -148,7 +149,7 @@ def small_blocks(monkeypatch):
 )
 def test_lists_share_candidates(model, new, n, most, small_blocks):
     X, Y, T = binary(missing=0.4)
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X_new = rng.normal(size=(6, X.shape[1]))
     T_new = rng.normal(size=(5, T.shape[1]))
     model = model.fit(X, Y, T)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
@@ -186,7 +187,7 @@ MODELS = {
 )
 def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     X, T, Y = make()
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X_new = rng.normal(size=(11, 3))
     T_new = rng.normal(size=(8, 2))
     model = clone(model).fit(X, Y, T)
@@ -422,7 +423,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     X, T, Y = make(m=13, q=11)
     users = pd.DataFrame(X, index=[f"u{i}" for i in range(13)])
     items = pd.DataFrame(T, index=[f"i{j}" for j in range(11)])
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
     pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
     fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
@@ -489,7 +490,7 @@ FORMS = ["grid", "array", "sparse", "pairs", "long"]
 )
 def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     X, T, Y = make()
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     users = [f"u{i}" for i in range(9)]
     items = [f"i{j}" for j in range(7)]
     model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), T)
@@ -625,7 +626,7 @@ def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
 )
 def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks):
     X, _, _ = make(m=12)
-    hidden = np.triu(np.random.default_rng(2).random((12, 12)) < 0.2, 1)
+    hidden = np.triu(default_rng(2).random((12, 12)) < 0.2, 1)
     hidden = hidden | hidden.T
     is_symmetric = symmetry == "symmetric"
     if is_symmetric:

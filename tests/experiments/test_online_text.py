@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -33,7 +34,7 @@ def data(script, loading):
 
 def small(loading, name="lshtc", m=31, t=14):
     """Return documents with one label, or two, that their features hint at."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     q = len(LABELS)
     Y = np.eye(q)[rng.integers(q, size=m + t)]
     Y[::5, 2] = 1.0
@@ -57,7 +58,7 @@ KNOWN = np.array([0, 2, 3, 5])
 
 @pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
 def test_a_stream_is_a_model_fitted_at_once(script, data, approach):
-    order = np.random.default_rng(0).permutation(31)
+    order = default_rng(0).permutation(31)
     Y = data.Y.toarray()
     columns = KNOWN if approach == "zero_shot" else np.arange(6)
     T = None if approach == "independent" else data.tasks[columns]
@@ -112,7 +113,7 @@ def test_a_repetition(script, data, monkeypatch):
     curve = script.Curves("lshtc", data.sizes)
     script.repeat(data, curve, 7)
     script.repeat(data, curve, 7)
-    rng = np.random.default_rng([7, 1])
+    rng = default_rng([7, 1])
     order = rng.permutation(31)
     withheld = np.sort(rng.permutation(6)[:2])
     known = np.setdiff1d(np.arange(6), withheld)
@@ -156,7 +157,7 @@ def test_features_of_labels_give_the_kernel_of_the_hierarchy(loading):
 
 
 def test_features_of_documents(loading):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     counts = sparse.csr_array(rng.poisson(0.4, size=(40, 25)).astype(float))
     labels, others = (sparse.csr_array(np.eye(8)[rng.integers(8, size=40)]) for _ in range(2))
     changed = sparse.vstack([labels[:10], others[10:]], "csr")
@@ -184,11 +185,11 @@ def test_features_of_documents(loading):
 
 
 def test_orders(loading, data):
-    order = data.order(np.random.default_rng(1))
+    order = data.order(default_rng(1))
     assert_array_equal(np.sort(order), np.arange(31))
     assert set(order[:5]) != set(range(5))
     starting = loading.Data(*(vars(data) | {"starts_alike": True}).values())
-    alike = starting.order(np.random.default_rng(1))
+    alike = starting.order(default_rng(1))
     assert set(alike[:5]) == set(range(5))
     assert_array_equal(alike[5:], order[order >= 5])
 

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -25,7 +26,7 @@ def full_table(m, q):
 
 def random_table(n, m, q):
     """Pairs in any order, some of them twice."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return np.column_stack([rng.integers(m, size=n), rng.integers(q, size=n)])
 
 
@@ -202,7 +203,7 @@ def test_groups_are_held_out_together(form):
 @over(lines("setting form", ("A", list), ("D", as_pandas)))
 def test_scikit_learn_takes_it_as_cv(setting, form):
     pairs = full_table(6, 5)
-    y = np.random.default_rng(0).normal(size=len(pairs))
+    y = default_rng(0).normal(size=len(pairs))
     folds = SettingKFold(setting, 2, random_state=0)
     expected = np.empty(len(pairs))
     for train, test in folds.split(pairs):
@@ -317,7 +318,7 @@ def test_groups_that_are_none(setting, labels, message):
 
 def edges_of(n, seed, both_ways):
     """Some edges of a network, in one direction or both, loops among them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     pairs = [(f"n{i}", f"n{j}") for i in range(n) for j in range(i, n) if rng.random() < 0.7]
     return pairs + [(j, i) for i, j in pairs if i != j] if both_ways else pairs
 

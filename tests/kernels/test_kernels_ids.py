@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids, Table, read_table, write_table
@@ -47,13 +48,13 @@ def check(found, values, rows, columns, kind):
 
 @pytest.fixture
 def features():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return rng.random((4, 3)), rng.random((3, 3))
 
 
 @pytest.fixture
 def similarity():
-    return np.random.default_rng(1).random((4, 4)) + 2 * np.eye(4)
+    return default_rng(1).random((4, 4)) + 2 * np.eye(4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -161,7 +162,7 @@ def test_graphs_and_trees_in_frames(kind):
 
 IDS = list("abcd")
 TURNED = list("cadb")
-F = np.random.default_rng(0).normal(size=(4, 6))
+F = default_rng(0).normal(size=(4, 6))
 K = pd.DataFrame(F @ F.T + np.eye(4), IDS, IDS)
 
 

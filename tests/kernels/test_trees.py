@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids, Table, read_table
@@ -25,7 +26,7 @@ APES = "((human:6,chimp:6):84,mouse:90);"
 
 def random_tree(n_nodes, seed, caterpillar=False):
     """Return parent, child and length of every branch; node 0 is the root."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     parents = [
         max(child - 2 + child % 2, 0) if caterpillar else int(rng.integers(child))
         for child in range(1, n_nodes)
@@ -183,7 +184,7 @@ HOSTS = {
 
 def random_taxonomy(n, n_ranks, seed, missing=0.0):
     """Return rows whose names are few, so that the same ones stand below different ones."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     rows = [[f"t{rng.integers(2 + rank)}" for rank in range(n_ranks)] for _ in range(n)]
     gone = rng.random((n, n_ranks)) < missing
     return [
@@ -306,7 +307,7 @@ def test_names_are_compared_as_text():
 
 @over(lines("n_ranks", *range(1, 12)))
 def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
-    weights = 0.1 + np.random.default_rng(n_ranks).random(n_ranks)
+    weights = 0.1 + default_rng(n_ranks).random(n_ranks)
     for given in (None, weights.tolist()):
         K = taxonomy_kernel([["a"] * n_ranks, ["b"] * n_ranks], weights=given)
         assert_array_equal(K, np.eye(2))

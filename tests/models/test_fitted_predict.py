@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
@@ -22,7 +23,7 @@ from sweeps import covering, every, lines, over
 from telling import taken
 
 X, Y, T = problems.data(12, 9, 5, 4)
-rng = np.random.default_rng(1)
+rng = default_rng(1)
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
@@ -113,7 +114,7 @@ def test_a_result_that_does_not_fit_is_refused(monkeypatch):
 @over(every(shape=[(5, 5), (5, 7), (7, 5)]))
 def test_every_side_costs_its_own_digits(shape):
     """A kernel that is close to singular costs seven digits; both sides would cost fourteen."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     K, G = (rbf_kernel(0.01 * rng.normal(size=(n, 3)), gamma=0.05) for n in shape)
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
     model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), G)
@@ -124,7 +125,7 @@ def test_every_side_costs_its_own_digits(shape):
 def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
     """The constant feature of the model and a large constant column cannot be told apart: ε c² digits are lost."""
     n, d = shape
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(5, 2))
     Z = rng.normal(size=(n + 1, d))
     Y = X[:, :1] + Z[:n, 1] + 5 + 0.1 * rng.normal(size=(5, n))
@@ -143,7 +144,7 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
 
 @pytest.mark.parametrize("n", [5, 9, 14])
 def test_rounding_of_a_large_common_part_is_warned_about(n):
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     rows = 50.0 + rng.normal(size=(n, 1))
     K = (rows @ rows.T + 1.0) ** 3
     with pytest.warns(PrecisionWarning, match="small beside the largest eigenvalue"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -178,7 +179,7 @@ def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))
 def test_networks_know_their_vertices_and_count_an_edge_once(symmetry):
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     X = rng.normal(size=(M + 2, 3))
     Y = rng.normal(size=(M, M))
     sign = 1 if symmetry == "symmetric" else -1
@@ -337,7 +338,7 @@ def test_ranks_of_round_shares_are_whole_numbers(n, coverage):
 
 
 def test_new_vertices_beside_missing_edges_are_refused():
-    X = np.random.default_rng(32).normal(size=(9, 2))
+    X = default_rng(32).normal(size=(9, 2))
     Y = X @ X.T
     Y[1, 4] = Y[4, 1] = np.nan
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y)
@@ -350,7 +351,7 @@ def test_new_vertices_beside_missing_edges_are_refused():
 # Kernels of new rows with themselves ---------------------------------------------------------------------
 
 QUADRATIC = {"degree": 2, "gamma": 0.5, "coef0": 1}
-_DRAWN = np.random.default_rng(5)
+_DRAWN = default_rng(5)
 ROWS = _DRAWN.normal(size=(24, 2))
 COLUMNS = _DRAWN.normal(size=(20, 2))
 LABELS = np.sin(ROWS[:18, :1]) @ COLUMNS[:15, :1].T + 0.2 * _DRAWN.normal(size=(18, 15))

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -26,7 +27,7 @@ M = 16
 Q = 11
 X, FULL, T = problems.data(M, Q, seed=16)
 FULL += 7.0
-RNG = np.random.default_rng(17)
+RNG = default_rng(17)
 Y = problems.with_holes(FULL, 0.55)
 # A row and a column without labels: in two-step models they count all the same.
 Y[5], Y[:, 8] = np.nan, np.nan
@@ -41,7 +42,7 @@ CELLS = RNG.integers(0, 4, (M, Q))
 def test_folds_of_cells_come_in_all_forms(listed):
     pairs = KroneckerRidge(tol=1e-10).fit(X, SPARSE, T)
     expected = pairs.holdout("A", cells=CELLS[ROWS, COLUMNS]).toarray()
-    shuffled = np.random.default_rng(0).permutation(ROWS.size)
+    shuffled = default_rng(0).permutation(ROWS.size)
     stored = sparse.coo_array(
         (CELLS[ROWS, COLUMNS][shuffled], (ROWS[shuffled], COLUMNS[shuffled])), shape=(M, Q)
     )  # zeros among them
@@ -152,7 +153,7 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
 def test_a_grid_that_is_never_formed(monkeypatch, model):
     # 100 million cells would take 800 MB.
     m = q = 10_000
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.integers(0, m, 1000)
     columns = rng.integers(0, q, 1000)
     features = rng.normal(size=(m, 3))
@@ -197,7 +198,7 @@ def given_or_known(features, tasks):
 
 
 def test_intervals_of_few_labels_a_row_are_of_one_width():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(46, 4))
     tasks = rng.normal(size=(36, 3))
     labels = sparse.random_array((40, 30), density=0.15, rng=rng)

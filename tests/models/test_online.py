@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import OneHotEncoder
@@ -194,7 +195,7 @@ class _InterruptAfter:
 
 @over(every(with_tasks=[True, False]))
 def test_the_state_does_not_grow_with_instances(with_tasks):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     T = rng.normal(size=(6, 3)) if with_tasks else None
     model = OnlineTwoStepRidge()
     sizes = []
@@ -209,7 +210,7 @@ def test_the_state_does_not_grow_with_instances(with_tasks):
 
 
 def test_sparse_labels_are_not_made_dense():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # 320 MB as a dense grid
     n = 2000
     q = 20_000
@@ -265,7 +266,7 @@ def test_frames_are_matched_by_id_in_every_change(data):
 @over(every(constant=[False, True]))
 def test_what_lies_between_data_of_single_precision_is_in_double_precision(constant):
     """Terms that cancel leave their digits."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     parts = rng.normal(size=(60, 3)) + 1000, rng.normal(size=(60, 5)), rng.normal(size=(5, 2)) + 100
     found = []
     for dtype in (np.float32, np.float64):

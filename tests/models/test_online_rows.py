@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -28,7 +29,7 @@ def problem(shape, holes=0.4, seed=0):
         shape, max(holes, 0.1), seed
     )  # the last task has no label, the last but one has one
     if not holes:
-        Y = np.random.default_rng(seed).normal(size=Y.shape)
+        Y = default_rng(seed).normal(size=Y.shape)
     X[1] = X[0]  # two users with equal features
     return X, Y, T
 
@@ -79,7 +80,7 @@ def test_predictions_equal_two_ridges_and_a_ridge_of_each_row(shape, constant, h
     wanted = refit(X, Y, T, X, Y, constant=constant, alphas=(ALPHA, TASK_ALPHA, row_alpha))
     assert_allclose(model.predict(X_), wanted, rtol=1e-8, atol=1e-9)
     assert np.abs(wanted[0] - wanted[1]).max() > (1e-2 if row_alpha < 10 else 1e-8)
-    new_tasks = np.random.default_rng(1).normal(size=(3, T.shape[1]))
+    new_tasks = default_rng(1).normal(size=(3, T.shape[1]))
     wanted = refit(X, Y, T, X, Y, new_tasks, constant, (ALPHA, TASK_ALPHA, row_alpha))
     assert_allclose(model.predict(X_, new_tasks), wanted, rtol=1e-8, atol=1e-9)
     found = model.predict_pairs(X_, new_tasks, [("u4", 2), ("u0", 1)])
@@ -235,7 +236,7 @@ def test_terms_need_tasks_and_stored_labels():
 
 def test_two_step_ridge_has_no_terms_and_says_so():
     X, _, T = problem((12, 3, 7, 2))
-    model = online().fit(X, np.random.default_rng(3).normal(size=(12, 7)), T)
+    model = online().fit(X, default_rng(3).normal(size=(12, 7)), T)
     with pytest.warns(
         UserWarning, match="Terms of rows are left out, so this result is that of TwoStepRidge"
     ):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import problems
@@ -29,10 +30,10 @@ def precomputed(Model=TwoStepRidge, **params):
 
 
 EIGENVALUES = np.array([-1.5, -0.25, 0.5, 1.0, 2.0, 4.0])
-U = np.linalg.qr(np.random.default_rng(5).normal(size=(M, M)))[0]
+U = np.linalg.qr(default_rng(5).normal(size=(M, M)))[0]
 INDEFINITE = (U * EIGENVALUES) @ U.T
 INDEFINITE = (INDEFINITE + INDEFINITE.T) / 2
-TWIST = np.triu(np.random.default_rng(6).normal(size=(M, M)), 1)
+TWIST = np.triu(default_rng(6).normal(size=(M, M)), 1)
 TWIST *= 0.15 / np.abs(TWIST).max()
 # Its mean with its transpose is the indefinite one, the largest gap 0.3.
 BENT = INDEFINITE + TWIST - TWIST.T
@@ -112,7 +113,7 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
     first, second = repaired(model, BENT, labels, tasks=INDEFINITE)
     assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in first
     assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in second
-    new = np.random.default_rng(7).normal(size=(3, M))
+    new = default_rng(7).normal(size=(3, M))
     middle = parameters(SHIFTED) @ labels @ parameters(SHIFTED, 0.5)
     # A shift is similarity to oneself: rows that are given are others, the training tasks are
     # themselves.

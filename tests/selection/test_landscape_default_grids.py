@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
@@ -23,7 +24,7 @@ from dyadlearn.selection import default_alphas
 from dyadlearn.selection.edges import edges_of
 from sweeps import covering, lines, over
 
-RNG = np.random.default_rng(7)
+RNG = default_rng(7)
 M = 9
 Q = 6
 X = RNG.normal(size=(M, 4)) + 0.5
@@ -295,9 +296,9 @@ def test_an_edge_of_the_default_grid_is_reported(search, name):
 
 
 def test_the_tasks_on_an_edge_are_counted():
-    rows = np.random.default_rng(0).normal(size=(30, 3))
+    rows = default_rng(0).normal(size=(30, 3))
     # Four tasks without noise, and two with some.
-    noise = 2.0 * np.random.default_rng(1).normal(size=(30, 6)) * (np.arange(6) > 3)
+    noise = 2.0 * default_rng(1).normal(size=(30, 6)) * (np.arange(6) > 3)
     search = IndependentTaskRidgeCV(alpha_per_task=True)
     ((category, text),) = told(search, rows, rows @ np.ones((3, 6)) + noise)
     assert category is GridEdgeWarning
@@ -311,7 +312,7 @@ def test_what_predicts_no_better_than_means_is_one_message():
     """The larger the regularisation the better, up to the edge: two rows are alike, and their labels are opposite."""
     row = np.full(300, 1e-3)
     row[:2] = 1.0
-    labels = 0.3 + 1e-3 * np.random.default_rng(0).normal(size=300)
+    labels = 0.3 + 1e-3 * default_rng(0).normal(size=300)
     labels[:2] = 3.0, -3.0
     search = IndependentTaskRidgeCV(fit_intercept=False)
     found = told(search, row[:, None], labels)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -28,7 +29,7 @@ FAST = {"n_steps": 2}
 
 def _problem(m=14, q=9):
     """Return two descriptions of the instances, labels, and two descriptions of the tasks; the first ones tell."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(m, 2))
     T = rng.normal(size=(q, 2))
     Y = 4.0 + np.tanh(2 * X) @ np.cos(2 * T).T + 0.3 * rng.normal(size=(m, q))
@@ -101,7 +102,7 @@ def test_predictions_follow_from_the_learned_parameters(
 
 
 def _low_rank():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = rng.normal(size=(16, 1)) @ rng.normal(size=(1, 12)) + 0.1 * rng.normal(size=(16, 12))
     return rng.normal(size=(16, 2)), _holes(Y, 0.2), rng.normal(size=(12, 2))
 
@@ -299,7 +300,7 @@ def test_what_else_is_refused():
 
 @pytest.mark.parametrize("name", ["constant", "profile angle"])
 def test_names_of_what_joins_by_itself_are_refused(name):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
     with pytest.raises(ValueError, match=f"X has a description called '{name}'"):
         LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), rng.normal(size=(4, 2)))
@@ -309,7 +310,7 @@ def test_names_of_what_joins_by_itself_are_refused(name):
 def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(weighted, taken):
     # Labels come in another order than descriptions, which folds are dealt in; the columns of new
     # rows do not.
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     (X, Z), Y, (T, _) = _problem(12, 5)
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     ids = np.array([f"i{place}" for place in range(12)])
