@@ -123,6 +123,13 @@ def two_step_pairs(
     return Z @ (Z.T @ hat @ Z) @ np.linalg.inv(Z.T @ residual @ Z) @ Z.T
 
 
+def pair_kernel(
+    K: np.ndarray, G: np.ndarray, a: float = 1.0, b: float = 0.0, c: float = 0.0
+) -> np.ndarray:
+    """Return the kernel between all pairs (mq, mq), with the shares of the three kernels."""
+    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+
+
 def bordered(system: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
     """Solve for parameters that sum to zero beside a mean that is free."""
     n = len(system)

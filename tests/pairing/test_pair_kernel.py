@@ -71,11 +71,6 @@ def mean_of(pairing, Y):
     return replace(pairing).centred(Y)[1]
 
 
-def pairs(K, G, shares):
-    a, b, c = shares
-    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-
-
 def solved(P, labels, alpha, free_mean):
     """Return dual parameters and mean of labels (n,)."""
     n = labels.size
@@ -142,7 +137,7 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
     observed = grids.pattern(missing, Y.shape, default_rng(5))
     Y = np.where(observed, Y, np.nan)
     units = groups_of(letter, shape) if grouped else {}
-    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, units)
+    expected = held_out(grids.pair_kernel(*kernels, *shares), Y, letter, alpha, free, units)
     some = grids.some_cells(shape)
     problem = Problem.of(pairing, Y, tol=1e-13)
     grids.close(holdout(problem, letter, **units)[some], expected[some], 1e-9)
@@ -164,7 +159,7 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
 )
 def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=constant)
-    P = pairs(*kernels, shares)
+    P = grids.pair_kernel(*kernels, *shares)
     dual, mean = solved(P, Y.ravel(), alpha, free)
     grids.close(pairing.dual(Y), dual.reshape(Y.shape), 1e-10)
     assert_allclose(mean_of(pairing, Y), mean, rtol=1e-10)

@@ -12,6 +12,7 @@ import dyadlearn
 from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels.vectors import rbf
 from dyadlearn.selection import filling
+from problems import pair_kernel
 from sweeps import lines, over
 
 M = 14
@@ -85,7 +86,7 @@ def coefficients(model, Y, axis):
     a, b, c = model.fitted_.spec.shares
     K = K + one
     G = sum(terms(model, 1, OLD[1]).values()) + one
-    P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
+    P = pair_kernel(K, G, a, b, c)
     seen = ~np.isnan(Y).reshape(-1)
     dual = np.zeros(m * q)
     solved = bordered(P[np.ix_(seen, seen)], model.alpha_, Y.reshape(-1, 1)[seen], one)[:, 0]

@@ -44,11 +44,6 @@ def centred(K):
     return P @ K @ P
 
 
-def pairwise(K, G, a=1.0, b=0.0, c=0.0):
-    """Return the kernel between all pairs, with the shares of the three kernels."""
-    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-
-
 K = X @ X.T
 G = T @ T.T
 SCALES = {
@@ -60,15 +55,18 @@ SCALES = {
     ),
     "independent": (IndependentTaskRidge(), {"alphas": centred(K)}),
     "independent of the paper": (IndependentTaskRidge(fit_intercept=False), {"alphas": K}),
-    "Kronecker": (KroneckerRidge(), {"alphas": centred(pairwise(K + 1, G + 1))}),
-    "Kronecker of the paper": (KroneckerRidge(fit_intercept=False), {"alphas": pairwise(K, G)}),
+    "Kronecker": (KroneckerRidge(), {"alphas": centred(problems.pair_kernel(K + 1, G + 1))}),
+    "Kronecker of the paper": (
+        KroneckerRidge(fit_intercept=False),
+        {"alphas": problems.pair_kernel(K, G)},
+    ),
     "pair kernels": (
         PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0),
-        {"alphas": centred(pairwise(K + 1, G + 1, 0.5, 0.3, 2.0))},
+        {"alphas": centred(problems.pair_kernel(K + 1, G + 1, 0.5, 0.3, 2.0))},
     ),
     "pair kernels of the paper": (
         PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0, fit_intercept=False),
-        {"alphas": pairwise(K, G, 0.5, 0.3, 2.0)},
+        {"alphas": problems.pair_kernel(K, G, 0.5, 0.3, 2.0)},
     ),
 }
 

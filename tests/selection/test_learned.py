@@ -89,13 +89,11 @@ def test_predictions_follow_from_the_learned_parameters(
             total = total + weights[name] * K ** model.exponents_[side][name]
         totals.append(total)
         assert_allclose(sum(weights.values()), 1.0)
-    K, G = totals
-    a, b, c = model.shares_
-    pairs = a * np.kron(K, G) + b * np.kron(K, np.eye(5)) + c * np.kron(np.eye(7), G)
+    pairs = problems.pair_kernel(*totals, *model.shares_)
     constant = "grand" if intercept else None
     expected = dense_predictions(pairs, model.alpha_, Y, ~np.isnan(Y), None, constant)
     assert_allclose(model.predict(), expected)
-    assert_allclose(a + b + c, 1.0)
+    assert_allclose(sum(model.shares_), 1.0)
 
 
 # Stages --------------------------------------------------------------------------------------------------

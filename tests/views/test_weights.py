@@ -9,6 +9,7 @@ from dyadlearn.sides import SideNames
 from dyadlearn.views.spectrum import spectra_of_model
 from dyadlearn.views.summary import SummaryOptions, summary_of
 from dyadlearn.views.weights import Weights, percent, weights_of_model
+from problems import pair_kernel
 
 NAMES = SideNames("drug", "protein")
 
@@ -46,14 +47,8 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
         raw = side.spec.kernel(side.features) + fit_intercept
         units.append((raw, raw / np.trace(raw) * len(raw)))
     (K, K_one), (G, G_one) = units
-    a, b, c = model.fitted_.spec.shares
-    wanted = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-    a, b, c = found.shares.values()
-    ours = (
-        a * np.kron(K_one, G_one)
-        + b * np.kron(K_one, np.eye(len(G)))
-        + c * np.kron(np.eye(len(K)), G_one)
-    )
+    wanted = pair_kernel(K, G, *model.fitted_.spec.shares)
+    ours = pair_kernel(K_one, G_one, *found.shares.values())
     assert_allclose(ours, wanted, rtol=1e-10)
 
 
