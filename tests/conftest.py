@@ -206,7 +206,7 @@ def ridge(real):
     from dyadlearn import TwoStepRidge
 
     X, Y, T = real
-    return TwoStepRidge().fit(X, Y, tasks=T)
+    return TwoStepRidge().fit(X, Y, T)
 
 
 @pytest.fixture(scope="session")
@@ -215,7 +215,7 @@ def binary_ridge(binary):
     from dyadlearn import TwoStepRidge
 
     X, Y, T = binary
-    return TwoStepRidge().fit(X, Y, tasks=T)
+    return TwoStepRidge().fit(X, Y, T)
 
 
 @pytest.fixture(scope="session")
@@ -235,5 +235,5 @@ def searched(binary):
         warnings.simplefilter("ignore", GridEdgeWarning)
         X, Y, T = binary
         return TwoStepRidgeCV([0.01, 0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(
-            X, Y, tasks=T
+            X, Y, T
         )

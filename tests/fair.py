@@ -68,7 +68,7 @@ def fitted_in_folds(
         own["sample_weight"] = None if weights is None else weights[np.ix_(*kept)]
         labels = np.where(train, Y, np.nan)[np.ix_(*kept)]
         tasks = None if T is None else T[kept[1]]
-        inner = clone(model).fit(X[kept[0]], labels, tasks=tasks, **own)
+        inner = clone(model).fit(X[kept[0]], labels, tasks, **own)
         asked = [
             np.flatnonzero(test.any(axis=1 - axis)) if axis in new else np.arange(n)
             for axis, n in enumerate(Y.shape)

@@ -10,7 +10,7 @@ from dyadlearn.learning.error import FoldError, Targets
 from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_kernels
 from dyadlearn.selection.learning_kernels import mixtures
 from dyadlearn.solve.cells import CellSet
-from problems import bordered
+from problems import bordered, pair_kernel
 
 
 def similarity(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -77,8 +77,8 @@ def dense_pairs(
     if not others:
         return np.kron(K, np.eye(n_tasks))
     [G] = others
-    a, b, c = np.exp(at.shares) / np.exp(at.shares).sum()
-    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+    shares = np.exp(at.shares)
+    return pair_kernel(K, G, *shares / shares.sum())
 
 
 def dense_predictions(

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 from scipy import sparse
 
 from dyadlearn.filters import SpectralFilter, Tikhonov
@@ -122,6 +123,13 @@ def two_step_pairs(
     return Z @ (Z.T @ hat @ Z) @ np.linalg.inv(Z.T @ residual @ Z) @ Z.T
 
 
+def pair_kernel(
+    K: np.ndarray, G: np.ndarray, a: float = 1.0, b: float = 0.0, c: float = 0.0
+) -> np.ndarray:
+    """Return the kernel between all pairs (mq, mq), with the shares of the three kernels."""
+    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+
+
 def bordered(system: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
     """Solve for parameters that sum to zero beside a mean that is free."""
     n = len(system)
@@ -164,7 +172,7 @@ def data(
     `n_new` more rows stand at the end of each side. Features are divided by `scale`, None for the
     root of their number; a share of the labels may be `missing`.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(m + n_new, d))
     T = rng.normal(size=(q + n_new, r))
     X, T = (side / (side.shape[1] ** 0.5 if scale is None else scale) for side in (X, T))
@@ -193,7 +201,7 @@ def pattern(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.n
 
 def with_holes(Y: np.ndarray, share: float, seed: int = 1) -> np.ndarray:
     """Return labels of which a share is missing."""
-    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+    return np.where(default_rng(seed).random(Y.shape) < share, np.nan, Y)
 
 
 def some_cells(shape: tuple[int, int]) -> np.ndarray:
@@ -267,7 +275,7 @@ def _sides(
     kinds: tuple[str, str], shape: tuple[int, int], dtype: str, seed: int, constant: str | None
 ) -> tuple[list[np.ndarray], list[Spectrum], Any]:
     """Return features of both sides, their spectra, and the state of what draws the labels."""
-    rng = np.random.default_rng([seed, *shape])
+    rng = default_rng([seed, *shape])
     sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
     spectra = [
         spectrum(kind, side, dtype, constant=constant)
@@ -294,7 +302,7 @@ def holes(
     model = model.removesuffix(" + 1")
     kept = {"kronecker": "feature"}.get(model, "free") if constant else None
     sides, spectra, state = _sides(kinds, shape, dtype, seed, kept)
-    rng = np.random.default_rng()
+    rng = default_rng()
     rng.bit_generator.state = state
     K, G = (side @ side.T for side in sides)
     Y = rng.normal(size=shape) + 3.0 * constant
@@ -389,7 +397,7 @@ def problem(
     `put` takes arrays to the library that computes; `labels` gives those of m rows and q columns in
     place of noise.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     m, q = (shape[0], shape[0]) if method == "network" else shape
     own, tasks = (
         spectrum(kind, features(kind, n, rng), put=put)

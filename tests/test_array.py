@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import _array
@@ -116,7 +117,7 @@ def test_values_in_some_cells(turned, cells, library):
 
 
 def test_a_factor_of_a_matrix_that_is_not_definite(library):
-    A = np.random.default_rng(0).normal(size=(5, 5))
+    A = default_rng(0).normal(size=(5, 5))
     factor = library.to_numpy(cholesky(library.asarray(A @ A.T + np.eye(5))))
     assert_allclose(
         factor @ factor.T, A @ A.T + np.eye(5), rtol=10 * library.rtol, atol=10 * library.rtol
@@ -130,7 +131,7 @@ def test_a_factor_of_a_matrix_that_is_not_definite(library):
     lines("shape share", ((6, 4), 0.4), ((4, 6), 0.4), ((1, 5), 1.0), ((5, 1), 0.5), ((7, 7), 0.0))
 )
 def test_products_with_a_matrix_whose_entries_change(shape, share, library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     there = rng.random(shape) < share
     there[0, -1] = True
     rows, columns = np.nonzero(there)
@@ -152,7 +153,7 @@ def test_products_with_a_matrix_whose_entries_change(shape, share, library):
 def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
     """Rows without entries, and one with most of them, are computed by whichever thread."""
     monkeypatch.setattr(_array, "n_workers", lambda like, n_operations: 2)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     there = rng.random((20, 7)) < 0.4
     there[4, :], there[7, :] = True, False
     rows, columns = np.nonzero(there)
@@ -167,7 +168,7 @@ def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 5, 300])  # one block of rows, or several
 def test_the_inverse_of_a_positive_definite_matrix(n, library):
-    factor = np.random.default_rng(0).normal(size=(n, n)) / n**0.5
+    factor = default_rng(0).normal(size=(n, n)) / n**0.5
     matrix = np.eye(n) + factor @ factor.T
     found = library.to_numpy(_array.positive_inverse(library.asarray(matrix.copy())))
     assert_allclose(matrix @ found, np.eye(n), atol=100 * library.rtol)

@@ -12,7 +12,7 @@ from dyadlearn.selection import SettingKFold, nested_score
 from sweeps import every, over
 
 X, Y, T = problems.data(6, 4, 3, 2)
-MODEL = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
+MODEL = TwoStepRidge(0.1, 0.1).fit(X, Y, T)
 HOLES = Y.copy()
 HOLES[1, 2] = np.nan
 MIXED = [1, "1", 2, 2, "b", "b"]
@@ -44,7 +44,7 @@ def test_a_group_that_is_missing_is_refused(labels):
     )
     for call in (
         lambda: MODEL.holdout("B", groups=labels),
-        lambda: TwoStepRidge().fit(X, HOLES, tasks=T).holdout("B", groups=labels),
+        lambda: TwoStepRidge().fit(X, HOLES, T).holdout("B", groups=labels),
         lambda: next(SettingKFold("B", 2).split(rows, groups=labels)),
         lambda: next(SettingKFold("B", 2).split_grid(6, 4, groups=labels)),
         lambda: nested_score(TwoStepRidgeCV(setting="B"), X, Y, groups=labels),
@@ -60,7 +60,7 @@ def test_a_cell_without_a_fold_is_refused_also_where_labels_are_missing():
         with pytest.raises(
             ValueError, match=r"^cells has a missing value in row 1, column 3 .*each of the cells"
         ):
-            TwoStepRidge().fit(X, y, tasks=T).holdout("A", cells=cells)
+            TwoStepRidge().fit(X, y, T).holdout("A", cells=cells)
 
 
 def test_labels_that_cannot_be_compared_are_refused():

@@ -78,10 +78,10 @@ def blocks(request, data):
 def test_fit_and_predict_equal_the_local_models(each, data, blocks):
     X, Y, T = data
     for fit_intercept in each([True, False]):
-        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, T)
         options = {"fit_intercept": fit_intercept}
         model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, **options), *blocks, tasks=T)
-        local = OnlineTwoStepRidge(0.3, 0.2, **options).fit(X, Y, tasks=T)
+        local = OnlineTwoStepRidge(0.3, 0.2, **options).fit(X, Y, T)
         assert (model.n_seen_, model.n_tasks_) == (M, Q)
         assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.intercept_, local.intercept_, rtol=1e-10, atol=1e-12)
@@ -93,7 +93,7 @@ def test_fit_and_predict_equal_the_local_models(each, data, blocks):
             tuple(filter(None, blocks[0].chunks[0])),
         )
         assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
-        assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
+        assert_allclose(zero_shot.compute(), batch.predict(X, T[:2]), rtol=1e-10, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def held_out_locally(data):
     X, Y, T = data
     found = {}
     for fit_intercept, settings in ((True, "ABCD"), (False, "BD")):
-        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, T)
         for setting in settings:
             held_out = batch.set_alpha(0.3, 0.2).holdout(setting)
             scores = [
@@ -144,7 +144,7 @@ def test_a_regularisation_that_interpolates_has_no_score(threads, data):
     X = np.column_stack([X, np.arange(M) == 0])
     blocks = dense(X, 40, P + 1), dense(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
-    local = OnlineTwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+    local = OnlineTwoStepRidge(0.3, 0.2).fit(X, Y, T)
     with pytest.warns(UndefinedScoreWarning, match="no score for alpha 0,"):
         found = distributed.tune(model, *blocks, [0.0, 0.3], TASK_ALPHAS)
     with pytest.warns(UndefinedScoreWarning, match="no score for alpha 0,"):
@@ -187,7 +187,7 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
         model.feature_map_.component_indices_, feature_map.fit(X[::10]).component_indices_
     )
     assert_array_equal(model.feature_map_.components_, feature_map.components_)
-    local = OnlineTwoStepRidge(feature_map=feature_map).fit(X, Y, tasks=T)
+    local = OnlineTwoStepRidge(feature_map=feature_map).fit(X, Y, T)
     assert_allclose(model.predict(X), local.predict(X), rtol=1e-10, atol=1e-12)
 
 

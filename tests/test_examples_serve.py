@@ -4,12 +4,11 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import OnlineTwoStepRidge, recommend, save
-
-pd = pytest.importorskip("pandas")
 
 # The test client is about to change the library that it asks with.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx`")
@@ -32,7 +31,7 @@ def data():
 
 
 def model_of(users, films, Y):
-    return OnlineTwoStepRidge(keep_labels=True).fit(users, Y, tasks=films)
+    return OnlineTwoStepRidge(keep_labels=True).fit(users, Y, films)
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
 """Features that were read by their ids go wherever a frame goes."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
 import dyadlearn as dl
 from dyadlearn import read_features
 from dyadlearn._tables import Ids, Table
-
-pd = pytest.importorskip("pandas")
 
 M = 12
 Q = 7
@@ -63,10 +63,10 @@ MODELS = [
 def test_models_take_them_as_they_take_frames(model, known, new):
     from sklearn.base import clone
 
-    twin = clone(model).fit(frames(Y.index[::-1], 0), Y, tasks=frames(Y.columns, 1))
-    fitted = clone(model).fit(known[0], Y, tasks=known[1])
-    expected = twin.predict(frames(PROTEINS[M:], 0), tasks=frames(DRUGS[Q:], 1))
-    found = fitted.predict(new[0], tasks=new[1])
+    twin = clone(model).fit(frames(Y.index[::-1], 0), Y, frames(Y.columns, 1))
+    fitted = clone(model).fit(known[0], Y, known[1])
+    expected = twin.predict(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1))
+    found = fitted.predict(new[0], new[1])
     assert list(found.index) == PROTEINS[M:]
     assert list(found.columns) == DRUGS[Q:]
     assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)
@@ -74,15 +74,14 @@ def test_models_take_them_as_they_take_frames(model, known, new):
 
 def test_ids_that_do_not_match_are_named(known, files):
     with pytest.raises(ValueError, match="1 only in the rows of Y .'P0'"):
-        dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, tasks=known[1])
+        dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, known[1])
     with pytest.raises(ValueError, match=r"2 features.* 3 features|3 features"):
-        dl.TwoStepRidge().fit(known[0], Y, tasks=known[1]).predict(known[1])
+        dl.TwoStepRidge().fit(known[0], Y, known[1]).predict(known[1])
 
 
 def test_answers_come_as_the_ids_did(known, files):
-    model = dl.TwoStepRidge().fit(known[0], Y, tasks=known[1])
+    model = dl.TwoStepRidge().fit(known[0], Y, known[1])
     assert isinstance(model.predict(read_features(files[0], PROTEINS[M:])), np.ndarray)
-    pl = pytest.importorskip("polars")
     found = model.predict(read_features(files[0], pl.Series("protein", PROTEINS[M:])))
     assert isinstance(found, pl.DataFrame)
     assert found["protein"].to_list() == PROTEINS[M:]
@@ -105,7 +104,6 @@ def test_a_table_can_be_looked_at(known):
     assert Table(np.ones((2, 1))).ids is None
     assert table.ids == tuple(DRUGS[:Q])
     pd.testing.assert_frame_equal(table.to_frame("pandas"), pd.DataFrame(T[:Q], index=DRUGS[:Q]))
-    pl = pytest.importorskip("polars")
     frame = table.to_frame("polars")
     assert isinstance(frame, pl.DataFrame)
     assert frame.columns == ["id", "0", "1"]

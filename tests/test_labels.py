@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
@@ -164,7 +165,7 @@ def test_fisher_needs_two_classes(Y, count):
 
 def both_forms(weighted):
     """Return the same labels as a grid and as a list."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = rng.normal(size=(7, 5))
     weights = rng.uniform(0.5, 2.0, (7, 5))
     Y[rng.random(Y.shape) < 0.4] = np.nan
@@ -189,7 +190,7 @@ def assert_same(grid, listed):
 def test_a_grid_and_a_list_have_the_same_parts(weighted):
     grid, listed = both_forms(weighted)
     assert_same(grid, listed)
-    left = np.random.default_rng(1).random(grid.shape) < 0.5
+    left = default_rng(1).random(grid.shape) < 0.5
     assert_same(grid.hide(left), listed.hide(left[grid.observed]))
     assert_same(
         grid.part(np.array([0, 2, 6]), np.array([1, 4])),
@@ -210,9 +211,7 @@ def slow_scores(Y):
     return scores
 
 
-@over(
-    every(Y=[GRID, *BINARY, np.exp(np.random.default_rng(0).normal(size=(7, 4))), np.zeros((2, 3))])
-)
+@over(every(Y=[GRID, *BINARY, np.exp(default_rng(0).normal(size=(7, 4))), np.zeros((2, 3))]))
 def test_normal_scores_are_those_of_the_ranks_and_can_be_inverted(Y):
     before = Y.copy()
     transformer = NormalScores()
@@ -311,7 +310,7 @@ def assert_is_twin(found, rows, weights=None):
 
 @over(every(ids=["integers", "floats", "text", "mixed"], weighted=[False, True], n=[1, 40, 400]))
 def test_tables_row_by_row(ids, weighted, n):
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     first = rng.integers(5, 25, size=n)
     second = rng.integers(0, 9, size=n)
     # Few distinct values, so that some repeats agree.
@@ -340,7 +339,7 @@ def test_tables_row_by_row(ids, weighted, n):
 
 
 def test_equal_repeats_keep_all_their_digits():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     values = rng.normal(size=200)
     pairs = [(row, 0) for row in range(200)]
     found = to_grid(pairs, values, weights=rng.random(200))

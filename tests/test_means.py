@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -27,7 +28,7 @@ def missing(mean, wanted):
 
 @over(every(offset=[0.0, 1e6, 1e12]))
 def test_a_mean_is_right_to_the_rounding_of_the_spread(offset):
-    matrix = np.random.default_rng(0).normal(size=(1000, 3)) + offset
+    matrix = default_rng(0).normal(size=(1000, 3)) + offset
     mean = mean_of(matrix)
     assert missing(mean, exact_mean(matrix)) < 1e-15
     assert_allclose(value(mean), matrix.mean(axis=0), rtol=1e-14)
@@ -35,7 +36,7 @@ def test_a_mean_is_right_to_the_rounding_of_the_spread(offset):
 
 
 def test_a_mean_stays_right_however_often_it_moves():
-    matrix = np.random.default_rng(0).normal(size=(2000, 2)) + 1e6
+    matrix = default_rng(0).normal(size=(2000, 2)) + 1e6
     mean = mean_of(matrix[:1])
     n = 1
     for row in matrix[1:]:
@@ -52,7 +53,7 @@ def test_of_features_that_never_change_nothing_is_left(wrap, number):
 
 
 def test_rows_are_summed_block_by_block(monkeypatch, library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(7, 3))
     first = rng.normal(size=7)
     second = rng.normal(size=3)
@@ -69,7 +70,7 @@ def test_rows_are_summed_block_by_block(monkeypatch, library):
 
 
 def test_sparse_features_that_every_row_has_keep_their_digits():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     year = 2000.0 + np.round(rng.normal(size=100) * 64) / 64
     rare = rng.normal(size=100) * (rng.random(100) < 0.2)
     matrix = np.column_stack([year + 1e9, rare, np.full(100, 1 / 3)])

@@ -218,7 +218,7 @@ TWO, PAIRS = (Model(**GIVEN, max_iter=3) for Model in (TwoStepRidge, KroneckerRi
 
 
 def of_grid(model, Y=Y, n=160, q=120):
-    return clone(model).fit(K[:n, :n], Y[:n, :q], tasks=G[:q, :q])
+    return clone(model).fit(K[:n, :n], Y[:n, :q], G[:q, :q])
 
 
 def some():
@@ -234,8 +234,8 @@ WORK = {
     "known rows": lambda: PAIRS_FITTED.predict(),
     "two-step": lambda: of_grid(TWO),
     "Kronecker": lambda: of_grid(PAIRS),
-    "features": lambda: TwoStepRidge().fit(F, F[:, :20], tasks=np.eye(20)),
-    "wide features": lambda: TwoStepRidge().fit(F.T, F.T[:, :20], tasks=np.eye(20)),
+    "features": lambda: TwoStepRidge().fit(F, F[:, :20], np.eye(20)),
+    "wide features": lambda: TwoStepRidge().fit(F.T, F.T[:, :20], np.eye(20)),
     "few missing": lambda: of_grid(PAIRS, FEW),
     "A": lambda: TWO_FITTED.holdout("A"),
     "D": lambda: TWO_FITTED.holdout("D", groups=np.arange(160) // 20),

@@ -66,37 +66,37 @@ def nested(X, T, Y, holes):
 
 
 def relearned(X, T, Y, holes):
-    model = LearnedKernelRidge(setting="B", n_steps=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="B", n_steps=2).fit(X, Y, T)
     return (evaluate(model, "B")["neg_mean_squared_error"],)
 
 
 def fitted_again(X, T, Y, holes):
-    return (TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T).holdout("D"),)
+    return (TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, T).holdout("D"),)
 
 
 def solved_again(X, T, Y, holes):
-    model = KroneckerRidge().fit(X, holes, tasks=T)
+    model = KroneckerRidge().fit(X, holes, T)
     return (evaluate(model, "BD", cv=3, method="folds")["neg_mean_squared_error"],)
 
 
 def solved_in_a_search(X, T, Y, holes):
     search = KroneckerRidgeCV(setting="D", alphas=ALPHAS, cv=3, method="folds", **KERNELS)
-    search.fit(X, holes, tasks=T)
+    search.fit(X, holes, T)
     return search.landscape_, search.holdout_, search.kernel_params_["gamma"]
 
 
 def kernels(X, T, Y, holes):
-    search = TwoStepRidgeCV(setting="B", **KERNELS).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV(setting="B", **KERNELS).fit(X, Y, T)
     return search.landscape_, search.holdout_
 
 
 def points(X, T, Y, holes):
-    model = KroneckerRidge().fit(X, holes, tasks=T)
+    model = KroneckerRidge().fit(X, holes, T)
     return tuple(landscape(model, "AB", alphas=ALPHAS).values())
 
 
 def permutations(X, T, Y, holes):
-    search = KroneckerRidgeCV(setting="B", alphas=ALPHAS).fit(X, holes, tasks=T)
+    search = KroneckerRidgeCV(setting="B", alphas=ALPHAS).fit(X, holes, T)
     return (permutation_test(search, "B", n_permutations=3).null,)
 
 
@@ -249,9 +249,9 @@ def test_a_search_leaves_out_kernels_that_interpolate(data, calls):
     search = TwoStepRidgeCV(
         setting="B", alphas=[0.0, 1.0], task_alphas=[1.0], kernel="rbf", kernel_grid=kernels
     )
-    expected = search.fit(X, Y, tasks=T).landscape_
+    expected = search.fit(X, Y, T).landscape_
     with elsewhere():
-        assert_array_equal(search.fit(X, Y, tasks=T).landscape_, expected)
+        assert_array_equal(search.fit(X, Y, T).landscape_, expected)
 
 
 # Interrupts and lost workers -------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_an_interrupted_search_keeps_its_scores(data, monkeypatch):
     kernels = [{"gamma": gamma} for gamma in np.linspace(0.1, 1.0, 30)]
     search = TwoStepRidgeCV(setting="B", kernel="rbf", kernel_grid=kernels, progress=False)
     with elsewhere(), pytest.warns(SearchStoppedWarning, match="was interrupted"):
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
     is_scored = np.isfinite(search.landscape_).any(axis=(1, 2, 3))
     assert 0 < is_scored.sum() < 30
     assert search.best_score_ == np.nanmax(search.landscape_)
@@ -363,7 +363,7 @@ def test_a_killed_process_leaves_the_model_as_it_was(data):
 
     search = TwoStepRidgeCV(setting="B", scoring=score, **KERNELS)
     with in_processes(), pytest.raises(RuntimeError, match="A worker process ended before"):
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
     assert not hasattr(search, "fitted_")
 
 

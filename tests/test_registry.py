@@ -38,7 +38,7 @@ def test_the_table_says_what_the_classes_are(each):
             )
             assert grids == entry.alphas
         if entry.search not in (None, entry.model):
-            fitted = model().fit(X, Y, tasks=T).fitted_
+            fitted = model().fit(X, Y, T).fitted_
             assert "".join(setting.value for setting in fitted.settings) == entry.settings
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import mpmath
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -19,7 +20,7 @@ FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landw
 
 def whole_features(n_rows, n_columns, seed=0):
     """Return features (n_rows, n_columns) of small whole numbers, so that their Gram matrix is exact."""
-    return np.random.default_rng(seed).integers(-3, 4, size=(n_rows, n_columns)).astype(float)
+    return default_rng(seed).integers(-3, 4, size=(n_rows, n_columns)).astype(float)
 
 
 def full_rank():
@@ -96,7 +97,7 @@ def test_the_kernel_is_put_together_again(make):
 @over(every(constant=[None, "free", "feature"], size=[1e4, 1e6]))
 def test_combinations_of_large_sparse_features_keep_their_digits(constant, size):
     """Four large features in turned coordinates, and three combinations of spread 1, which their Gram matrix loses."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
     features = (rng.normal(size=(30, 7)) * np.repeat([size, 1.0], [4, 3])) @ turn
     features[:9] = 0.0
@@ -117,7 +118,7 @@ def test_combinations_of_large_sparse_features_keep_their_digits(constant, size)
 @over(every(constant=[None, "free"]))
 def test_dependent_sparse_features_need_no_more_than_their_gram_matrix(constant):
     """Categories, whose columns sum to one, and columns that are equal: the features show that nothing is hidden."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     categories = [np.eye(4)[rng.integers(0, 4, 50)] for _ in range(3)]
     features = np.hstack([*categories, categories[0][:, :2] * [1e5, 3e-4]])
     assert Spectrum.from_features(sparse.csr_array(features), constant=constant).noise == 0.0
@@ -130,7 +131,7 @@ def test_dependent_sparse_features_need_no_more_than_their_gram_matrix(constant)
 
 def test_combinations_that_a_large_gram_matrix_hides_are_reported(monkeypatch):
     """Sparse features of very many rows have their Gram matrix only."""
-    features = np.random.default_rng(0).normal(size=(30, 3))
+    features = default_rng(0).normal(size=(30, 3))
     features[:, 2] = 1e6 * features[:, 0] + 1e-3 * features[:, 2]
     features[:, 0] *= 1e6
     assert Spectrum.from_features(sparse.csr_array(features)).rounding(1e-6) < 1e-3
@@ -196,7 +197,7 @@ SPREADS = {
 )
 def test_singular_values_of_features_keep_their_digits(spread, turned, tall, constant):
     """Squares of small singular values are lost in a Gram matrix; references are in extended precision."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     n, d = (60, 3) if tall else (3, 60)
     features = rng.normal(size=(n, d))
     features *= np.asarray(spread) if tall else np.asarray(spread)[:, None]
@@ -220,7 +221,7 @@ def test_directions_that_no_arithmetic_resolves_are_null_space():
     """A column is known to ε of its length, and a combination of columns to as much of theirs."""
     eps = np.finfo(np.float64).eps
     n = 400
-    large, other = np.random.default_rng(0).normal(size=(2, n))
+    large, other = default_rng(0).normal(size=(2, n))
     tiny = 1e-14 * other
     graded = Spectrum.from_features(np.column_stack([large, tiny]))
     assert np.count_nonzero(graded.values) == 2  # small beside nothing but another feature
@@ -253,7 +254,7 @@ def test_matrix_and_its_diagonal(monkeypatch, make, block):
     monkeypatch.setattr("dyadlearn._array.BLOCK", block * len(spectrum.values))
     U = spectrum.vectors
     n = len(K)
-    several = np.random.default_rng(3).normal(size=(len(spectrum.values), 3))
+    several = default_rng(3).normal(size=(len(spectrum.values), 3))
     matrices = [U @ np.diag(weights) @ U.T for weights in several.T]
     assert_allclose(spectrum.matrix(several[:, 0]), matrices[0], atol=1e-13)
     expected = np.column_stack([np.diag(matrix) for matrix in matrices])
@@ -285,7 +286,7 @@ def test_a_smoother_against_its_dense_twin(make, filter, alpha, n_labels):
     """Many columns of labels are multiplied with the matrix itself, few with its factors."""
     spectrum, K = make()
     side = spectrum.smoother(filter, alpha)
-    Y = np.random.default_rng(6).normal(size=(len(K), n_labels))
+    Y = default_rng(6).normal(size=(len(K), n_labels))
     before = Y.copy()
     H = dense_hat(K, filter, alpha)
     others = H - np.diag(np.diag(H))
@@ -358,7 +359,7 @@ def test_constant_features_of_any_size(level, form, other):
 
 def test_centring_keeps_the_digits_of_small_differences():
     """A mean and a shift are subtracted one after the other: their sum would be rounded to a part of the offset."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     first = rng.normal(size=30)
     features = np.column_stack([first, first + 1e-8 * rng.normal(size=30)]) + 3e6
     found = Spectrum.from_features(features, constant="free")
@@ -367,7 +368,7 @@ def test_centring_keeps_the_digits_of_small_differences():
 
 @over(every(scales=[[1e-8, 1.0, 1e8], [1.0, 1e8, 1e-8]]))
 def test_small_columns_keep_their_digits_wherever_they_stand(scales):
-    features = np.random.default_rng(6).normal(size=(20, 3)) * scales
+    features = default_rng(6).normal(size=(20, 3)) * scales
     found = Spectrum.from_features(features, constant="free")
     assert_allclose(np.sort(found.penalised**0.5)[::-1], exact_roots(centred(features)), rtol=1e-12)
 
@@ -385,7 +386,7 @@ def test_a_copy_keeps_its_identity():
 
 @over(every(constant=[None, "free", "feature"], alpha=[1e-3, 1.0, 1e12]))
 def test_the_rounding_of_sparse_features_is_the_variance_inflation(constant, alpha):
-    X = np.random.default_rng(0).normal(size=(9, 3)) * [1e8, 1.0, 1e-3]
+    X = default_rng(0).normal(size=(9, 3)) * [1e8, 1.0, 1e-3]
     X[:, 1] = 1e-8 * X[:, 0] + 1e-4 * X[:, 1]
     spectrum = Spectrum.from_features(sparse.csr_array(X), constant=constant)
     if constant == "free":
@@ -400,7 +401,7 @@ def test_the_rounding_of_sparse_features_is_the_variance_inflation(constant, alp
 
 def test_rounding_of_dependent_features_counts_beside_a_small_ridge():
     """A direction that the features do not have appears as rounding of the largest one."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = 1e8 * rng.normal(size=(6, 1))
     dependent = Spectrum.from_features(np.hstack([rows + 6.5e8, rows - 4.6e8]), constant="feature")
     assert dependent.values.size == 2

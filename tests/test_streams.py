@@ -8,7 +8,9 @@ from copy import deepcopy
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
@@ -27,14 +29,14 @@ R = 2
 
 @pytest.fixture(scope="module")
 def batches():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sizes = [7, 3, 9, 1, 6, 2, 8]
     return [(rng.normal(size=(size, P)), rng.normal(size=(size, Q))) for size in sizes]
 
 
 @pytest.fixture(scope="module")
 def tasks():
-    return np.random.default_rng(1).normal(size=(Q, R))
+    return default_rng(1).normal(size=(Q, R))
 
 
 def whole(batches):
@@ -79,7 +81,7 @@ def test_a_stream_is_learnt_as_a_whole(each, batches, tasks):
     for fit_intercept in each([True, False]):
         model = OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept)
         assert fit_stream(model, iter(batches), tasks=tasks) is model
-        wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=tasks)
+        wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks)
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10, atol=1e-12)
 
 
@@ -131,10 +133,10 @@ from dyadlearn.streams import fit_stream
 
 folder = sys.argv[1]
 checkpoint, final = os.path.join(folder, "model.dyad"), os.path.join(folder, "final.dyad")
-tasks = np.random.default_rng(1).normal(size=(4, 2))
+tasks = default_rng(1).normal(size=(4, 2))
 
 def stream(pause):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for _ in range(40):
         yield rng.normal(size=(3, 30)), rng.normal(size=(3, 4))
         time.sleep(pause)
@@ -151,7 +153,7 @@ def parts():
 
 sync = os.fsync
 os.fsync = lambda file: (time.sleep(0.01), sync(file))  # so that there is time to be killed in
-rng = np.random.default_rng(2)
+rng = default_rng(2)
 seen, files = [], []
 while True:
     before, left, child = written(), parts(), os.fork()
@@ -364,8 +366,7 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
 
 def rated(batches):
     """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     frames = []
     count = 0
     for number, (X, Y) in enumerate(batches):
@@ -381,7 +382,6 @@ def rated(batches):
 
 @pytest.mark.parametrize("cut", [1, 5])
 def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
-    pd = pytest.importorskip("pandas")
     frames = rated(batches)
     path = tmp_path / "model.dyad"
 
@@ -397,7 +397,7 @@ def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
     labels = pd.concat([Y for _, Y in frames])
     final = labels.groupby(level=0).last()
     final_rows = rows[~rows.index.duplicated(keep="last")].loc[final.index]
-    twin = OnlineTwoStepRidge().fit(final_rows, final, tasks=tasks)
+    twin = OnlineTwoStepRidge().fit(final_rows, final, tasks)
     assert resumed.n_seen_ == len(final)
     assert_allclose(resumed.predict(final_rows), twin.predict(final_rows), rtol=1e-8)
 

@@ -5,6 +5,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import _svd
@@ -12,7 +13,7 @@ from dyadlearn._array import cast, namespace
 from dyadlearn._svd import Blocks, economy_svd, gram_eigen
 from sweeps import covering, lines, over
 
-rng = np.random.default_rng(0)
+rng = default_rng(0)
 TURN = np.linalg.qr(rng.normal(size=(5, 5)))[0]
 PLAIN = rng.normal(size=(200, 5))
 SPREAD = PLAIN * [1e8, 1.0, 1e-3, 1e4, 1.0]
@@ -109,7 +110,7 @@ def decomposed(name):
     return np.array([values[k] for k in kept], dtype=np.longdouble), left
 
 
-draws = np.random.default_rng(0)
+draws = default_rng(0)
 Z = draws.normal(size=(40, 6)) + 0.5 * draws.normal(size=(40, 1))
 SPREADS = 10.0 ** np.array([-8, -3, 0, 1, 4, 8])
 
@@ -146,7 +147,7 @@ def test_equals_a_decomposition_in_80_digits(name, library):
     assert_allclose(values, exact.astype(float), rtol=1e-9)
     assert_allclose(vectors.T @ vectors, np.eye(len(exact)), rtol=0, atol=1e-9)
     # Whatever is made of them: fitted values of random labels, under any regularisation.
-    labels = np.random.default_rng(1).normal(size=(len(features), 1))
+    labels = default_rng(1).normal(size=(len(features), 1))
     for alpha in (0.0, 1e-12, 1e-3, 1.0, 1e6):
         wanted = U @ ((exact / (exact + alpha))[:, None] * (U.T @ labels))
         found = features @ (
@@ -157,7 +158,7 @@ def test_equals_a_decomposition_in_80_digits(name, library):
 
 def test_ranks_of_exactly_dependent_features():
     for seed in range(50):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         own = np.round(8 * rng.normal(size=(40, 3))) * 2.0 ** rng.integers(-3, 12, 3)
         features = np.hstack([own, own @ rng.integers(-3, 4, (3, 2))])[:, rng.permutation(5)]
         assert len(gram_eigen(features.T @ features, 40)[0]) == 3

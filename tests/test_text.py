@@ -99,4 +99,4 @@ def test_a_notebook_shows_the_first_rows_of_a_long_result():
 def test_models_show_the_diagram_of_scikit_learn():
     model = TwoStepRidge()
     assert "sk-" in model._repr_html_()
-    assert "sk-" in model.fit(np.eye(3), np.eye(3), tasks=np.eye(3))._repr_html_()
+    assert "sk-" in model.fit(np.eye(3), np.eye(3), np.eye(3))._repr_html_()

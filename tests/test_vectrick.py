@@ -1,6 +1,7 @@
 """The vec trick against the Kronecker product written out."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -26,7 +27,7 @@ CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": 
 
 def operands(shape):
     a, m, q, b = shape
-    rng = np.random.default_rng(sum(shape))
+    rng = default_rng(sum(shape))
     left = rng.normal(size=(a, m))
     right = rng.normal(size=(b, q))
     left[rng.random(left.shape) < 0.3] = 0.0
@@ -70,7 +71,7 @@ def test_sandwich_at_samples_the_product(
 ):
     monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
     left, middle, right = operands(shape)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.integers(len(left), size=11)
     columns = rng.integers(len(right), size=11)
     found = sandwich_at(left_container(left), middle, right_container(right), rows, columns)
@@ -103,7 +104,7 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
 @over(every(dtype=[np.float32, np.float64]))
 def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     """Runs of pairs give what single pairs do, across the ends of blocks and with rows that come again."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     half, right = (rng.normal(size=(n, 4)).astype(dtype) for n in (7, 6))
     rows = np.array([3, 3, 3, 3, 0, 6, 6, 3, 3, 5])
     columns = rng.integers(6, size=10)

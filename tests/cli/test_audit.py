@@ -151,7 +151,7 @@ def test_hold_outs_of_a_model(run, tmp_path):
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(12, 3)), rng.normal(size=(7, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 7))
-    model = TwoStepRidgeCV(np.logspace(-3, 6, 5), setting="D").fit(X, Y, tasks=T)
+    model = TwoStepRidgeCV(np.logspace(-3, 6, 5), setting="D").fit(X, Y, T)
     save(model, tmp_path / "m.dyad")
     (only,) = run("audit", tmp_path / "m.dyad", "--json").json["settings"]
     assert only["setting"] == "D"

@@ -77,7 +77,7 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
         twin = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="D", cv=2)
     # The row and the column without labels are in no pair, and so not in the model.
     known = np.unique(ROWS), np.unique(COLUMNS)
-    twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], tasks=T[known[1]])
+    twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], T[known[1]])
     found = load(files / "model.dyad")
     for model in (found, twin):
         assert model.fitted_.training_problem.labels.grid is None

@@ -87,7 +87,7 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
             best[setting]["task_alpha"],
             kernel="precomputed",
             task_kernel="precomputed",
-        ).fit(K, Y, tasks=G)
+        ).fit(K, Y, G)
         assert_allclose(best[setting]["auc"], evaluate(model, setting)["roc_auc"], 1e-4)
     assert set(ran.json["models"]["independent"]) == {"A", "B"}
     # Popularity of a tag among the other packages, package by package.

@@ -34,7 +34,6 @@ def scores(ran, name="roc_auc"):
 
 
 def test_a_model_file(model, run):
-    pytest.importorskip("pandas")
     ran = run(f"evaluate {model} --json --scoring roc_auc --scoring r2")
     assert ran.code == 0, ran.err
     for name in ("roc_auc", "r2"):
@@ -53,7 +52,7 @@ def fitted(tables):
     def saved(model=None, **more):
         path = tables.folder / "fitted.dyad"
         labels = more.get("labels", tables.Y)
-        save((model or TwoStepRidge(0.5, 2.0)).fit(tables.X, labels, tasks=tables.T), path)
+        save((model or TwoStepRidge(0.5, 2.0)).fit(tables.X, labels, tables.T), path)
         return path
 
     return saved
@@ -125,7 +124,7 @@ def test_the_best_mean_stands_beside_the_score(model, run):
 def files(tables):
     """Two models of the same labels."""
     models = {"two_step": TwoStepRidge(0.5, 0.5), "kronecker": KroneckerRidge(50.0)}
-    models = {name: model.fit(tables.X, tables.Y, tasks=tables.T) for name, model in models.items()}
+    models = {name: model.fit(tables.X, tables.Y, tables.T) for name, model in models.items()}
     paths = [tables.folder / f"{name}.dyad" for name in models]
     for path, model in zip(paths, models.values(), strict=True):
         save(model, path)
@@ -210,7 +209,7 @@ def test_what_is_not_said_is_what_the_model_was_tuned_for(tables, model, run):
     assert (ran["setting"], ran["scoring"]) == (own.holdout_setting_, own.scoring)
     assert_allclose(ran["score"], own.best_score_)
     path = tables.folder / "fixed.dyad"
-    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    save(TwoStepRidge().fit(tables.X, tables.Y, tables.T), path)
     ran = run(f"evaluate {path} --permutations 2 --permute tasks --scoring r2 --json").json[
         "settings"
     ][0]

@@ -79,7 +79,7 @@ def test_the_model_is_that_of_its_features(tune):
     X, _ = fingerprints(DRUGS)
     T, _ = kmer_counts(PROTEINS, k=2)
     Y = np.array([y for _, _, y in table]).reshape(9, 6)
-    by_hand = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="cosine").fit(X, Y, tasks=T)
+    by_hand = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="cosine").fit(X, Y, T)
     assert loaded.fitted_.instance_ids.labels == tuple(texts)
     assert loaded.fitted_.task_ids.labels == tuple(map(sequence_id, PROTEINS))
     new, _ = fingerprints(NEW_DRUGS)

@@ -47,7 +47,7 @@ BOTH = "predict model.dyad --instances new_users.csv --tasks new_items.csv"
 
 def test_pairs_and_long_tables(model, new, run):
     fitted = load(model)
-    expected = fitted.predict(new["X"], tasks=new["T"])
+    expected = fitted.predict(new["X"], new["T"])
     ran = run(f"{BOTH} -o out.csv")
     assert (ran.code, ran.out) == (0, "Wrote 3 × 2 predictions to out.csv.\n")
     found = pd.read_csv("out.csv", index_col="instance")
@@ -163,7 +163,7 @@ def test_ids_that_are_the_same_as_text(tables, run):
     ids = [1, "1", 2, "x"]
     X = pd.DataFrame(tables.X, index=tables.users, columns=["age", "height", "mood"])
     T = pd.DataFrame(tables.T[:4], index=ids)
-    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), "p.dyad")
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), T), "p.dyad")
     words = "The tasks of the model have the ids 1 and '1', which are the same as text"
     for command in ("predict p.dyad --instances users.csv", "screen p.dyad"):
         ran = run(command)
@@ -171,7 +171,7 @@ def test_ids_that_are_the_same_as_text(tables, run):
     assert run("inspect p.dyad --json").json["task_ids"] == ["1", "1", "2", "x"]
     # Likewise where features are.
     T = pd.DataFrame(tables.T, index=tables.items, columns=[1, "1"])
-    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y, X.index, T.index), tasks=T), "p.dyad")
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y, X.index, T.index), T), "p.dyad")
     ran = run("predict p.dyad --tasks items.csv")
     assert (ran.code, "repeated ids: '1'" in ran.err) == (2, True)
 
@@ -216,10 +216,10 @@ def test_hostile_ids_are_read_back(tables, run, ending):
 def test_models_saved_in_python(tables, run):
     # The columns of the file have names, the models know none: they are taken as they stand.
     for Model in (TwoStepRidge, OnlineTwoStepRidge):
-        model = Model().fit(tables.X, tables.Y, tasks=tables.T)
+        model = Model().fit(tables.X, tables.Y, tables.T)
         save(model, "p.dyad")
         ran = run(f"predict p.dyad {tables.sides} --json")
-        expected = model.predict(tables.X[::-1], tasks=tables.T[::-1])
+        expected = model.predict(tables.X[::-1], tables.T[::-1])
         assert_allclose(ran.json["predictions"], expected)
 
 
@@ -242,7 +242,7 @@ def test_feature_names_of_a_model_saved_from_frames_are_those_of_the_file(tables
     columns = [f"t{j}" for j in range(8)]
     tasks = pd.DataFrame(tables.T, columns, ["f0", "f1"])
     model = OnlineTwoStepRidge(keep_labels=True)
-    model.fit(features, pd.DataFrame(tables.Y, columns=columns), tasks=tasks)
+    model.fit(features, pd.DataFrame(tables.Y, columns=columns), tasks)
     names = ["n0", "n1", "n2"]
     put(Path("other.csv"), names, ["mood", "age", "size"], new["X"])
     put(Path("turned.csv"), "ab", ["f1", "f0"], tables.T[:2, ::-1])
@@ -337,7 +337,7 @@ def test_probabilities_of_what_is_known(model, calibrated, new, five, run, monke
 
 def test_probabilities_of_a_model_whose_ids_are_numbers(tables, run, put):
     labels = pd.DataFrame(tables.Y, index=range(12), columns=range(8))
-    fitted = TwoStepRidge().fit(pd.DataFrame(tables.X, index=range(12)), labels, tasks=tables.T)
+    fitted = TwoStepRidge().fit(pd.DataFrame(tables.X, index=range(12)), labels, tables.T)
     save(fitted, "numbers.dyad")
     put(Path("rows.csv"), ["0", "1", "new"], ["0", "1", "2"], tables.X[[0, 1, 0]])
     Path("pairs.csv").write_text("user,item\n1,3\nnew,3\n")

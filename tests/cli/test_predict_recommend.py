@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -100,7 +101,6 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
 
 
 def test_a_node_of_a_network_is_one(tables, run):
-    pd = pytest.importorskip("pandas")
     path = tables.folder / "n.dyad"
     Y = (tables.X @ tables.X.T > 0).astype(float)
     frame = pd.DataFrame(Y, index=tables.users, columns=tables.users)
@@ -114,7 +114,7 @@ def test_a_node_of_a_network_is_one(tables, run):
 
 def test_models_without_ids_are_asked_by_position(tables, run):
     path = tables.folder / "p.dyad"
-    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    save(TwoStepRidge().fit(tables.X, tables.Y, tables.T), path)
     ran = run(f"recommend {path} --for 11 -n 1 --json")
     assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, n=1).ids[0]
 

@@ -42,7 +42,7 @@ def test_the_model_is_the_one_the_library_chooses(tables, tune, kind, setting):
     words = "--alphas 0.01:1:3 --scoring neg_mean_squared_error --json"
     ran = tune(f"--model {kind} --setting {setting} {words}")
     grids = {"alphas": ALPHAS} | ({"task_alphas": ALPHAS} if kind == "two-step" else {})
-    twin = SEARCHES[kind](**grids, setting=setting).fit(tables.X, tables.Y, tasks=tables.T)
+    twin = SEARCHES[kind](**grids, setting=setting).fit(tables.X, tables.Y, tables.T)
     found = load("m.dyad")
     assert type(found) is SEARCHES[kind]
     assert found.alpha_ == twin.alpha_ == ran.json["alpha"]
@@ -170,7 +170,7 @@ def test_rows_of_a_group_are_left_out_together(tables, tune, put, option):
         option += " groups.csv"
     ran = tune(f"{TWO_STEP} --setting {how['setting']} {option}")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], **how)
-    twin.fit(X, tables.Y, tasks=tables.T, **{"task_groups" if of_tasks else "groups": codes})
+    twin.fit(X, tables.Y, tables.T, **{"task_groups" if of_tasks else "groups": codes})
     assert ran.json["holdout"] == "exact leave-group-out"
     assert_allclose(ran.json["score"], twin.best_score_)
     assert ran.json["baselines"] == pytest.approx(twin.baselines_)
@@ -195,7 +195,7 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
     sides = "--instances drugs.csv --instances-smiles smiles --tasks items.csv"
     ran = run(f"tune labels.csv {sides} {TWO_STEP} --groups scaffold -q -o m.dyad")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="tanimoto", scoring="roc_auc")
-    twin.fit(fingerprints(smiles)[0], tables.Y, tasks=tables.T, groups=np.arange(12) % 4)
+    twin.fit(fingerprints(smiles)[0], tables.Y, tables.T, groups=np.arange(12) % 4)
     assert_allclose(ran.json["score"], twin.best_score_)
 
 
@@ -203,7 +203,7 @@ def test_a_search_of_missing_labels_is_that_of_the_library(tables, tune, holes):
     grids = [0.1, 1.0, 10.0], [0.1, 1.0]
     ran = tune("--alphas 0.1:10:3 --task-alphas 0.1,1 --cv 2 --exhaustive --json")
     twin = TwoStepRidgeCV(*grids, scoring="roc_auc", cv=2, exhaustive=True)
-    twin.fit(tables.X, holes, tasks=tables.T)
+    twin.fit(tables.X, holes, tables.T)
     assert (ran.json["alpha"], ran.json["task_alpha"], ran.json["score"]) == pytest.approx(
         (twin.alpha_, twin.task_alpha_, twin.best_score_)
     )
@@ -215,7 +215,7 @@ def test_an_online_model_is_the_two_step_model(tables, tune):
     assert isinstance(found, OnlineTwoStepRidge)
     assert (found.alpha, found.task_alpha) == (ran.json["alpha"], ran.json["task_alpha"])
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc", fit_intercept=False)
-    twin.fit(tables.X, tables.Y, tasks=tables.T)
+    twin.fit(tables.X, tables.Y, tables.T)
     assert_allclose(ran.json["score"], twin.best_score_)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
     # Of labels with holes every task is learnt from those that it has.
@@ -224,7 +224,7 @@ def test_an_online_model_is_the_two_step_model(tables, tune):
     assert "Some labels are missing: the online model learns each task" in ran.err
     labels = tables.Y.copy()
     labels.flat[np.argmax(labels == 1)] = np.nan
-    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tasks=tables.T)
+    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tables.T)
     assert_allclose(load("m.dyad").predict(tables.X), twin.predict(tables.X))
 
 

@@ -55,7 +55,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     found = load(learned("B"))
     old, new = several
     twin = LearnedKernelRidge(kernel=KERNELS, setting="B", n_steps=1, cv=2)
-    twin.fit(old, tables.Y, tasks=tables.T)
+    twin.fit(old, tables.Y, tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)
     assert found.weights_["instances"] == pytest.approx(twin.weights_["instances"], rel=1e-5)
     assert run(f"predict m.dyad {NEW} -o p.csv").code == 0

@@ -39,7 +39,7 @@ def check(path, tables):
     found = load(path)
     alphas = found.alpha, found.task_alpha
     twin = TwoStepRidge(*alphas, fit_intercept=found.fit_intercept).fit(
-        tables.X, tables.Y, tasks=tables.T
+        tables.X, tables.Y, tables.T
     )
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     assert found._learnt.task_ids.labels == tuple(tables.items)
@@ -82,7 +82,7 @@ def test_ratings_of_known_users(tables, parts, run):
     labels = np.vstack([tables.Y[:8, :5], np.full((1, 5), np.nan)])
     labels[0, 1], labels[8, [1, 3]] = 4.0, (3.0, 2.0)
     X = tables.X[[*range(8), 9]]
-    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, labels, tasks=tables.T[:5])
+    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, labels, tables.T[:5])
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
 
 

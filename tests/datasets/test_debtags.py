@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -69,7 +70,6 @@ def test_the_description_and_the_docstring_state_the_true_sizes(data):
 
 
 def test_a_frame_carries_the_ids(data):
-    pd = pytest.importorskip("pandas")
     frame = load_debtags(as_frame=True).Y
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.index) == list(data.instance_names)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -95,7 +96,6 @@ def test_names(tmp_path, alias, name):
 
 
 def test_frames_carry_the_ids(tmp_path):
-    pd = pytest.importorskip("pandas")
     data = fetch_yamanishi("nr", data_home=write(tmp_path, SMALL), as_frame=True)
     names = {"Y": ("instance", "task"), "K": ("instance", "instance"), "G": ("task", "task")}
     for key, values in (("Y", LABELS), ("K", TARGETS), ("G", DRUGS)):

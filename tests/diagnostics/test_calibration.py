@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -27,7 +29,7 @@ from sweeps import covering, every, lines, over
 
 def made(m=20, q=12, *, seed=0, low=0.0, high=1.0, shift=0.0):
     """Labels drawn with known chances, which are returned too."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(m, 3))
     T = rng.normal(size=(q, 2))
     chances = 1 / (1 + np.exp(-(X @ rng.normal(size=(3, 2)) @ T.T - shift)))
@@ -57,7 +59,7 @@ def test_figures_are_those_of_the_cross_fitted_probabilities(
 ):
     X, T, Y, _ = made(low=values[0], high=values[1])
     Y = with_holes(Y) if holes else Y
-    fitted = model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
+    fitted = model.fit(X.astype(dtype), Y.astype(dtype), T.astype(dtype))
     found = calibrate(fitted, setting, method=method)
     one = found[setting]
     observed = ~np.isnan(Y)
@@ -82,7 +84,7 @@ def test_base_rates_are_held_out(setting, symmetry):
     X, T, Y, _ = made(9, 9)
     model = TwoStepRidge(symmetry=symmetry)
     Y = Y if symmetry is None else np.maximum(Y, Y.T)
-    model.fit(X, Y, tasks=T if symmetry is None else None)
+    model.fit(X, Y, T if symmetry is None else None)
     one = calibrate(model, setting)[setting]
     if symmetry and setting in "AD":
         counted = np.triu(np.ones_like(Y, dtype=bool))
@@ -97,7 +99,7 @@ def test_base_rates_are_held_out(setting, symmetry):
 def test_labels_are_not_weighted():
     X, T, Y, _ = made()
     weights = np.where(Y > 0, 9.0, 1.0)
-    one = calibrate(TwoStepRidge().fit(X, Y, tasks=T, sample_weight=weights), "B")["B"]
+    one = calibrate(TwoStepRidge().fit(X, Y, T, weights), "B")["B"]
     assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
 
 
@@ -124,7 +126,7 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
         Y = np.maximum(Y, Y.T)
     elif symmetry == "antisymmetric":
         Y = np.triu(2 * Y - 1, 1) - np.triu(2 * Y - 1, 1).T
-    model = TwoStepRidge(symmetry=symmetry).fit(X, Y, tasks=T if symmetry is None else None)
+    model = TwoStepRidge(symmetry=symmetry).fit(X, Y, T if symmetry is None else None)
     places = {}  # a score tells which cell it is of
     F = np.asarray(model.holdout(setting))
     for i, j in np.ndindex(Y.shape):
@@ -166,9 +168,9 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
 
 def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
     """Held-out means run against the labels: a map that may fall would predict them all."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = (rng.random((60, 8)) < 0.3).astype(float)
-    model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, tasks=rng.normal(size=(8, 2)))
+    model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, rng.normal(size=(8, 2)))
     for method in MAPS:
         found = calibrate(model, "BD", method=method)
         for setting, one in found.settings.items():
@@ -182,7 +184,7 @@ def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
 @over(every(method=["sigmoid", "isotonic"]))
 def test_known_chances_come_back(method):
     X, T, Y, chances = made(130, 70, shift=1.0)
-    model = KroneckerRidge(1.0).fit(X[:110], Y[:110, :50], tasks=T[:50])
+    model = KroneckerRidge(1.0).fit(X[:110], Y[:110, :50], T[:50])
     found = calibrate(model, method=method)
     known = slice(110)
     new = slice(110, None)
@@ -208,7 +210,7 @@ def test_known_chances_come_back(method):
 def test_quality_at_another_base_rate(method, setting, prevalence):
     """Scores of scikit-learn with importance weights, and Bayes' rule for the probabilities."""
     X, T, Y, _ = made(12, 9)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     usual = calibrate(model, setting, method=method)[setting]
     one = calibrate(model, setting, method=method, prevalence=prevalence)[setting]
     rate = Y.mean()
@@ -235,24 +237,23 @@ def test_quality_at_another_base_rate(method, setting, prevalence):
 
 def test_one_table_at_another_base_rate():
     X, T, Y, _ = made(12, 9)
-    model = TwoStepRidge().fit(X[:10], Y[:10], tasks=T)
+    model = TwoStepRidge().fit(X[:10], Y[:10], T)
     places = ([3, -1, -2], [2, 4, 5])
     found = predict_mixed(model, places, (X[10:], None), prevalence=0.05)
     calibration = calibrate(model, "AB", prevalence=0.05)
     expected = [calibration.predict()[3, 2], *calibration.predict(X[10:])[[0, 1], [4, 5]]]
     assert_allclose(found.probabilities, expected)
-    real = TwoStepRidge().fit(X, X @ np.ones((3, 2)) @ T.T, tasks=T)
+    real = TwoStepRidge().fit(X, X @ np.ones((3, 2)) @ T.T, T)
     with pytest.raises(ValueError, match="prevalence is for labels of two values"):
         predict_mixed(real, places, (X[10:], None), prevalence=0.05)
 
 
 def test_what_is_known_by_its_id():
-    pd = pytest.importorskip("pandas")
     X, T, Y, _ = made(12, 9)
     X = pd.DataFrame(X, index=[f"x{place}" for place in range(12)])
     T = pd.DataFrame(T, index=[f"t{place}" for place in range(9)])
     Y = pd.DataFrame(with_holes(Y)[:10, :7], index=X.index[:10], columns=T.index[:7])
-    model = PairKernelRidge(product=0.4, per_task=0.3, per_instance=0.3).fit(X[:10], Y, tasks=T[:7])
+    model = PairKernelRidge(product=0.4, per_task=0.3, per_instance=0.3).fit(X[:10], Y, T[:7])
     found = calibrate(model, cv=2)
     p = found.predict(X[8:], T[5:])
     assert list(p.index) == list(X.index[8:])
@@ -280,7 +281,7 @@ def test_what_is_known_by_its_id():
 def test_long_tables():
     X, T, Y, _ = made(12, 9)
     rows, columns = (place.ravel() for place in np.indices((10, 7)))
-    keep = np.random.default_rng(0).random(70) < 0.8
+    keep = default_rng(0).random(70) < 0.8
     pairs = np.column_stack([rows, columns])[keep]
     y = Y[:10, :7].ravel()[keep]
     model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y)
@@ -299,7 +300,7 @@ def test_long_tables():
 
 
 def test_networks():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 7
     X = rng.normal(size=(n, 3))
     Z = X @ rng.normal(size=(3, 3)) @ X.T
@@ -307,7 +308,7 @@ def test_networks():
     assert found["A"].n_cells == found["D"].n_cells == n * (n + 1) // 2
     assert found["B"].n_cells == n * n
     assert_allclose(found.predict(), found.predict().T)
-    new = found.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
+    new = found.predict(rng.normal(size=(2, 3)), rng.normal(size=(3, 3)))
     assert new.shape == (2, 3)
     # Of holes in a network no more can be had than A.
     for diagonal, settings in ((0.0, "ABCD"), (np.nan, "A")):
@@ -359,7 +360,7 @@ def test_tasks_that_have_nothing_to_say():
 )
 def test_refused(labels, options, match):
     X, T, Y, chances = made()
-    model = TwoStepRidge().fit(X, labels(Y, chances), tasks=T)
+    model = TwoStepRidge().fit(X, labels(Y, chances), T)
     with pytest.raises(ValueError, match=match):
         calibrate(model, **options)
 
@@ -367,7 +368,7 @@ def test_refused(labels, options, match):
 def test_models_that_are_refused():
     X, T, Y, _ = made()
     with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
-        calibrate(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+        calibrate(OnlineTwoStepRidge().fit(X, Y, T))
     signs = np.triu(2 * Y[:9, :9] - 1, 1)
     winners = TwoStepRidge(symmetry="antisymmetric").fit(X[:9], signs - signs.T)
     with pytest.raises(ValueError, match="base rate is one half: leave prevalence out"):
@@ -384,7 +385,7 @@ def test_models_that_are_refused():
 
 def test_words_and_columns():
     X, T, Y, _ = made()
-    found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), ["B", "A"])
+    found = calibrate(TwoStepRidge().fit(X, Y, T), ["B", "A"])
     assert repr(found).startswith("Calibration(sigmoid, Brier score and that of the base rate: ")
     assert list(found.settings) == ["B", "A"]
     assert "Brier" in repr(found["row"])

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
@@ -30,12 +31,12 @@ def make(m=14, q=10, labels="real", seed=0):
 
 def three(X, Y, T, **params):
     return {
-        "two-step": TwoStepRidge(0.5, 0.5, **params).fit(X, Y, tasks=T),
+        "two-step": TwoStepRidge(0.5, 0.5, **params).fit(X, Y, T),
         # Without an intercept, more regularisation ranks as the stiff model does.
         "Kronecker": KroneckerRidge(
             20.0 if params.get("fit_intercept", True) else 0.2, **params
-        ).fit(X, Y, tasks=T),
-        "stiff": TwoStepRidge(500.0, 500.0, **params).fit(X, Y, tasks=T),
+        ).fit(X, Y, T),
+        "stiff": TwoStepRidge(500.0, 500.0, **params).fit(X, Y, T),
     }
 
 
@@ -165,9 +166,9 @@ def test_nodes_of_a_network_are_drawn_once_for_both_sides(setting, missing):
 
 def test_the_same_predictions_are_not_told_apart():
     X, Y, T = make()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     found = compare(
-        {"a": model, "b": model, "worse": TwoStepRidge(1e4, 1e4).fit(X, Y, tasks=T)},
+        {"a": model, "b": model, "worse": TwoStepRidge(1e4, 1e4).fit(X, Y, T)},
         "B",
         n_resamples=99,
         random_state=0,
@@ -192,7 +193,6 @@ def test_the_same_predictions_are_not_told_apart():
 
 
 def test_labels_are_matched_by_their_ids():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make(7, 5)
     rows = list("abcdefg")
     columns = list("PQRST")
@@ -204,7 +204,7 @@ def test_labels_are_matched_by_their_ids():
     plain = compare(three(X, Y, T), "B", n_resamples=20, random_state=0)
     models = three(*frames)
     turned = frames[1].iloc[::-1, [3, 1, 4, 0, 2]]
-    models["Kronecker"] = KroneckerRidge(20.0).fit(frames[0].iloc[::-1], turned, tasks=frames[2])
+    models["Kronecker"] = KroneckerRidge(20.0).fit(frames[0].iloc[::-1], turned, frames[2])
     pairs, values = to_long(Y[::-1], instances=rows[::-1], tasks=columns)
     models["stiff"] = PairRegressor(
         TwoStepRidge(500.0, 500.0), instances=frames[0], tasks=frames[2]
@@ -221,21 +221,19 @@ def test_what_is_left_out_together_is_told():
     X, Y, T = make()
     holes = np.where(np.add.outer(np.arange(14), np.arange(10)) % 5 == 0, np.nan, Y)
     own = IndependentTaskRidge().fit(X, holes)
-    found = compare(
-        {"own": own, "both": TwoStepRidge().fit(X, holes, tasks=T)}, "B", n_resamples=10
-    )
+    found = compare({"own": own, "both": TwoStepRidge().fit(X, holes, T)}, "B", n_resamples=10)
     assert found.n_cells == np.count_nonzero(~np.isnan(holes))
     # A formula and refits leave out the same labels.
     assert found.methods == {"own": "exact leave-one-out", "both": "leave-one-out, refitted"}
     assert found.notes == ()
-    search = TwoStepRidgeCV([1.0], [1.0], setting="B", cv=5).fit(X, holes, tasks=T)
+    search = TwoStepRidgeCV([1.0], [1.0], setting="B", cv=5).fit(X, holes, T)
     found = compare({"own": own, "both": search}, "B", n_resamples=10)
     said = "in different ways (own by exact leave-one-out; both by 5 folds, refitted)"
     assert said in found.notes[0]
     groups = np.arange(14) // 3
     searches = {name: TwoStepRidgeCV([1.0], [1.0], setting="B") for name in "ab"}
-    searches["a"].fit(X, Y, tasks=T)
-    searches["b"].fit(X, Y, tasks=T, groups=groups)
+    searches["a"].fit(X, Y, T)
+    searches["b"].fit(X, Y, T, groups=groups)
     found = compare(searches, "B", n_resamples=10)
     assert "held out in different" in found.notes[0]
     assert "a, b chose the regularisation with the labels that are scored here" in found.notes[1]
@@ -245,7 +243,7 @@ def test_what_is_left_out_together_is_told():
 def test_only_what_all_predict_is_scored():
     X, Y, T = make()
     Y[1:, 3] = np.nan
-    models = {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, tasks=T)}
+    models = {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, T)}
     found = compare(models, "B", n_resamples=10, random_state=0)
     assert found.n_cells == 9 * 14
     assert any(
@@ -259,10 +257,10 @@ def test_nested_scores_stand_for_their_search():
     X, Y, T = make()
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
     nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
-    model = KroneckerRidge(20.0).fit(X, Y, tasks=T)
+    model = KroneckerRidge(20.0).fit(X, Y, T)
     found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10, random_state=0)
     assert_allclose(found.scores["nested"], nested.score)
-    tuned = compare({"search": search.fit(X, Y, tasks=T), "fixed": model}, "B", n_resamples=10)
+    tuned = compare({"search": search.fit(X, Y, T), "fixed": model}, "B", n_resamples=10)
     assert any(note.endswith("compare the nested_score instead.") for note in tuned.notes)
     assert found.methods["nested"] == "nested folds"
     with pytest.raises(ValueError, match="'nested' has nested scores of setting B, not of D"):
@@ -294,26 +292,24 @@ def test_how_it_reads():
 def test_scoring_is_that_of_all_or_what_suits():
     X, Y, T = make(labels="binary")
     searches = {
-        name: TwoStepRidgeCV([alpha], [1.0], setting="B", scoring="average_precision").fit(
-            X, Y, tasks=T
-        )
+        name: TwoStepRidgeCV([alpha], [1.0], setting="B", scoring="average_precision").fit(X, Y, T)
         for name, alpha in (("a", 1.0), ("b", 10.0))
     }
     assert compare(searches, "B", n_resamples=10).scoring == "average_precision"
-    searches["b"] = TwoStepRidge().fit(X, Y, tasks=T)
+    searches["b"] = TwoStepRidge().fit(X, Y, T)
     assert compare(searches, "B", n_resamples=10).scoring == "roc_auc"
     assert compare(searches, "B", n_resamples=10, scoring="r2").scoring == "r2"
 
 
 def refused():
     X, Y, T = make(6, 5)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     other = Y.copy()
     hidden = Y.copy()
     other[2, 3] = 9.0
     hidden[2, 3] = np.nan
     network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
-    grid = TwoStepRidge().fit(X, X @ X.T, tasks=X)
+    grid = TwoStepRidge().fit(X, X @ X.T, X)
     yield {"a": model}, {}, ValueError, "at least two to be compared, found only 'a'"
     yield (
         [model, model],
@@ -334,7 +330,7 @@ def refused():
         ValueError,
         "n_resamples must be a whole number of at least 10",
     )
-    online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    online = OnlineTwoStepRidge().fit(X, Y, T)
     yield (
         {"a": model, "b": online},
         {},
@@ -349,12 +345,12 @@ def refused():
         ValueError,
         "'b' cannot be compared: Setting D leaves out tasks",
     )
-    fewer = TwoStepRidge().fit(X[:5], Y[:5], tasks=T)
+    fewer = TwoStepRidge().fit(X[:5], Y[:5], T)
     yield {"a": model, "b": fewer}, {}, ValueError, "'a' was fitted on 6 instances and 'b' on 5"
     said = "'a' and 'b' were fitted on different labels: 1 of 30 differ, such as host 2, parasite 3 \\(.* and 9\\)"
     sides = {"sides": ("host", "parasite")}
-    yield {"a": model, "b": TwoStepRidge().fit(X, other, tasks=T)}, sides, ValueError, said
-    yield {"a": model, "b": TwoStepRidge().fit(X, hidden, tasks=T)}, {}, ValueError, "and none\\)"
+    yield {"a": model, "b": TwoStepRidge().fit(X, other, T)}, sides, ValueError, said
+    yield {"a": model, "b": TwoStepRidge().fit(X, hidden, T)}, {}, ValueError, "and none\\)"
     yield (
         {"a": network, "b": grid},
         {},
@@ -370,12 +366,10 @@ def test_what_cannot_be_compared():
 
 
 def test_other_ids_are_named():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make(4, 3)
     frames = [pd.DataFrame(Y, index=list(rows), columns=list("PQR")) for rows in ("abcd", "abcx")]
     models = {
-        name: TwoStepRidge().fit(X, frame, tasks=T)
-        for name, frame in zip("mn", frames, strict=True)
+        name: TwoStepRidge().fit(X, frame, T) for name, frame in zip("mn", frames, strict=True)
     }
     with pytest.raises(
         IdError, match="the instances of 'n' and those of 'm' do not match: .*'d'.*'x'"

@@ -53,10 +53,8 @@ def _fitted(kind, **data):
     if kind == "no tasks":
         return model.set_params(setting="B").fit(X, Y)
     if kind == "described":
-        return model.fit({"x": X, "y": 2 * X}, Y, tasks=T)
-    return model.set_params(setting=kind[-1] if kind.startswith("profiled") else "A").fit(
-        X, Y, tasks=T
-    )
+        return model.fit({"x": X, "y": 2 * X}, Y, T)
+    return model.set_params(setting=kind[-1] if kind.startswith("profiled") else "A").fit(X, Y, T)
 
 
 KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no tasks")
@@ -130,7 +128,7 @@ def test_kernels_are_learned_again_for_every_permutation(kind, asked):
 
 def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
     X, T, Y = _data()
-    model = LearnedKernelRidge(setting="A", n_steps=2, cv=2, stages=1).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="A", n_steps=2, cv=2, stages=1).fit(X, Y, T)
     # As if the second stage had not been better.
     learning = replace(model.fitted_.learning, stages=2)
     fitted = replace(model.fitted_, learning=learning)
@@ -141,7 +139,7 @@ def test_comparisons_say_that_kernels_were_learned():
     X, T, _ = _data()
     model = _fitted("profiled A")
     found = compare(
-        {"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], tasks=T)},
+        {"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], T)},
         "A",
         n_resamples=100,
     )

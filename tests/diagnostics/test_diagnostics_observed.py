@@ -33,8 +33,8 @@ BINARY = np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0)
 def stored_models():
     pairs = np.stack([ROWS, COLUMNS], axis=1)
     models = [
-        KroneckerRidge().fit(X, SPARSE, tasks=T),
-        TwoStepRidgeCV([0.5], [2.0], setting="D", cv=2).fit(X, SPARSE, tasks=T),
+        KroneckerRidge().fit(X, SPARSE, T),
+        TwoStepRidgeCV([0.5], [2.0], setting="D", cv=2).fit(X, SPARSE, T),
         PairRegressor(KroneckerRidge(), instances=X, tasks=T).fit(pairs, VALUES),
     ]
     return pickle.dumps(models)
@@ -51,7 +51,7 @@ def stored_forms(binary):
     labels = BINARY if binary else Y
     listed = sparse.csr_array((labels[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=Y.shape)
     return pickle.dumps(
-        [KroneckerRidge(0.5, tol=1e-12).fit(X, given, tasks=T) for given in (listed, labels)]
+        [KroneckerRidge(0.5, tol=1e-12).fit(X, given, T) for given in (listed, labels)]
     )
 
 
@@ -79,7 +79,7 @@ def test_few_pairs_are_screened_one_at_a_time_as_on_a_grid(listed, monkeypatch):
 
 
 def test_unobserved_pairs_of_a_list_are_not_held_out(listed):
-    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf").fit(X, SPARSE, tasks=T)
+    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf").fit(X, SPARSE, T)
     for setting in "BCD":
         message = f"^setting='{setting}' predicts .* only its {VALUES.size} observed pairs, .* use setting='A', or fit"
         for ask in (
@@ -140,7 +140,7 @@ def test_no_grid_of_a_list_is_formed():
     rows, columns = np.unique(np.stack([rows, columns]), axis=1)
     values = rng.normal(size=rows.size)
     labels = sparse.coo_array((values, (rows, columns)), shape=shape)
-    model = KroneckerRidge(0.5).fit(sides[0], labels, tasks=sides[1])
+    model = KroneckerRidge(0.5).fit(sides[0], labels, sides[1])
     tracemalloc.start()
     for setting in "AD":
         assert model.holdout(setting).nnz == values.size
@@ -149,7 +149,7 @@ def test_no_grid_of_a_list_is_formed():
     assert len(dyadlearn.screen(model, n=5)) == 5
     dyadlearn.explain(model, int(rows[0]), int(columns[0]))
     dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0)
-    KroneckerRidgeCV(0.5, setting="D", cv=2).fit(sides[0], labels, tasks=sides[1])
+    KroneckerRidgeCV(0.5, setting="D", cv=2).fit(sides[0], labels, sides[1])
     found = dyadlearn.recommend(model, instance=int(rows[0]), n=3)
     assert not set(found.ids) & set(columns[rows == rows[0]])
     predicted = model.predict(sides[0][rows[:1]])[0]

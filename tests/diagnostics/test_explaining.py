@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -32,7 +33,7 @@ def slow_list(contributions, k):
 @over(lines("missing top dtype", (0.0, 4, "float32"), (0.3, 1000, "float64"), (0.3, 1, "float64")))
 def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
     X, Y, T = (part.astype(dtype) for part in data(9, 6, missing=missing, n_new=1))
-    model = TwoStepRidge(0.5, 2.0).fit(X[:9], Y, tasks=T[:6])
+    model = TwoStepRidge(0.5, 2.0).fit(X[:9], Y, T[:6])
     digits = 1e-10 if dtype == "float64" else 1e-4
     close = {"rtol": 0, "atol": 10 * digits}
     for asked in product((3, X[9:]), (2, T[6:])):
@@ -79,7 +80,7 @@ def test_models_of_few_observed_pairs(model, dtype, weighted):
     """Ten pairs in one call, known and new, sum to the predictions and weigh labels as refits do."""
     X, Y, T = (part.astype(dtype) for part in data(9, 7, missing=0.6, n_new=1))
     given = {"sample_weight": np.linspace(0.5, 2.0, 9)} if weighted else {}
-    model.fit(X[:9], Y, tasks=T[:7], **given)
+    model.fit(X[:9], Y, T[:7], **given)
     F = model.predict()
     digits = 1e-9 if dtype == "float64" else 1e-4
     instances = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]
@@ -95,7 +96,7 @@ def test_models_of_few_observed_pairs(model, dtype, weighted):
         cell = tuple(np.argwhere(~np.isnan(Y))[4])
         moved = Y.copy()
         moved[cell] += 1.0
-        again = model.fit(X[:9], moved, tasks=T[:7], **given)
+        again = model.fit(X[:9], moved, T[:7], **given)
         found = [each.weights[cell] for each in several] + [new.weights[cell]]
         grown = [
             *(again.predict() - F)[instances, tasks],
@@ -115,7 +116,7 @@ def test_models_of_few_observed_pairs(model, dtype, weighted):
 )
 def test_what_is_new(instance, task, setting, words):
     X, Y, T = data(9, 6)
-    found = explain(TwoStepRidge().fit(X, Y, tasks=T), instance, task)
+    found = explain(TwoStepRidge().fit(X, Y, T), instance, task)
     assert (found.setting, found.subject) == (setting, words)
     assert_array_equal(found.label, Y[3, 2] if setting == "A" else np.nan)
     assert (found.instance, found.task) == (
@@ -141,7 +142,7 @@ def test_largest_weights_whatever_their_labels(kind, top):
     elif kind == "list":
         cells = np.nonzero(~np.isnan(Y))
         labels = sparse.csr_array((Y[cells], cells), Y.shape)  # stores zeros
-    model.fit(X, labels, tasks=T)
+    model.fit(X, labels, T)
     found = explain(model, 2, 3, n=top, sort="weight")
     usual = explain(model, 2, 3, n=top)
     whole = found.weights.toarray() if sparse.issparse(found.weights) else found.weights
@@ -166,10 +167,10 @@ def test_the_share_of_the_mean(fit_intercept, missing):
     """It is the prediction of the model refitted on labels that are all equal to their mean."""
     X, Y, T = data(9, 6, missing=missing)
     Y = Y + 3.0
-    model = KroneckerRidge(0.5, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept).fit(X, Y, T)
     found = explain(model, 2, 3)
     mean = np.nanmean(Y)
-    flat = model.fit(X, np.where(np.isnan(Y), np.nan, mean), tasks=T).predict()[2, 3]
+    flat = model.fit(X, np.where(np.isnan(Y), np.nan, mean), T).predict()[2, 3]
     assert_allclose([found.mean, found.share_of_mean], [mean, flat])
     assert_allclose(found.share_of_mean + found.share_of_deviations, found.prediction)
     assert_allclose(found.share_of_deviations, np.nansum(found.weights * (Y - mean)))
@@ -178,12 +179,11 @@ def test_the_share_of_the_mean(fit_intercept, missing):
 
 
 def test_ids_sides_and_columns():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(6, 5, n_new=1)
     X = pd.DataFrame(X, index=list("abcdefg"))
     T = pd.DataFrame(T, index=list("PQRSTU"))
     grid = pd.DataFrame(Y, index=X.index[:6], columns=T.index[:5])
-    model = TwoStepRidge().fit(X[:6], grid, tasks=T[:5])
+    model = TwoStepRidge().fit(X[:6], grid, T[:5])
     found = explain(model, "b", T[5:], n=3, sides=("host", "parasite"))
     assert found.subject == "host 'b' and a new parasite 'U'"
     assert found.prediction == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
@@ -229,8 +229,8 @@ def test_an_edge_is_listed_once(sign, missing):
 def test_weights_have_no_effect_where_labels_are_interpolated(missing):
     X, Y, T = data(7, 6, missing=missing)
     rbf = {"kernel": "rbf", "task_kernel": "rbf"}
-    weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T, sample_weight=np.linspace(0.5, 2.0, 7))
-    plain = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T)
+    weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, T, np.linspace(0.5, 2.0, 7))
+    plain = KroneckerRidge(0.0, **rbf).fit(X, Y, T)
     for asked in ((1, 2), (X[:1] + 0.1, 2)):
         assert_allclose(
             explain(weighted, *asked).prediction, explain(plain, *asked).prediction, rtol=1e-6
@@ -243,15 +243,14 @@ def test_one_dimension_and_a_search():
     found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)
     assert_allclose(found.prediction, TwoStepRidge(0.3).fit(X, Y[:, 0]).predict()[4])
     assert (len(found.tasks), found.notes) == (1, ())
-    search = TwoStepRidgeCV([0.1, 3.0], [0.1, 3.0]).fit(X, Y, tasks=T)
-    chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV([0.1, 3.0], [0.1, 3.0]).fit(X, Y, T)
+    chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, T)
     found = explain(search, 4, 1)
     assert_allclose(found.weights, explain(chosen, 4, 1).weights, rtol=0, atol=1e-12)
     assert "the search might choose another one" in found.notes[0]
 
 
 def test_long_tables():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(7, 6)
     X = pd.DataFrame(X, index=list("abcdefg"))
     T = pd.DataFrame(T, index=list("PQRSTU"))
@@ -280,10 +279,10 @@ def _models():
     with pytest.warns(NoLabelWarning):
         lost = IndependentTaskRidge().fit(X, gone)
     return {
-        "two-step": TwoStepRidge().fit(X, Y, tasks=T),
+        "two-step": TwoStepRidge().fit(X, Y, T),
         "independent": IndependentTaskRidge().fit(X, Y),
         "lost": lost,
-        "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
+        "online": OnlineTwoStepRidge().fit(X, Y, T),
     }
 
 
@@ -324,10 +323,9 @@ def test_hostile_input():
 
 
 def test_unknown_ids():
-    pd = pytest.importorskip("pandas")
     X, Y, T = data(4, 3)
     grid = pd.DataFrame(Y, index=["1", "2", "3", "4"], columns=list("PQR"))
-    model = TwoStepRidge().fit(X, grid, tasks=T)
+    model = TwoStepRidge().fit(X, grid, T)
     with pytest.raises(IdError, match="1 and '1' differ in type or blanks only"):
         explain(model, 1, "P")
     with pytest.raises(IdError, match="'p' not among the ids of the tasks"):
@@ -338,7 +336,7 @@ def test_unknown_ids():
 
 def test_no_memory(monkeypatch):
     X, Y, T = data(6, 5)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     monkeypatch.setattr(explaining, "_ARRAYS", 1e15)
     with pytest.raises(NotEnoughMemoryError, match="Weighing 30 of 6 × 5 labels"):
         explain(model, 0, 0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, MultiwayRidge, explain
@@ -14,7 +15,7 @@ VARIANCES = {"mother": 0.7, "father": 0.4, "mother:father": 0.5, "residual": 0.6
 
 def the_table():
     """Return a table of cells, labels of which one is missing, and weights."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = pd.DataFrame(
         {
             "mother": rng.choice(list("abcde"), N_LABELS),
@@ -28,7 +29,7 @@ def the_table():
 
 
 def the_model(**options):
-    markers = pd.DataFrame(np.random.default_rng(1).normal(size=(6, 4)), list("abcdef"))
+    markers = pd.DataFrame(default_rng(1).normal(size=(6, 4)), list("abcdef"))
     params = {
         "terms": "mother * father",
         "entities": {"mother": markers},
@@ -153,7 +154,7 @@ def test_refusals(arguments, options, sentence):
 
 
 def test_a_model_of_pairs_needs_the_task():
-    rng = np.random.default_rng(0)
-    model = KroneckerRidge().fit(rng.normal(size=(6, 2)), rng.normal(size=(6, 4)), tasks=np.eye(4))
+    rng = default_rng(0)
+    model = KroneckerRidge().fit(rng.normal(size=(6, 2)), rng.normal(size=(6, 4)), np.eye(4))
     with pytest.raises(TypeError, match="task is missing"):
         explain(model, 0)

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -66,7 +67,7 @@ def refitted(model, X, Y, tasks, permuted, weights=None, **given):
             options = dict(given)
         else:
             options = {**given, "sample_weight": weights[np.ix_(rows, columns)]}
-        yield labels, clone(model).fit(X, labels, tasks=tasks, **options)
+        yield labels, clone(model).fit(X, labels, tasks, **options)
 
 
 def scored(model, labels, setting, scoring):
@@ -106,7 +107,7 @@ MODELS = {
 )
 def test_each_permutation_is_a_refit(model, setting, permute, scoring):
     X, Y, T = problems.data(9, 6)
-    fitted = clone(model).fit(X, Y, tasks=T)
+    fitted = clone(model).fit(X, Y, T)
     test = outcome(fitted, setting, permute=permute, scoring=scoring)
     usual = "instances" if "Independent" in type(model).__name__ else NEW[setting]
     assert test.permuted == (permute or usual)
@@ -146,10 +147,10 @@ def test_vertices_of_a_network(symmetry, setting):
 def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
     X, Y, T = problems.data(11, 8, missing=0.1)
     if weighted:
-        weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape)
+        weights = default_rng(0).uniform(0.5, 2.0, size=Y.shape)
     else:
         weights = None
-    fitted = clone(model).fit(X, Y, tasks=T, sample_weight=weights)
+    fitted = clone(model).fit(X, Y, T, weights)
     test = outcome(fitted, setting)
     score = "neg_mean_squared_error"
     expected = [
@@ -164,7 +165,7 @@ def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
 @over(lines("model setting", (TwoStepRidge(0.3, 2.0), "A"), (KroneckerRidge(0.7), "D")))
 def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     X, Y, T = problems.data(9, 6)
-    fitted = clone(model).fit(X, Y, tasks=T)
+    fitted = clone(model).fit(X, Y, T)
     options = {"n_permutations": 7, "random_state": 3, "progress": False}
     expected = permutation_test(fitted, setting, **options).null
     monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
@@ -174,7 +175,7 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
 @over(lines("setting model", ("A", TwoStepRidge(0.3, 2.0)), ("D", KroneckerRidge(0.7))))
 def test_in_every_library(setting, model, library):
     X, Y, T = problems.data(6, 5)
-    expected = outcome(clone(model).fit(X, Y, tasks=T), setting)
+    expected = outcome(clone(model).fit(X, Y, T), setting)
     test = outcome(
         clone(model).fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T)), setting
     )
@@ -191,9 +192,9 @@ def test_in_every_library(setting, model, library):
     )
 )
 def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(6, 3))
-    fitted = clone(model).fit(X, np.full((6, 4), value), tasks=rng.normal(size=(4, 2)))
+    fitted = clone(model).fit(X, np.full((6, 4), value), rng.normal(size=(4, 2)))
     found = permutation_test(
         fitted, "B", scoring=scoring, n_permutations=19, random_state=0, progress=False
     )
@@ -203,11 +204,11 @@ def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring)
 def test_equal_scores_count_whatever_rounding_does():
     # Without regularisation every task is interpolated, and one set of tasks is as good as another.
     X, Y, T = problems.data(10, 4, r=4)
-    model = TwoStepRidge(0.5, 0.0, fit_intercept=False).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.0, fit_intercept=False).fit(X, Y, T)
     test = outcome(model, "B", permute="tasks")
     assert_allclose(test.null, test.score, rtol=1e-10)
     assert test.p_value == 1.0
-    twins = TwoStepRidge(0.5, 0.3).fit(np.repeat(X[:1], 6, axis=0), Y[:6], tasks=T)
+    twins = TwoStepRidge(0.5, 0.3).fit(np.repeat(X[:1], 6, axis=0), Y[:6], T)
     for scoring in ("neg_mean_squared_error", "concordance_index"):
         assert outcome(twins, "B", scoring=scoring).p_value == 1.0
 
@@ -243,7 +244,7 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
 def test_a_search_is_repeated_whole(search, setting, given, tmp_path):
     X, Y, T = problems.data(10, 7, noise=2.0)
     search = clone(search).set_params(progress=False)
-    fitted = clone(search).fit(X, Y, tasks=T, **given)
+    fitted = clone(search).fit(X, Y, T, **given)
     test = outcome(fitted, setting)
     expected = [each.best_score_ for _, each in refitted(search, X, Y, T, test.permuted, **given)]
     assert_allclose(test.null, expected, rtol=1e-10)
@@ -261,7 +262,7 @@ def test_a_search_is_repeated_whole(search, setting, given, tmp_path):
 def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
     X, Y, T = problems.data(10, 7, noise=2.0)
     search = TwoStepRidgeCV(**GRIDS, setting="B", progress=False)
-    fitted = clone(search).fit(X, Y, tasks=T)
+    fitted = clone(search).fit(X, Y, T)
     test = outcome(fitted, setting, scoring=scoring)
     word = scoring or "neg_mean_squared_error"
     expected = [
@@ -291,7 +292,7 @@ def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
 def test_folds_that_are_solved_again_stay_where_they_are(options, given):
     X, Y, T = problems.data(10, 7, noise=2.0, missing=0.1)
     search = TwoStepRidgeCV([1.0, 10.0], [1.0], progress=False, **options)
-    test = outcome(clone(search).fit(X, Y, tasks=T, **given), options["setting"])
+    test = outcome(clone(search).fit(X, Y, T, **given), options["setting"])
     expected = [each.best_score_ for _, each in refitted(search, X, Y, T, test.permuted, **given)]
     assert_allclose(test.null, expected, rtol=1e-9)
 
@@ -301,7 +302,7 @@ def test_folds_that_are_solved_again_stay_where_they_are(options, given):
 
 def test_what_a_test_tells():
     X, Y, T = problems.data(9, 6)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     test = outcome(model, "row", scoring="r2")
     assert repr(test) == (
         f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for {N} "
@@ -323,15 +324,15 @@ def test_long_tables_and_single_tasks():
     pairs = np.array([(i, j) for i in range(9) for j in range(6)])
     wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
     assert_allclose(
-        outcome(wrapped, "B").null, outcome(TwoStepRidge().fit(X, Y, tasks=T), "B").null, rtol=1e-10
+        outcome(wrapped, "B").null, outcome(TwoStepRidge().fit(X, Y, T), "B").null, rtol=1e-10
     )
-    single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
+    single = TwoStepRidge().fit(X, Y[:, :1], T[:1])
     assert outcome(single, "A").permuted == "instances"
 
 
 def test_bad_input_gets_one_sentence():
     X, Y, T = problems.data(9, 6)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     for options, error, words in (
         (
             {"n_permutations": 0},
@@ -351,7 +352,7 @@ def test_bad_input_gets_one_sentence():
         ValueError, match="permuting tasks changes nothing: use permute='instances', found 'tasks'"
     ):
         permutation_test(alone, "B", permute="tasks")
-    single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
+    single = TwoStepRidge().fit(X, Y[:, :1], T[:1])
     with pytest.raises(ValueError, match="Permuting tasks takes two tasks or more, found 1"):
         permutation_test(single, "B", permute="tasks")
     network = TwoStepRidge(symmetry="symmetric").fit(X, Y @ Y.T)
@@ -362,20 +363,18 @@ def test_bad_input_gets_one_sentence():
     with pytest.raises(
         ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge on the labels"
     ):
-        permutation_test(OnlineTwoStepRidge().fit(X, Y, tasks=T), "B")
+        permutation_test(OnlineTwoStepRidge().fit(X, Y, T), "B")
 
 
 def test_groups_of_tasks_leave_permuted_labels_together():
     X, Y, T = problems.data(9, 8, 3, 2, seed=32)
-    rng = np.random.default_rng(33)
-    model = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T)
+    rng = default_rng(33)
+    model = TwoStepRidge(0.3, 0.4).fit(X, Y, T)
     groups = np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
     [[found]] = permuted_scores(
         model.fitted_.training_problem, Setting.C, iter([permutation]), score, Units((None, groups))
     )
-    moved = (
-        TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
-    )
+    moved = TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), T).holdout("C", task_groups=groups)
     assert_allclose(found, score(permutation.back(moved)), rtol=1e-10)

@@ -3,7 +3,9 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
@@ -25,7 +27,7 @@ from sweeps import covering, lines, over
 def binary(m=14, q=9, seed=0, missing=0.0):
     X, Y, T = data(m, q, seed=seed)
     Y = (Y > 0.3).astype(float)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Y[rng.random(Y.shape) < missing] = np.nan
     return X, Y, T
 
@@ -33,7 +35,6 @@ def binary(m=14, q=9, seed=0, missing=0.0):
 @cache
 def long_table(m, q, n_rows, n_columns, two_values):
     """Return a regressor of pairs, its frames, its pairs and their grid; other rows of the frames are new."""
-    pd = pytest.importorskip("pandas")
     X, Y, T = binary(m, q) if two_values else data(m, q)
     X = pd.DataFrame(X, index=[f"x{i}" for i in range(m)])
     T = pd.DataFrame(T, index=[f"t{j}" for j in range(q)])
@@ -83,7 +84,7 @@ MODELS = {
 )
 def test_top_pairs_of_few_entities(model, limits, n, missing, by):
     X, Y, T = binary(missing=missing)
-    model = model.fit(X, Y, tasks=T)
+    model = model.fit(X, Y, T)
     per_instance, per_task = limits
     options = {"per_instance": per_instance, "per_task": per_task, "zeros": True, "by": by}
     found = top_pairs(model, n=n, **options)
@@ -116,7 +117,7 @@ def test_nodes_of_a_network_have_one_limit(symmetry, most, by):
     X, Y, _ = data(11, 11)
     sign = 1 if symmetry == "symmetric" else -1
     Y = Y + sign * Y.T
-    hidden = np.triu(np.random.default_rng(3).random(Y.shape) < 0.5, 1)
+    hidden = np.triu(default_rng(3).random(Y.shape) < 0.5, 1)
     Y[hidden | hidden.T] = np.nan
     model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
     options = {"zeros": False, "by": by, "coverage": 0.8}
@@ -148,10 +149,10 @@ def small_blocks(monkeypatch):
 )
 def test_lists_share_candidates(model, new, n, most, small_blocks):
     X, Y, T = binary(missing=0.4)
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X_new = rng.normal(size=(6, X.shape[1]))
     T_new = rng.normal(size=(5, T.shape[1]))
-    model = model.fit(X, Y, tasks=T)
+    model = model.fit(X, Y, T)
     given = {
         "X": {"X": X_new},
         "tasks": {"tasks": T_new},
@@ -183,7 +184,7 @@ def test_lists_share_candidates(model, new, n, most, small_blocks):
 )
 def test_new_ones_by_a_bound(model, new, by, n, small_blocks):
     X, Y, T = data(24, 16)
-    model = model.fit(X[:20], Y[:20, :12], tasks=T[:12])
+    model = model.fit(X[:20], Y[:20, :12], T[:12])
     given = {
         "X": None if new == "tasks" else X[20:],
         "tasks": None if new == "X" else T[12:],
@@ -214,7 +215,7 @@ def test_new_ones_by_a_bound(model, new, by, n, small_blocks):
 )
 def test_known_ones_by_a_bound(missing, by, observed, several):
     X, Y, T = binary(20, 12, missing=missing)
-    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.7).fit(X, Y, T)
     lower, upper = model.predict_interval(coverage=0.7)
     ranks = {"lower": lower, "upper": upper}[by]
     wanted = np.ones(Y.shape, bool) if observed else (Y == 0 if missing == 0 else np.isnan(Y))
@@ -249,7 +250,7 @@ def test_long_tables_by_a_bound():
 def calibrated(setting):
     """Return a model with its calibrations, one of them for another base rate."""
     X, Y, T = binary(12, 8)
-    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.7).fit(X, Y, T)
     return model, calibrate(model, setting), calibrate(model, setting, prevalence=0.1)
 
 
@@ -295,7 +296,7 @@ def test_probabilities_of_known_and_new_ids_in_one_call():
 @over(covering(setting="ABCD", missing=[0.0, 0.4], side=["instance", "task"], strength=1))
 def test_observed_pairs_are_ranked_without_their_labels(setting, missing, side):
     X, Y, T = binary(missing=missing)
-    model = KroneckerRidge(0.7).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.7).fit(X, Y, T)
     F = np.asarray(model.holdout(setting))
     if setting == "A":
         F = np.where(np.isnan(Y), model.predict(), F)
@@ -335,7 +336,7 @@ def test_observed_pairs_of_a_list():
 
 def test_what_cannot_be_ranked():
     X, Y, T = binary()
-    model = KroneckerRidge().fit(X, Y, tasks=T)
+    model = KroneckerRidge().fit(X, Y, T)
     pairs = [(0, 1)]
     for asked, words in (
         ({"instance": 1, "observed": True, "zeros": True}, "leave zeros out"),
@@ -352,7 +353,7 @@ def test_what_cannot_be_ranked():
         top_pairs(model, by="lower", setting="C")
     with pytest.raises(ValueError, match="Setting B: .* is not calibrated, only A"):
         recommend(model, X=X, probability=calibrate(model, "A"))
-    online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    online = OnlineTwoStepRidge().fit(X, Y, T)
     with pytest.raises(ValueError, match="no prediction intervals: use by='score'"):
         recommend(online, X=X, by="upper")
     numbers = IndependentTaskRidge().fit(X, X)

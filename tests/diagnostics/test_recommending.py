@@ -1,7 +1,9 @@
 """The best pairs that are not observed, against a slow and obvious twin."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
@@ -42,7 +44,7 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     X, T, Y = make()
     Y[2, 1:4] = np.nan
     Y[5, 3] = np.nan
-    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, T)
     completed = np.asarray(model.completed_)
     found = recommend(model, instance=2)
     assert set(found.ids) == {1, 2, 3}
@@ -69,12 +71,12 @@ def test_missing_labels_are_predicted_by_the_model_itself():
 def test_when_zeros_count_as_unobserved():
     X, T, Y = make()
     graded = np.where(Y == 1, 3.0, 0.0)
-    model = TwoStepRidge().fit(X, graded, tasks=T)
+    model = TwoStepRidge().fit(X, graded, T)
     with pytest.raises(ValueError, match=r"Every label of 1 is observed.*zeros=True"):
         recommend(model, instance=1)
     assert set(recommend(model, instance=1, zeros=True).ids) == set(np.flatnonzero(graded[1] == 0))
     with pytest.raises(ValueError, match="Every label of 1 is observed"):
-        recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=1, zeros=False)
+        recommend(TwoStepRidge().fit(X, Y, T), instance=1, zeros=False)
 
 
 def test_zeros_are_labels_where_labels_are_missing(each):
@@ -88,8 +90,8 @@ def test_zeros_are_labels_where_labels_are_missing(each):
     regressor = PairRegressor(TwoStepRidge(0.3, 2.0), instances=X, tasks=T)
     for model in each(
         (
-            TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T),
-            TwoStepRidge(0.3, 2.0).fit(X, stored, tasks=T),
+            TwoStepRidge(0.3, 2.0).fit(X, Y, T),
+            TwoStepRidge(0.3, 2.0).fit(X, stored, T),
             regressor.fit(pairs, Y[observed]),
         )
     ):
@@ -119,12 +121,11 @@ def test_a_network_without_loops_is_complete():
 
 
 def test_ids_frames_and_words():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rows = list("abcdefghi")
     columns = list("PQRSTUV")
-    model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=rows, columns=columns), tasks=T)
-    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=3, n=4)
+    model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=rows, columns=columns), T)
+    plain = recommend(TwoStepRidge().fit(X, Y, T), instance=3, n=4)
     found = recommend(model, instance="d", n=4)
     assert found.ids == tuple(columns[j] for j in plain.ids)
     assert list(found.frame().columns) == ["task", "score", "label"]
@@ -136,7 +137,7 @@ def test_ids_frames_and_words():
 
 def test_what_cannot_be_recommended():
     X, T, Y = make()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     for asked, words in (
         ({}, "^Give either instance= or task="),
         ({"instance": 0, "task": 0}, "^Give either instance= or task="),
@@ -146,7 +147,7 @@ def test_what_cannot_be_recommended():
         with pytest.raises(ValueError, match=words):
             recommend(model, **asked)
     with pytest.raises(ValueError, match="keeps statistics"):
-        recommend(OnlineTwoStepRidge().fit(X, Y, tasks=T), instance=0)
+        recommend(OnlineTwoStepRidge().fit(X, Y, T), instance=0)
 
 
 # New ones ------------------------------------------------------------------------------------------
@@ -186,10 +187,10 @@ MODELS = {
 )
 def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     X, T, Y = make()
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X_new = rng.normal(size=(11, 3))
     T_new = rng.normal(size=(8, 2))
-    model = clone(model).fit(X, Y, tasks=T)
+    model = clone(model).fit(X, Y, T)
     given = {"X": X_new if new != "tasks" else None, "tasks": T_new if new != "X" else None}
     if new == "tasks" and model.grows:
         with pytest.raises(
@@ -197,7 +198,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
         ):
             recommend(model, **given)
         return
-    F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
+    F = model.predict(given["X"] if new != "tasks" else X, given["tasks"])
     F = F.T if new == "tasks" else F
     if sparse:
         given = {name: None if each is None else csr_array(each) for name, each in given.items()}
@@ -217,7 +218,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
 )
 def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, folds, monkeypatch):
     X, T, Y = make()
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     F = model.predict(X)
     used = []
     grid = expansion.Expansion.grid
@@ -228,13 +229,12 @@ def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, fo
 
 
 def test_kernel_rows_and_frames_with_ids(small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rows = list("abcdefghi")
     columns = list("PQRSTUV")
     labels = pd.DataFrame(Y, index=rows, columns=columns)
     K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
-    model = TwoStepRidge(0.3, 2.0, kernel="precomputed").fit(K, labels, tasks=T)
+    model = TwoStepRidge(0.3, 2.0, kernel="precomputed").fit(K, labels, T)
     new = pd.DataFrame(X[:5] @ X.T + 0.1, index=list("vwxyz"), columns=rows)
     F = model.predict(new)
     found = recommend(model, X=new[rows[::-1]], n=2, sides=("user", "film"))
@@ -251,7 +251,6 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
 
 
 def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_call():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
     users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
     items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
@@ -270,7 +269,7 @@ def test_lists_for_several_known_ones(small_blocks):
     X, T, Y = make()
     Y[3, :] = 1  # of whom nothing is left to recommend
     Y[4, 2] = np.nan
-    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, T)
     for side, subjects in (("instance", [4, 1, 8]), ("task", np.array([6, 2]))):
         found = recommend(model, **{side: subjects}, n=3, zeros=True)
         assert found.subjects == tuple(subjects)
@@ -288,14 +287,14 @@ def test_lists_for_several_known_ones(small_blocks):
 
 def test_what_cannot_be_recommended_to_new_ones():
     X, T, Y = make()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     for more in ({"zeros": True}, {"cv": 3}, {"setting": "D"}):
         with pytest.raises(ValueError, match="have no labels to hold out"):
             recommend(model, X=X, **more)
     assert recommend(model, X=X, setting="B").setting == "B"
     with pytest.raises(ValueError, match="found instance= and X="):
         recommend(model, X=X, instance=0)
-    steps = TwoStepRegressor().fit(X, Y, tasks=T)
+    steps = TwoStepRegressor().fit(X, Y, T)
     for new in ({"X": X[:2]}, {"tasks": T[:2]}):
         with pytest.raises(TypeError, match="has no closed form"):
             recommend(steps, **new)
@@ -316,14 +315,13 @@ def test_memory_stays_bounded(monkeypatch):
     X_new, T_new = np.repeat(X, 20, axis=0), np.repeat(T, 20, axis=0)
     for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), OnlineTwoStepRidge()):
         sizes.clear()
-        recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, n=2)
+        recommend(model.fit(X, Y, T), X=X_new, tasks=T_new, n=2)
         assert max(sizes) <= 2**10
         assert sum(sizes) == 180 * 140
 
 
 @over(lines("several more holes", (False, True, False), (True, True, True), (True, False, True)))
 def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, holes, small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
     Y = Y + X[:, :1]
     Y = problems.with_holes(Y, 0.6)
@@ -331,7 +329,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     users = [f"u{i}" for i in range(13)]
     items = [f"i{j}" for j in range(7)]
     X_, Y_ = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
-    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X_[:8], Y_[:8], tasks=T)
+    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X_[:8], Y_[:8], T)
     model.partial_fit(X_[8:], Y_[8:])
     F = np.where(np.isnan(Y), model.predict(X_), np.nan)
     known = [(user, "i2") for user in users] if more else None
@@ -360,7 +358,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
 def test_a_growing_model_knows_instances_without_ids_by_their_positions():
     X, T, Y = make(m=9)
     Y[:, :3] = np.nan
-    model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], tasks=T)
+    model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], T)
     model.partial_fit(X[4:], Y[4:])
     for position in (0, 3, 4, 8):  # first and last of each batch
         found = recommend(model, instance=position, n=3)
@@ -383,7 +381,6 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
 def test_a_growing_model_recommends_stored_instances_for_a_task(
     several, features, row_alpha, named, small_blocks
 ):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
     T = T if features else None
     Y = Y + X[:, :1]
@@ -394,7 +391,7 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
     whole = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha)
     model = clone(whole)
     learned = (X_, Y_) if named else (X, Y)
-    model.fit(learned[0][:8], learned[1][:8], tasks=T)
+    model.fit(learned[0][:8], learned[1][:8], T)
     model.partial_fit(learned[0][8:], learned[1][8:])
     F = np.where(np.isnan(Y), whole.fit(X_, Y_, T).predict(X_), np.nan)
     F[[4, 5, 6], [2, 6, 0]] = np.nan
@@ -421,13 +418,12 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
     )
 )
 def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_blocks, monkeypatch):
-    pd = pytest.importorskip("pandas")
     if alone:  # fitted on observed pairs alone
         monkeypatch.setattr(_training, "prefers_pairs", lambda *given, **more: True)
     X, T, Y = make(m=13, q=11)
     users = pd.DataFrame(X, index=[f"u{i}" for i in range(13)])
     items = pd.DataFrame(T, index=[f"i{j}" for j in range(11)])
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
     pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
     fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
@@ -467,7 +463,6 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
 
 def in_form(form, W, rows, columns):
     """Return known labels (a, n), NaN where there are none, as somebody might have them."""
-    pd = pytest.importorskip("pandas")
     first, second = np.nonzero(~np.isnan(W))
     pairs = [(rows[i], columns[j]) for i, j in zip(first, second, strict=True)]
     values = W[first, second]
@@ -494,12 +489,11 @@ FORMS = ["grid", "array", "sparse", "pairs", "long"]
     )
 )
 def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
-    pd = pytest.importorskip("pandas")
     X, T, Y = make()
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     users = [f"u{i}" for i in range(9)]
     items = [f"i{j}" for j in range(7)]
-    model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
+    model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), T)
     given = {}
     if new != "tasks":
         users = [f"v{i}" for i in range(11)]
@@ -510,7 +504,7 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     shape = len(users), len(items)
     W = np.where(rng.random(shape) < 0.4, rng.integers(1, 6, shape), np.nan)
     W[2], W[3] = np.nan, 3.0
-    F = np.asarray(model.predict(given.get("X", X), tasks=given.get("tasks")))
+    F = np.asarray(model.predict(given.get("X", X), given.get("tasks")))
     F = np.where(np.isnan(W), F, np.nan)
     subjects, others, F = (users, items, F) if new != "tasks" else (items, users, F.T)
     found = recommend(model, **given, n=k, known=in_form(form, W, users, items))
@@ -523,12 +517,11 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
 
 def test_zeros_and_others_in_what_is_known():
     X, T, Y = make()
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge().fit(X, Y, T)
     plain = recommend(model, X=X[:2], n=7).ids
     without = (plain[0][1:], plain[1])
     known = np.zeros((2, 7))
     known[0, plain[0][0]] = 1
-    pd = pytest.importorskip("pandas")
     users = pd.DataFrame(X[:2], index=["a", "b"])
     # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are
     # written otherwise are.
@@ -587,7 +580,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     X, T, Y = make()
     if holes:
         Y = problems.with_holes(Y, 0.15)
-    model = clone(model).fit(X, Y, tasks=None if "IndependentTask" in str(model) else T)
+    model = clone(model).fit(X, Y, None if "IndependentTask" in str(model) else T)
     F = model.fitted_.hold_out(Setting(setting)).predictions
     if setting == "A":
         F = np.where(np.isnan(Y), model.completed_, F)
@@ -603,7 +596,7 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
     X, T, Y = make()
     Y = Y + X[:, :1]
     Y = problems.with_holes(Y, 0.4)
-    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, T)
     monkeypatch.setattr(unobserved, "held_out", None)
     found = top_pairs(model, n=5, sides=("user", "film"))
     expected = every_pair(Y, np.asarray(model.completed_), 5, zeros=False)
@@ -617,7 +610,7 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
 def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
     Y = np.zeros((4, 5))
     Y[::2, 1] = 1
-    model = TwoStepRidge(fit_intercept=False).fit(np.ones((4, 1)), Y, tasks=np.ones((5, 1)))
+    model = TwoStepRidge(fit_intercept=False).fit(np.ones((4, 1)), Y, np.ones((5, 1)))
     F = model.holdout("D")
     assert np.unique(F).size < 8  # so that there is something to see
     assert cells_of(top_pairs(model, n=9, setting="D")) == every_pair(Y, F, 9, zeros=True)
@@ -633,7 +626,7 @@ def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
 )
 def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks):
     X, _, _ = make(m=12)
-    hidden = np.triu(np.random.default_rng(2).random((12, 12)) < 0.2, 1)
+    hidden = np.triu(default_rng(2).random((12, 12)) < 0.2, 1)
     hidden = hidden | hidden.T
     is_symmetric = symmetry == "symmetric"
     if is_symmetric:
@@ -668,7 +661,7 @@ def test_top_pairs_that_cannot_be_had():
     with pytest.raises(
         ValueError, match="All pairs are observed: there is none to recommend; use zeros=True"
     ):
-        top_pairs(TwoStepRidge().fit(X, 3 * Y, tasks=T))
+        top_pairs(TwoStepRidge().fit(X, 3 * Y, T))
     Y[:, 2] = np.nan
     with pytest.warns(NoLabelWarning):
         model = IndependentTaskRidge().fit(X, Y)

@@ -1,6 +1,7 @@
 """Labels that held-out predictions contradict, against a slow and obvious twin."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -45,7 +46,7 @@ def make(m, q, labels, seed=0):
 )
 def test_all_cells_in_their_order(labels, shape, dtype, setting):
     X, T, Y = (part.astype(dtype) for part in make(*shape, labels))
-    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, T)
     found = screen(model, setting, n=None)
     F = np.asarray(model.holdout(setting))
     assert len(found) == Y.size
@@ -67,12 +68,11 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
 
 
 def test_ids_and_columns():
-    pd = pytest.importorskip("pandas")
     X, T, Y = make(6, 5, "binary")
     rows = list("abcdef")
     columns = list("PQRST")
     frame = pd.DataFrame(Y, index=rows, columns=columns)
-    plain, named = (screen(TwoStepRidge().fit(X, grid, tasks=T), n=7) for grid in (Y, frame))
+    plain, named = (screen(TwoStepRidge().fit(X, grid, T), n=7) for grid in (Y, frame))
     assert named.instances == tuple(rows[i] for i in plain.instances)
     assert named.tasks == tuple(columns[j] for j in plain.tasks)
     table = named.frame()
@@ -86,7 +86,7 @@ def test_ids_and_columns():
 
 def test_one_label_only():
     X, T, Y = make(8, 6, "binary")
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     found = screen(model, label=0.0, n=None)
     everything = screen(model, n=None)
     kept = [place for place in range(len(everything)) if everything.labels[place] == 0]
@@ -99,7 +99,7 @@ def test_one_label_only():
 def test_missing_labels_are_not_screened():
     X, T, Y = make(10, 8, "real")
     Y[np.add.outer(np.arange(10), np.arange(8)) % 4 == 0] = np.nan
-    found = screen(TwoStepRidge().fit(X, Y, tasks=T), "B", n=None, cv=3)
+    found = screen(TwoStepRidge().fit(X, Y, T), "B", n=None, cv=3)
     assert len(found) == np.count_nonzero(~np.isnan(Y))
     assert not np.isnan(found.labels).any()
     assert "3 folds, refitted" in found.method
@@ -138,10 +138,9 @@ def test_equal_ones_are_told_apart_by_their_distance():
 
 def test_models_of_long_tables_are_looked_into():
     X, T, Y = make(6, 5, "real")
-    plain = screen(TwoStepRidge().fit(X, Y, tasks=T), n=4)
+    plain = screen(TwoStepRidge().fit(X, Y, T), n=4)
     # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
     pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
-    pd = pytest.importorskip("pandas")
     people = pd.DataFrame(X, index=list("abcdef"))
     things = pd.DataFrame(T, index=list("PQRST"))
     named = screen(
@@ -156,10 +155,10 @@ def test_what_cannot_be_screened():
     with pytest.raises(
         ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels: fit TwoStep"
     ):
-        screen(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+        screen(OnlineTwoStepRidge().fit(X, Y, T))
     with pytest.raises(
         ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"
     ):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
-        screen(TwoStepRidge().fit(X, Y, tasks=T), n=0)
+        screen(TwoStepRidge().fit(X, Y, T), n=0)

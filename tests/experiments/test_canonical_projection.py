@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -21,7 +22,7 @@ CanonicalProjection = room.CanonicalProjection
 
 def counts(q=8):
     """Return term counts that depend on a label, and one label for each row."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     label = rng.choice(q, size=60, p=np.arange(1, q + 1) / np.sum(np.arange(1, q + 1)))
     X = rng.poisson(0.2 + 2.0 * (rng.random((q, 40)) < 0.1)[label]).astype(float)
     return X, np.eye(q)[label]
@@ -58,7 +59,7 @@ def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
 
 
 def test_real_labels_and_negative_features():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(50, 6)) + 3
     Y = rng.normal(size=(50, 4)) * [1, 10, 100, 0] + 5
     V, values = by_definition(X, Y, 3)
@@ -68,7 +69,7 @@ def test_real_labels_and_negative_features():
 
 
 def test_a_random_start_finds_the_leading_directions():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     k = 10
     hidden = rng.normal(size=(2000, k)) * np.linspace(3, 1, k)
     X, Y = (hidden @ rng.normal(size=(k, p)) + 0.3 * rng.normal(size=(2000, p)) for p in (150, 80))
@@ -93,7 +94,7 @@ def test_single_precision_stays():
 
 
 def test_no_dense_matrix_of_terms_and_labels():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # 160 MB as a dense matrix
     n = 500
     p = 20_000

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -33,7 +34,7 @@ def data(script, loading):
 
 def small(loading, name="lshtc", m=31, t=14):
     """Return documents with one label, or two, that their features hint at."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     q = len(LABELS)
     Y = np.eye(q)[rng.integers(q, size=m + t)]
     Y[::5, 2] = 1.0
@@ -48,7 +49,7 @@ def at_once(X, Y, T, alphas=(1.0, 1.0)):
     """Return the model of the library that is fitted to all rows, without tasks if there are none."""
     if T is None:
         return IndependentTaskRidge(alphas[0], fit_intercept=False).fit(X, Y)
-    return TwoStepRidge(*alphas, fit_intercept=False).fit(X, Y, tasks=T)
+    return TwoStepRidge(*alphas, fit_intercept=False).fit(X, Y, T)
 
 
 WITHHELD = np.array([1, 4])
@@ -57,7 +58,7 @@ KNOWN = np.array([0, 2, 3, 5])
 
 @pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
 def test_a_stream_is_a_model_fitted_at_once(script, data, approach):
-    order = np.random.default_rng(0).permutation(31)
+    order = default_rng(0).permutation(31)
     Y = data.Y.toarray()
     columns = KNOWN if approach == "zero_shot" else np.arange(6)
     T = None if approach == "independent" else data.tasks[columns]
@@ -112,7 +113,7 @@ def test_a_repetition(script, data, monkeypatch):
     curve = script.Curves("lshtc", data.sizes)
     script.repeat(data, curve, 7)
     script.repeat(data, curve, 7)
-    rng = np.random.default_rng([7, 1])
+    rng = default_rng([7, 1])
     order = rng.permutation(31)
     withheld = np.sort(rng.permutation(6)[:2])
     known = np.setdiff1d(np.arange(6), withheld)
@@ -128,7 +129,7 @@ def test_a_repetition(script, data, monkeypatch):
         rows = rows[Y[np.ix_(rows, known)].any(axis=1)]
         model = at_once(data.X[rows], Y[np.ix_(rows, known)], data.tasks[known])
         concerned = truth[:, withheld].any(axis=1)
-        F = model.predict(data.X_test[concerned], tasks=data.tasks[withheld])
+        F = model.predict(data.X_test[concerned], data.tasks[withheld])
         found = curve.scores["zero_shot", "error", "task"][1][place]
         assert_allclose(found, roc_auc(truth[concerned][:, withheld], F, average="task"))
     assert (
@@ -156,7 +157,7 @@ def test_features_of_labels_give_the_kernel_of_the_hierarchy(loading):
 
 
 def test_features_of_documents(loading):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     counts = sparse.csr_array(rng.poisson(0.4, size=(40, 25)).astype(float))
     labels, others = (sparse.csr_array(np.eye(8)[rng.integers(8, size=40)]) for _ in range(2))
     changed = sparse.vstack([labels[:10], others[10:]], "csr")
@@ -184,11 +185,11 @@ def test_features_of_documents(loading):
 
 
 def test_orders(loading, data):
-    order = data.order(np.random.default_rng(1))
+    order = data.order(default_rng(1))
     assert_array_equal(np.sort(order), np.arange(31))
     assert set(order[:5]) != set(range(5))
     starting = loading.Data(*(vars(data) | {"starts_alike": True}).values())
-    alike = starting.order(np.random.default_rng(1))
+    alike = starting.order(default_rng(1))
     assert set(alike[:5]) == set(range(5))
     assert_array_equal(alike[5:], order[order >= 5])
 

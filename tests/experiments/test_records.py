@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import make_dyads
@@ -22,7 +23,7 @@ def shown(load):
 def small(script, name, m=18, q=15, *, kernels_of_tasks=True):
     """Return a small data set with a tenth of the labels missing, two kernels of rows and one of columns or none."""
     made = make_dyads(m, q, random_state=0)
-    Y = np.where(np.random.default_rng(0).random((m, q)) < 0.1, np.nan, made.Y)
+    Y = np.where(default_rng(0).random((m, q)) < 0.1, np.nan, made.Y)
     K, G = (
         kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel))) for kernel in (made.K, made.G)
     )
@@ -35,7 +36,7 @@ def small(script, name, m=18, q=15, *, kernels_of_tasks=True):
 
 
 def with_split(script, data):
-    is_test = np.random.default_rng(1).random(data.Y.shape) < 0.2
+    is_test = default_rng(1).random(data.Y.shape) < 0.2
     return script.replace(
         data, Y=np.where(is_test, np.nan, data.Y), Y_test=np.where(is_test, data.Y, np.nan)
     )
@@ -77,7 +78,7 @@ def test_the_parts_of_pairs_are_those_of_the_seed(script):
     data = small(script, "binding")
     split = script.cut(data, script.Unit("davis", "A", "seed 4"), 5)
     cells = np.argwhere(np.isfinite(data.Y))
-    part = np.random.default_rng(4).permutation(len(cells)) % 6
+    part = default_rng(4).permutation(len(cells)) % 6
     for (i, j), number in zip(cells, part, strict=True):
         assert np.isnan(split.Y[i, j]) == (number == 5)
         assert np.isnan(split.truth[i, j]) == (number != 5)
@@ -212,7 +213,7 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
         rows, columns = split.rows, split.columns
         model = script.LearnedKernelRidge(
             kernel="precomputed", task_kernel="precomputed", setting=setting, n_steps=2
-        ).fit(cut(data.K, rows, rows), split.Y, tasks=cut(data.G, columns, columns))
+        ).fit(cut(data.K, rows, rows), split.Y, cut(data.G, columns, columns))
         new = cut(data.K, split.new_rows, rows), cut(data.G, split.new_columns, columns)
         expected = mean_squared_error(split.truth, model.predict(*new))
         assert_allclose(found["scores"]["MSE"], expected, rtol=1e-9)

@@ -37,7 +37,7 @@ def fit(Model, K, Y, G, alphas):
     options = {"kernel": "precomputed", "fit_intercept": False}
     if Model is IndependentTaskRidge:
         return Model(*alphas, **options).fit(K, Y)
-    return Model(*alphas, task_kernel="precomputed", tol=1e-12, **options).fit(K, Y, tasks=G)
+    return Model(*alphas, task_kernel="precomputed", tol=1e-12, **options).fit(K, Y, G)
 
 
 def error(Model, K, Y, G, alphas, setting, columns):
@@ -63,21 +63,21 @@ def fitted_again(approach, K, K_test, G, Y, size, t):
         return chosen(IndependentTaskRidge, k, y, G, "B", [t])[1].predict(k_test)[:, t]
     if kind == "multi":
         _, model = chosen(Model, k, y, G, setting, slice(None))
-        return model.predict(k_test, tasks=G[[t]])[:, 0]
+        return model.predict(k_test, G[[t]])[:, 0]
     auxiliary = (k, y[:, others], G[np.ix_(others, others)])
     if setting == "D":
         _, model = chosen(Model, *auxiliary, "D", slice(None))
-        return model.predict(k_test, tasks=G[[t]][:, others])[:, 0]
+        return model.predict(k_test, G[[t]][:, others])[:, 0]
     if kind == "zero":
         best, _ = chosen(Model, k, y, G, "A", others)
         model = fit(Model, *auxiliary, best)
-        return model.predict(k_test, tasks=G[[t]][:, others])[:, 0]
+        return model.predict(k_test, G[[t]][:, others])[:, 0]
     best, _ = chosen(TwoStepRidge, k, y, G, "A", [t])
     completed = Y.copy()
     completed[size:, t] = np.nan
     completed = fit(TwoStepRidge, K, completed, G, best).completed_
     _, model = chosen(TwoStepRidge, K, completed, G, "A", [t])
-    return model.predict(K_test, tasks=G[[t]])[:, 0]
+    return model.predict(K_test, G[[t]])[:, 0]
 
 
 # Fewer and more training instances than tasks: products are taken in different orders.

@@ -4,6 +4,8 @@ import os
 import sys
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -392,8 +394,6 @@ def test_bad_content_has_a_sentence(tmp_path, name, write, message):
 
 
 def test_ids_that_are_asked_for(tmp_path):
-    pd = pytest.importorskip("pandas")
-    pl = pytest.importorskip("polars")
     path = tmp_path / "x.npz"
     np.savez(path, **{"7": np.ones(2), "8": np.zeros(2), "p": np.zeros(2)})
     assert read_features(path, [8, 7]).ids == (8, 7)

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -26,7 +28,6 @@ def check(table, ids, values):
 
 
 def test_what_polars_writes(tmp_path):
-    pl = pytest.importorskip("polars")
     numbers = {"id": IDS, "x": VALUES[:, 0], "y": VALUES[:, 1]}
     for frame, values in (
         (pl.DataFrame(numbers), VALUES[:, :2]),
@@ -40,7 +41,6 @@ def test_what_polars_writes(tmp_path):
 
 def test_the_index_of_pandas_has_the_ids(tmp_path):
     """It is written last, so that a first column of whole numbers or of text could be taken for it."""
-    pd = pytest.importorskip("pandas")
     path = tmp_path / "x.parquet"
     readers = (read_features, lambda path: read_cells(path).table())
     columns = {"n": [3, 1, 2, 0], "x": VALUES[:, 0]}

@@ -49,7 +49,7 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, constant=True):
 def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypatch):
     monkeypatch.setattr(holdout, "row_blocks", lambda n, *_: slices(n, block))
     X, Y, T = problem(shape)
-    wanted = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
+    wanted = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, T).holdout(setting)
     found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X), wrap(Y), setting)
     assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
     some = [4, 1]
@@ -64,7 +64,7 @@ def test_squared_errors(shape, setting, constant, wrap):
     X, Y, T = problem(shape)
     alphas = [1e-3, 0.1, 10]
     task_alphas = [0.01, 5]
-    batch = TwoStepRidge(fit_intercept=constant).fit(X, Y, tasks=T)
+    batch = TwoStepRidge(fit_intercept=constant).fit(X, Y, T)
     wanted = landscape(batch, alphas=alphas, task_alphas=task_alphas, setting=[setting])[
         setting.value
     ]
@@ -81,9 +81,7 @@ def test_squared_errors(shape, setting, constant, wrap):
 def test_digits_at_extreme_regularisation(alpha, constant):
     X, Y, T = problem((30, 4, 9, 3))
     for setting in Setting:
-        wanted = (
-            TwoStepRidge(alpha, alpha, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
-        )
+        wanted = TwoStepRidge(alpha, alpha, fit_intercept=constant).fit(X, Y, T).holdout(setting)
         found = online_holdout(streamed(X, Y, T, alpha, alpha, constant=constant), X, Y, setting)
         assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
 
@@ -106,7 +104,7 @@ def test_rows_that_are_interpolated():
     X, Y, T = problem((30, 4, 9, 3))
     for constant in (False, True):
         found = online_holdout(streamed(X, Y, T, 0.0, 0.0, constant=constant), X, Y, Setting.D)
-        wanted = TwoStepRidge(0.0, 0.0, fit_intercept=constant).fit(X, Y, tasks=T).holdout("D")
+        wanted = TwoStepRidge(0.0, 0.0, fit_intercept=constant).fit(X, Y, T).holdout("D")
         assert_allclose(found, wanted, atol=1e-10)
 
 

@@ -1,6 +1,7 @@
 """The regularised inverse of a Gram matrix, whichever way it is computed."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn._svd import gram_eigen
@@ -21,7 +22,7 @@ def test_a_copy_of_a_feature_costs_no_digits_of_predictions(n_columns, library):
     # The inverse has entries of 1/λ, and products with it are rounded to those.
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     feature = 2.0**14 * rng.normal(size=(30, 1))
     labels = rng.normal(size=(30, n_columns))
     rows = np.hstack([feature, feature])
@@ -34,7 +35,7 @@ def test_a_copy_of_a_feature_costs_no_digits_of_predictions(n_columns, library):
 def test_features_that_nearly_depend_on_others(library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
-    first, second = np.random.default_rng(0).normal(size=(2, 30))
+    first, second = default_rng(0).normal(size=(2, 30))
     rows = np.column_stack([first, first + 6e-7 * second]) * [1e6, 1.0]
     gram = library.asarray(rows.T @ rows)
     side = Inverse.of(gram, 30, 0.0)
@@ -50,7 +51,7 @@ SCALES = 10.0 ** np.array([8.0, -8.0, 0.0, 4.0, -4.0, 1.0, 7.0, 0.0])
 def test_features_of_any_scales(constant, alpha, library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(40, 8)) * SCALES
     labels = rng.normal(size=(40, 2))
     exact = rows.astype(np.longdouble)
@@ -86,7 +87,7 @@ def test_a_regularisation_beside_rounding():
 @over(every(n_columns=[1, 4, 30], order="CF"))
 def test_few_and_many_columns(n_columns, order):
     # Few are solved by the factor, many by the inverse that is made from it.
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5)
     B = rng.normal(size=(9, n_columns)).copy(order=order)
     side = of(rows)
@@ -96,7 +97,7 @@ def test_few_and_many_columns(n_columns, order):
 
 
 def test_no_product_with_a_large_inverse():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(400, 10)) @ rng.normal(size=(10, 80))
     labels = rng.normal(size=(400, 80))
     side = of(rows, 1e-3)

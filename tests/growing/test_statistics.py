@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -22,7 +23,7 @@ forms = {
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.6)
     Y = rng.normal(size=(N, Q)) * (rng.random((N, Q)) < 0.4)
     return X, Y, rng.normal(size=(Q, R))
@@ -152,7 +153,7 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
 
 @over(every(offset=[0.0, 2.0**20]))
 def test_large_offsets_take_no_digits(offset):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # Numbers that the offset does not round.
     near = [
         np.round(rng.normal(size=shape) * 2**12) / 2**12 for shape in ((400, D), (400, Q), (Q, R))
@@ -179,7 +180,7 @@ def test_large_offsets_take_no_digits(offset):
 
 
 def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = np.column_stack([rng.random(300) < 0.3, np.full(300, 0.7), rng.random(300) < 0.1]).astype(
         float
     )
@@ -196,7 +197,7 @@ def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
 
 @over(every(constant=[False, True]))
 def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(10, 2)) * [1e8, 1.0]
     Y = rng.normal(size=(10, 1))
     seen = collect(X, Y, constant=constant)

@@ -68,7 +68,7 @@ def test_strict_folds_have_their_setting(setting):
 
 def test_scores_of_each_actual_setting():
     X, Y, T = sparse_table()
-    model = KroneckerRidge(0.5).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.5).fit(X, Y, T)
     error = "neg_mean_squared_error"
     scores = evaluate(model, "A", scoring=error, by="setting")
     letters = np.full(Y.shape, "")
@@ -85,7 +85,7 @@ def test_scores_of_each_actual_setting():
 
 def test_intervals_take_the_residuals_of_their_setting():
     X, Y, T = sparse_table()
-    problem = KroneckerRidge(0.5).fit(X, Y, tasks=T).fitted_.training_problem
+    problem = KroneckerRidge(0.5).fit(X, Y, T).fitted_.training_problem
     for setting in "ABCD":
         tested = intervals.tested_in(problem, lambda _: None, Setting(setting))
         letters = by_hand(Y, setting, Units())

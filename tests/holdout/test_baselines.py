@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn.exceptions import NotEnoughMemoryError
@@ -83,7 +84,7 @@ def taken_again(Y, setting, units, weights=None, symmetry=0):
 
 
 def make_labels(shape, holes, symmetry=0, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Y = (
         rng.normal(size=shape)
         + rng.normal(size=shape[0])[:, None]
@@ -149,7 +150,7 @@ def test_groups_and_folds(setting, holes, weighted):
     Y, weights = make_labels((8, 6), holes, seed=3)
     rows = np.array([3, 3, 7, 7, 7, 0, 5, 5])
     columns = np.array([1, 1, 2, 4, 2, 4])
-    cells = np.random.default_rng(1).integers(3, size=Y.shape)
+    cells = default_rng(1).integers(3, size=Y.shape)
     units = {
         "A": Units(cells=cells),
         "B": Units((rows, None)),
@@ -171,7 +172,7 @@ def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
     check_list(Y, "A", Units(), weights if weighted else None)
     # Without one of these labels, the others leave nothing but rounding to fit.
     for seed in (120,):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         Y = rng.integers(0, 2, rng.integers(2, 10, 2)).astype(float)
         Y[rng.random(Y.shape) < rng.choice([0.3, 0.6, 0.8])] = np.nan
         check_list(Y, "A", Units())
@@ -180,7 +181,7 @@ def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
 def test_rows_without_labels_take_no_time(monkeypatch):
     """The effects of a list are those of its rows and columns with labels, by one inverse of their order."""
     monkeypatch.setattr("dyadlearn.holdout.baselines._fit_without_folds", None)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows, columns = np.divmod(np.sort(rng.choice(180, 90, replace=False)), 15)
     values = rng.normal(size=90)
     few = Labels((rows, columns), values, (12, 15))
@@ -192,7 +193,7 @@ def test_rows_without_labels_take_no_time(monkeypatch):
 
 def test_a_sparse_list_forms_no_grid():
     """4,000 × 3,000 cells would take 96 MB as a grid."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     cells = np.sort(rng.choice(4000 * 3000, 500, replace=False))
     listed = Labels(
         (cells // 3000, cells % 3000),
@@ -228,7 +229,7 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry, weighted, seed)
     Y, weights = make_labels((6, 6), 0.55, symmetry, seed)
     options = {"symmetry": symmetry, "weights": weights if weighted else None}
     check(Y, "A", Units(), **options)
-    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    cells = default_rng(seed).integers(3, size=Y.shape)
     cells = np.triu(cells) + np.triu(cells, 1).T
     check(Y, "A", Units(cells=cells), **options)
 
@@ -247,7 +248,7 @@ def test_a_long_circle_is_no_chain():
     """Cells of a circle through 60 rows and columns leave 1 − h = 1/120, which must not be taken for rounding."""
     n = 60
     Y = np.full((n, n), np.nan)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places = np.arange(n)
     Y[places, places], Y[places, (places + 1) % n] = rng.normal(size=n), rng.normal(size=n)
     found = grid_baselines(Y, "A")["additive"]
@@ -274,8 +275,8 @@ def test_weights_of_any_size(setting, holes):
 def test_weights_that_are_very_unlike(decades, seed):
     """As long as there are digits to tell effects apart, they are; beyond that means stand in."""
     Y, _ = make_labels((6, 5), 0.3, seed=seed)
-    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
-    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    weights = 10.0 ** default_rng(seed).uniform(-decades, 0, size=Y.shape)
+    cells = default_rng(seed).integers(3, size=Y.shape)
     for units in (Units(), Units(cells=cells)):
         found, expected = (
             make(Y, "A", units, weights=weights) for make in (grid_baselines, taken_again)
@@ -316,7 +317,7 @@ def test_memory_is_what_is_asked_for(setting, kind):
     shape = (300, 200)
     Y, weights = make_labels(shape, 0.0 if kind == "complete" else 0.3)
     if kind == "cells":
-        units = Units(cells=np.random.default_rng(0).integers(3, size=shape))
+        units = Units(cells=default_rng(0).integers(3, size=shape))
     else:
         units = None
     given = {"weights": weights} if kind == "weights" else {}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
@@ -23,7 +24,7 @@ M = 7
 Q = 5
 ALPHAS = (0.5, 0.2)
 UNITS = {
-    "cells": np.random.default_rng(4).integers(4, size=(M, Q)),
+    "cells": default_rng(4).integers(4, size=(M, Q)),
     "groups": np.array([0, 1, 1, 2, 0, 2, 2]),
     "task_groups": np.array([0, 0, 1, 1, 0]),
 }
@@ -42,7 +43,7 @@ def with_holes(Y, name):
     elif name == "one":
         observed[2, 3] = False
     else:
-        rng = np.random.default_rng(1)
+        rng = default_rng(1)
         observed = problems.pattern(name, Y.shape, rng)
         if name.endswith("some"):
             observed &= problems.pattern("20%", Y.shape, rng)
@@ -61,7 +62,7 @@ def made(
     **options,
 ):
     """Return a problem with missing labels and its reference."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, (M, Q), strict=True))
     Y = with_holes(rng.normal(size=(M, Q)) + 20.0 * constant, holes)
     weights = rng.uniform(0.2, 3.0, size=(M, Q)) if weighted else None
@@ -334,7 +335,7 @@ def test_folds_that_stop_short_are_told(monkeypatch):
 
 @over(lines("setting method", ("D", "two_step"), ("A", "kronecker")))
 def test_lists_in_every_library(library, setting, method):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T, y = rng.normal(size=(M, 3)), rng.normal(size=(Q, 2)), rng.normal(size=25) + 2.0
     places = np.divmod(np.sort(rng.choice(M * Q, 25, replace=False)), Q)
     units = {name: UNITS[name] for name in NAMES[setting]}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.sparse import coo_array, issparse
 
@@ -22,7 +23,7 @@ Q = 3
 @pytest.fixture(scope="module")
 def data():
     """Give two well-conditioned kernels, eigenvalues from 0.3 to 3, labels and weights."""
-    rng = np.random.default_rng(11)
+    rng = default_rng(11)
     K, G = (problems.gram(n, n, rng) for n in (M, Q))
     return K, G, rng.normal(size=(M, Q)), rng.uniform(0.3, 3.0, size=(M, Q))
 
@@ -58,7 +59,7 @@ def test_complete_labels(data, method, alphas):
 
 @over(every(sign=[1, -1], alpha=[1e-10, 1.0, 1e10]))
 def test_networks(data, alpha, sign):
-    upper = np.random.default_rng(3).normal(size=(M, M))
+    upper = default_rng(3).normal(size=(M, M))
     problem, model = made("network", data, (alpha, alpha), upper + sign * upper.T, sign=sign)
     for setting in "ABCD":
         assert largest_error(holdout(problem, setting), left_out(model, setting)) < 1e-12, setting
@@ -115,7 +116,7 @@ def test_pair_kernels(data, setting, alpha, shares, free):
 @over(every(alpha=[1e-12, 1e-6, 1e9], weighted={"": False, "weighted": True}))
 def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
     """One word occurs in one text only: the smaller alpha, the nearer its leverage is to 1, and it is left out."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     features = rng.poisson(0.6, size=(12, 4)).astype(float)
     features[:, 2] = 0.0
     features[4, 2] = 3.0
@@ -141,7 +142,7 @@ class Blocked:
     """Labels of 10 × 8 of which the tasks 0 to 3 have a positive each, and share no function with the others."""
 
     def __init__(self, share_missing, kind, seed):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         self.kind = kind
         self.X = rng.normal(size=(10, 3))
         self.Y = rng.normal(size=(10, 8))
@@ -161,7 +162,7 @@ class Blocked:
             labels = coo_array(
                 (self.Y[self.observed], np.nonzero(self.observed)), shape=self.Y.shape
             )
-        model.fit(self.X, labels, tasks=self.features, sample_weight=self.weights)
+        model.fit(self.X, labels, self.features, self.weights)
         held_out = model.holdout(setting)
         if issparse(held_out):
             return np.where(self.observed, held_out.toarray(), np.nan)

@@ -44,9 +44,9 @@ def test_a_filter_that_refits_is_believed():
     """Under another name and another parameter it is the ridge regression it says it is."""
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12}
     for labels in (Y, BLOCK):
-        ridge = TwoStepRidge(0.25, 0.04, **kernels).fit(X, labels, tasks=T)
+        ridge = TwoStepRidge(0.25, 0.04, **kernels).fit(X, labels, T)
         named = TwoStepRidge(0.5, 0.2, filter=Squared(), task_filter=Squared(), **kernels).fit(
-            X, labels, tasks=T
+            X, labels, T
         )
         for letter in "ABCD":
             assert_allclose(named.holdout(letter), ridge.holdout(letter), atol=1e-10)
@@ -68,7 +68,7 @@ def test_what_the_rest_does_not_determine_is_refused():
     """Four directions kept whole, and four rows that stay: any label of the others would be met."""
     labels = np.where(np.arange(M * Q).reshape(M, Q) % 9 == 0, np.nan, Y)
     options = {"task_kernel": "rbf", "filter": SpectralCutoff(), "fit_intercept": False}
-    model = TwoStepRidge(1e-9, 1.0, **options).fit(X, labels, tasks=T)
+    model = TwoStepRidge(1e-9, 1.0, **options).fit(X, labels, T)
     with pytest.raises(
         LeverageError, match=r"4 of 7 rows are missing and have leverage 1 \(positions 3, 4, 5, 6\)"
     ):

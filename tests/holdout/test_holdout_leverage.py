@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
@@ -38,7 +39,7 @@ def as_primal(spectrum):
 @over(every(primal=[False, True], method=["independent", *PAIRED]))
 def test_rows_of_leverage_one_are_named(lonely, method, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, default_rng(0)))
     problem = posed(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
     for setting in "AB" if method == "independent" else "BD":
         with pytest.raises(LeverageError, match=r"\b1, 3\b"):
@@ -57,8 +58,8 @@ def test_rows_of_leverage_one_are_named(lonely, method, primal):
 @over(every(primal=[False, True]))
 def test_cells_of_leverage_one_are_refused(lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    tasks = Spectrum.from_gram(problems.gram(4, 4, np.random.default_rng(0)))
-    cells = np.random.default_rng(0).integers(0, 5, size=(6, 4))
+    tasks = Spectrum.from_gram(problems.gram(4, 4, default_rng(0)))
+    cells = default_rng(0).integers(0, 5, size=(6, 4))
     for method, sides in (("two_step", (spectrum, lonely)), ("kronecker", (spectrum, tasks))):
         problem = posed(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
         with pytest.raises(LeverageError, match="leverage 1"):
@@ -70,14 +71,14 @@ def test_cells_of_leverage_one_are_refused(lonely, primal):
 
 @over(every(setting="ABCD"))
 def test_vertices_of_leverage_one_are_refused(lonely, setting):
-    labels = np.random.default_rng(0).normal(size=(6, 6))
+    labels = default_rng(0).normal(size=(6, 6))
     problem = posed("network", labels + labels.T, lonely, 0.0, lonely, 0.0)
     with pytest.raises(LeverageError, match="leverage 1"):
         holdout(problem, setting)
 
 
 def test_an_interpolating_cut_off_is_refused():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     spectrum, tasks = (Spectrum.from_gram(problems.gram(n, n, rng)) for n in (6, 4))
     filters = {"filter": SpectralCutoff(), "task_filter": SpectralCutoff()}
     Y = rng.normal(size=(6, 4))
@@ -114,7 +115,7 @@ def test_leverage_one_is_never_answered_by_noise(method, setting, primal, groupe
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
     refused = 0
     for seed in range(4):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         features = rows_with_their_own_features(rng)
         n = len(features)
         q = int(rng.integers(3, 8))
@@ -173,7 +174,7 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
     """Eigenvalues of a block are known less well than slacks: noise of 1e-16 is no slack of 1e-16."""
     outcomes = []
     for seed in range(12):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         n = int(rng.integers(4, 8))
         features = twins(rng, n) if seed % 3 == 0 else rng.normal(size=(n, n // 2))
         if seed % 3 == 0:
@@ -204,7 +205,7 @@ def test_twins_in_a_network_are_refused_or_right(alpha):
     """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
     outcomes = set()
     for seed in range(2):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         for features in (twins(rng, 5), rng.normal(size=(5, 3)), rng.normal(size=(5, 5))):
             for spectrum in (
                 Spectrum.from_gram(features @ features.T),
@@ -247,7 +248,7 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
     """Without regularisation, of singular kernels: by a dense least-squares fit of all that is left."""
     outcomes = set()
     for seed in range(10, 20):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         features, task_features = (rng.integers(-2, 3, size=(5, 3)).astype(float) for _ in range(2))
         Y = rng.normal(size=(5, 5))
         Y[:2, :2] = np.nan
@@ -277,7 +278,7 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
 @over(every(setting="BC", alpha=[1e-14, 1e-6], sparse=[False, True]))
 def test_digits_that_are_lost_near_leverage_one_are_counted(setting, alpha, sparse):
     """One row alone has a feature of size one: its slack is about α, and its residual is rounded."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     features = np.column_stack([np.eye(8)[0], 1e-3 * rng.normal(size=(8, 2))])
     side = Spectrum.from_features(csr_array(features) if sparse else features)
     other = Spectrum.from_features(rng.normal(size=(6, 2)))
@@ -313,7 +314,7 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
     seed, symmetry, fit_intercept
 ):
     """Labels that determine a direction alone have leverage 1, and the rounding of differences does not hide it."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     m, q = rng.integers(2, 5, size=2)
     q = m if symmetry else q
     factors = [rng.integers(-1, 2, size=(n, n)).astype(float) for n in (m, q)]
@@ -337,7 +338,7 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
         )
     else:
         params |= {"task_filter": SpectralCutoff(), "task_kernel": "precomputed"}
-        model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), tasks=G)
+        model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), G)
     is_needed = []
     for i, j in np.argwhere(seen):
         rest = seen.copy()
@@ -357,7 +358,7 @@ def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(
     kernel, fit_intercept, seed
 ):
     """Repeated rows have equal predictions, although rounding tells their kernels apart."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     rows = rng.normal(size=(3, 8))
     tasks = rng.normal(size=(3, 8))
     repeated = np.array([0, 1, 2, 2, 1, 0, 0])
@@ -379,5 +380,5 @@ def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(
         warnings.simplefilter(
             "ignore", PrecisionWarning
         )  # a singular kernel without regularisation
-        model.fit(X, np.where(seen, Y, np.nan), tasks=T)
+        model.fit(X, np.where(seen, Y, np.nan), T)
     assert_allclose(model.predict(X), Y, rtol=0, atol=1e-6)

@@ -99,7 +99,7 @@ def fitted(labels=None, model=None, **options):
     """Return a two-step model of 7 × 5 labels."""
     X, Y, T = problems.data(7, 5)
     model = TwoStepRidge(**options) if model is None else model
-    return model.fit(X, Y if labels is None else labels(Y), tasks=T)
+    return model.fit(X, Y if labels is None else labels(Y), T)
 
 
 @over(
@@ -130,7 +130,7 @@ def test_verify_holdout_is_for_complete_labels():
 def test_a_single_pair_has_nothing_to_take_its_mean_from(alpha):
     """Also where λ vanishes, at full rank, and residuals are known up to scale only."""
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    model = TwoStepRidge(alpha, alpha, **kernels).fit([[2.0]], [[3.0]], tasks=[[1.5]])
+    model = TwoStepRidge(alpha, alpha, **kernels).fit([[2.0]], [[3.0]], [[1.5]])
     network = TwoStepRidge(alpha, alpha, kernel="precomputed", symmetry="symmetric")
     for single in (model, network.fit([[2.0]], [[3.0]])):
         with pytest.raises(LeverageError, match="^No label remains to learn from"):

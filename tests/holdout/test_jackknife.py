@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -52,7 +53,7 @@ MISSING = {"none": 0.0, "few": 0.03, "half": 0.5, "most": 0.8}
 
 def data(seed=0, n_features=5):
     """Return features of training and new rows on both sides, and labels far from zero."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(M + NEW, n_features))
     T = rng.normal(size=(Q + NEW, n_features))
     Y = X[:, :2] @ rng.normal(size=(2, 2)) @ T[:, :2].T + rng.normal(size=(M + NEW, Q + NEW)) + 4.0
@@ -60,7 +61,7 @@ def data(seed=0, n_features=5):
 
 
 def with_holes(Y, share):
-    holes = np.random.default_rng(1).random(Y.shape) < share
+    holes = default_rng(1).random(Y.shape) < share
     holes[0, 0] = share > 0
     for row in range(len(Y)):  # each row and column keeps two labels
         holes[row, [row % Y.shape[1], (row + 1) % Y.shape[1]]] = False
@@ -95,9 +96,7 @@ class Case:
         rows, columns = (np.arange(M), kept) if self.transposed else (kept, np.arange(Q))
         within = np.ix_(rows, columns)
         weights = None if self.weights is None else self.weights[within]
-        model = clone(self.model).fit(
-            self.X[rows], self.labels[within], tasks=self.T[columns], sample_weight=weights
-        )
+        model = clone(self.model).fit(self.X[rows], self.labels[within], self.T[columns], weights)
         return model.predict(None, self.T).T if self.transposed else model.predict(self.X)
 
     @property
@@ -142,7 +141,7 @@ def case(
     Y = Y[:M, :Q].copy() if empty else with_holes(Y[:M, :Q], MISSING[missing]).astype(dtype)
     if empty:
         Y[4], Y[:, [2, 5]] = np.nan, np.nan
-    drawn = np.random.default_rng(2).uniform(0.3, 3.0, size=Y.shape)
+    drawn = default_rng(2).uniform(0.3, 3.0, size=Y.shape)
     sample_weight = {"none": None, "equal": np.full(Y.shape, 2.0), "different": drawn}[weights]
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept, "tol": 1e-13}
     plain = MODELS[model](alpha=alpha, **given)
@@ -151,7 +150,7 @@ def case(
     if groups is not None:
         fitted = SEARCHES[model](setting="C" if transposed else "B", **given)
         options = {"task_groups" if transposed else "groups": groups}
-    fitted.fit(X[:M], Y, tasks=T[:Q], sample_weight=sample_weight, **options)
+    fitted.fit(X[:M], Y, T[:Q], sample_weight, **options)
     return Case(fitted, plain, X, T, Y, sample_weight, transposed)
 
 
@@ -323,7 +322,7 @@ def test_bounds_are_those_of_the_definition(
 
 @over(lines("kernel searched", ("rbf", False), ("linear", True)))
 def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel, searched, lists):
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     X = rng.normal(size=(28, 3))
     T = rng.normal(size=(24, 3))
     Y = np.where(rng.random((25, 21)) < 0.5, np.nan, X[:25] @ T[:21].T + rng.normal(size=(25, 21)))

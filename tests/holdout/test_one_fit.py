@@ -61,7 +61,7 @@ def mean_excess(model, X, T, setting, scoring, average):
     level = 0.5 if scoring == "roc_auc" else 0.0
     found = []
     for Y in all_orders((len(X), len(T)), 2):
-        model.fit(X, Y, tasks=T)
+        model.fit(X, Y, T)
         given = {"scoring": [scoring], "average": average, "error_score": np.nan}
         found += evaluate(model, setting, **given)["score"]
     assert np.isfinite(found).sum() > 20
@@ -105,7 +105,7 @@ def small(shape=(4, 3), missing=0.0, binary=True):
 )
 def test_pairs_are_those_of_models_fitted_again(model, missing):
     X, Y, T = small(missing=missing)
-    model.set_params(tol=1e-13).fit(X, Y, tasks=T)
+    model.set_params(tol=1e-13).fit(X, Y, T)
     for average, expected in pairs_in_order(model, Y).items():
         plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc", average=average))
         assert_allclose(plan.score().score, expected, rtol=1e-12)
@@ -114,7 +114,7 @@ def test_pairs_are_those_of_models_fitted_again(model, missing):
 def test_pairs_of_real_labels():
     X, Y, T = small(binary=False)
     Y = np.round(Y, 1)
-    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, T)
     found = evaluate(model, "A", scoring="concordance_index")
     assert found["method"] == ["exact leave-pair-out"]
     assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)["pooled"]], rtol=1e-12)
@@ -130,13 +130,13 @@ def stored(Y):
 def test_weighted_labels_and_lists_leave_pairs_out():
     X, Y, T = small(missing=0.2)
     observed = ~np.isnan(Y)
-    grid = KroneckerRidge(0.5, **RBF).fit(X, Y, tasks=T)
-    pairs = KroneckerRidge(0.5, **RBF).fit(X, stored(Y), tasks=T)
+    grid = KroneckerRidge(0.5, **RBF).fit(X, Y, T)
+    pairs = KroneckerRidge(0.5, **RBF).fit(X, stored(Y), T)
     assert pairs.fitted_.labels.grid is None
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)
     weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
-    weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, tasks=T, sample_weight=weights)
+    weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, T, weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
     expected = pairs_in_order(weighted, Y, weights)["pooled"]
     assert_allclose(plan.score().score, expected, rtol=1e-12)
@@ -144,7 +144,7 @@ def test_weighted_labels_and_lists_leave_pairs_out():
 
 def test_equal_predictions_tie():
     X, Y, T = small()
-    model = TwoStepRidge(1e12, 1e12, **RBF).fit(X, Y, tasks=T)  # the mean of the other labels
+    model = TwoStepRidge(1e12, 1e12, **RBF).fit(X, Y, T)  # the mean of the other labels
     assert_allclose(evaluate(model, "A", scoring="roc_auc")["roc_auc"], [0.5])
     assert roc_auc(Y, model.holdout("A"), tie_tolerance=None) < 0.1
 
@@ -152,7 +152,7 @@ def test_equal_predictions_tie():
 def test_equal_rows_determine_each_other():
     X, Y, T = small((5, 4))
     X = X[[0, 0, 1, 2, 3]]
-    model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, tasks=T)
+    model = KroneckerRidge(1e-7, **RBF, fit_intercept=False, tol=1e-14).fit(X, Y, T)
     plan = PairsOut.of(model.fitted_.training_problem, scorer("roc_auc"))
     assert_allclose(plan.score().score, pairs_in_order(model, Y)["pooled"], atol=0.02)
 
@@ -160,7 +160,7 @@ def test_equal_rows_determine_each_other():
 def test_labels_that_are_fitted_exactly():
     _, Y, _ = small()
     model = KroneckerRidge(0.0, fit_intercept=False)
-    model.fit(np.eye(4)[:, :3], Y, tasks=np.eye(3))
+    model.fit(np.eye(4)[:, :3], Y, np.eye(3))
     with pytest.raises(LeverageError):
         evaluate(model, "A", scoring=scorer("roc_auc", average="task"))
 
@@ -177,7 +177,7 @@ def test_a_landscape_of_a_sample_has_the_scores_of_single_models(Model, shape, m
     grids = {"alphas": [0.1, 2.0]}
     if Model is TwoStepRidge:
         grids = {"alphas": [0.0, 0.1, 2.0], "task_alphas": [0.0, 1.0, 5.0]}
-    model = Model(**RBF).fit(X, Y, tasks=T)
+    model = Model(**RBF).fit(X, Y, T)
     scores = landscape(model, "A", scoring="roc_auc", **grids)["A"]
     differs_from_all_pairs = False
     for place in np.ndindex(scores.shape):
@@ -204,7 +204,7 @@ def test_a_landscape_of_a_sample_has_the_scores_of_single_models(Model, shape, m
 )
 def test_correlations_are_those_within_exact_folds(model, setting, average, n_folds):
     X, Y, T = problems.data(20, 20 if setting == "C" else 10, seed=1)
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     result = evaluate(model, setting, scoring="pearson", average=average).results[0]
     F = held_out_in_folds(model, setting, n_folds)
     numbers = fold_numbers(setting, n_folds, Y.shape)
@@ -217,7 +217,7 @@ def test_correlations_are_those_within_exact_folds(model, setting, average, n_fo
 def test_folds_without_both_classes_are_counted():
     X, Y, T = problems.data(20, 10, seed=1)
     Y = (np.quantile(Y, 0.95) < Y).astype(float)
-    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, T)
     scores = evaluate(model, "D", scoring="average_precision")
     given = held_out_in_folds(model, "D", 4), fold_numbers("D", 4, Y.shape)
     found, n_undefined = score_in_folds(Y, *given, "average_precision", "pooled")
@@ -229,7 +229,7 @@ def test_folds_without_both_classes_are_counted():
 
 def test_given_folds_and_groups_are_kept():
     X, Y, T = problems.data(24, 6, seed=2)
-    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, T)
     given = {"scoring": "spearman", "average": "task"}
     result = evaluate(model, "B", cv=3, **given).results[0]
     F = held_out_in_folds(model, "B", 3)
@@ -243,7 +243,7 @@ def test_given_folds_and_groups_are_kept():
 
 def test_scores_of_one_fit_stay_as_they_are():
     X, Y, T = problems.data(12, 9, seed=3)
-    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 2.0).fit(X, Y, T)
     for setting, average in (("B", "instance"), ("C", "task"), ("D", "instance")):
         table = evaluate(model, setting, scoring="pearson", average=average)
         assert table["method"] == ["exact leave-one-out"]
@@ -255,7 +255,7 @@ def test_scores_of_one_fit_stay_as_they_are():
 
 def test_a_sample_or_folds_where_pairs_cost_too_much(monkeypatch):
     X, Y, T = problems.data(20, 10, seed=1)
-    model = KroneckerRidge(0.5, **RBF).fit(X, (Y > 0).astype(float), tasks=T)
+    model = KroneckerRidge(0.5, **RBF).fit(X, (Y > 0).astype(float), T)
     assert evaluate(model, "A")["method"] == ["exact leave-pair-out"]
     assert evaluate(model, "A", cv=4)["method"] == ["exact leave-fold-out"]
     assert evaluate(model, "A", method="folds")["method"] == ["5 folds, refitted"]
@@ -282,7 +282,7 @@ def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
     Y = (Y > 0).astype(float)
     params = {"setting": setting, "scoring": scoring, "average": average}
     grids = {"task_alphas": [0.1, 10.0]} if Search is TwoStepRidgeCV else {}
-    search = Search([0.01, 1.0, 100.0], **grids, **params).fit(X, Y, tasks=T)
+    search = Search([0.01, 1.0, 100.0], **grids, **params).fit(X, Y, T)
     assert_allclose(evaluate(search, setting).results[0].score, search.best_score_, rtol=1e-10)
     assert_allclose(search.best_score_, search.landscape_.max())
     given = {"alphas": search.alphas_, "scoring": scoring, "average": average}
@@ -301,7 +301,7 @@ def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
 def test_the_mean_over_folds(setting, scoring):
     X, Y, T = problems.data(18, 12, seed=5)
     Y = (Y > 0).astype(float)
-    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.5, **RBF).fit(X, Y, T)
     table = evaluate(model, setting, scoring=scoring, average="fold", cv=3)
     F = held_out_in_folds(model, setting, 3)
     numbers = fold_numbers(setting, 3, Y.shape)
@@ -312,7 +312,7 @@ def test_the_mean_over_folds(setting, scoring):
 
 def test_wrong_averages():
     X, Y, T = problems.data(8, 6, seed=3)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     with pytest.raises(ValueError, match="average must be one of 'pooled', .* found 'macro'"):
         evaluate(model, average="macro")
 

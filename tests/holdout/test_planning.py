@@ -40,7 +40,7 @@ def planned(labels, setting, together=None, cv=None, **options):
 
 
 def problem_of(X, Y, tasks):
-    return TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+    return TwoStepRidge().fit(X, Y, tasks).fitted_.problem
 
 
 LABELS = Labels.of_grid(np.random.default_rng(1).normal(size=(9, 4)))
@@ -176,11 +176,9 @@ def many_refits(monkeypatch):
 def method_of(how, setting):
     """Return the method that is told for labels with holes."""
     if how == "evaluate":
-        return evaluate(TwoStepRidge(1.0).fit(X, HOLES, tasks=T), setting, **GIVEN[setting])[
-            "method"
-        ][0]
+        return evaluate(TwoStepRidge(1.0).fit(X, HOLES, T), setting, **GIVEN[setting])["method"][0]
     search = TwoStepRidgeCV(ALPHAS, setting=setting)
-    return search.fit(X, HOLES, tasks=T, **GIVEN[setting]).holdout_method_
+    return search.fit(X, HOLES, T, **GIVEN[setting]).holdout_method_
 
 
 @pytest.mark.usefixtures("many_refits")
@@ -201,9 +199,9 @@ def test_evaluate_and_searches_say_how_many_groups_are_left_out_together(each):
 
 @pytest.mark.usefixtures("many_refits")
 def test_no_warning_where_nothing_is_merged_or_folds_are_given(each):
-    model = TwoStepRidge(1.0).fit(X, HOLES, tasks=T)
-    exact = KroneckerRidge(1.0).fit(X, HOLES, tasks=T)
-    complete = KroneckerRidge(1.0).fit(X, Y, tasks=T)
+    model = TwoStepRidge(1.0).fit(X, HOLES, T)
+    exact = KroneckerRidge(1.0).fit(X, HOLES, T)
+    complete = KroneckerRidge(1.0).fit(X, Y, T)
     five = {"groups": np.arange(20) % 5}
     cases = [
         (model, {"groups": GROUPS, "cv": 5}, "10 groups in 5 folds, refitted"),
@@ -226,7 +224,7 @@ def test_no_warning_where_nothing_is_merged_or_folds_are_given(each):
 
 @pytest.mark.usefixtures("many_refits")
 def test_the_remedy_leaves_out_one_group_at_a_time():
-    model = TwoStepRidge(1.0).fit(X, HOLES, tasks=T)
+    model = TwoStepRidge(1.0).fit(X, HOLES, T)
     with pytest.warns(
         MergedGroupsWarning, match=r"With cv=10 it is fitted without one group at a time\.$"
     ):
@@ -270,7 +268,7 @@ def fitted(name, m, q, missing):
     X, Y, tasks = problems.data(m, q)
     places = np.arange(m)[:, None] + np.arange(q)
     Y[places % 10 < round(10 * missing)] = np.nan
-    return MODELS[name]().fit(X, Y, tasks=tasks).fitted_.problem
+    return MODELS[name]().fit(X, Y, tasks).fitted_.problem
 
 
 @cache

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -30,7 +31,7 @@ def labels_for(setting, shape, method="two_step"):
     if method == "network":
         return {}
     if setting == "A":
-        return {"cells": np.random.default_rng(3).integers(0, 4, size=shape)}
+        return {"cells": default_rng(3).integers(0, 4, size=shape)}
     groups = {}
     if setting in "BD":
         groups["groups"] = np.arange(shape[0]) // 2 % 3
@@ -41,7 +42,7 @@ def labels_for(setting, shape, method="two_step"):
 
 def made(method, kinds=("full", "full"), filters=RIDGE, alphas=(0.5, 0.2)):
     """Return a problem with complete labels and its reference."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m, q = (6, 6) if method == "network" else (7, 5)
     sides = tuple(problems.features(kind, n, rng) for kind, n in zip(kinds, (m, q), strict=True))
     Y = rng.normal(size=(m, q))
@@ -120,7 +121,7 @@ def test_large_grids_are_fitted_as_small_ones(method, setting, monkeypatch):
 def test_a_refit_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(dense_module, "_DENSE_CELLS", 0)
     monkeypatch.setattr(dense_module, "_MAX_STEPS", 2)
-    cells = np.random.default_rng(0).integers(0, 2, size=(7, 5))
+    cells = default_rng(0).integers(0, 2, size=(7, 5))
     with pytest.warns(RuntimeWarning, match=r"stopped after 2 steps at a relative residual of"):
         refit(problems.problem("kronecker"), "A", cells=cells)
 
@@ -128,7 +129,7 @@ def test_a_refit_that_does_not_converge_says_so(monkeypatch):
 @over(lines("method setting", *LEGAL[::3]))
 def test_where_computes_only_what_is_wanted(method, setting):
     problem = problems.problem(method, (4, 3))
-    where = np.random.default_rng(0).random(problem.Y.shape) < 0.3
+    where = default_rng(0).random(problem.Y.shape) < 0.3
     for twin in (refit, transductive):
         complete = twin(problem, setting)
         some = twin(problem, setting, where=where)
@@ -144,7 +145,7 @@ Q = 5
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return rng.normal(size=(M, 4)), rng.normal(size=(Q, 3)), rng.normal(size=(M, Q))
 
 
@@ -170,7 +171,7 @@ def fitted(name, data):
     if name == "symmetric":
         square = np.hstack([Y, Y[:, : M - Q]])
         return model.fit(X, square + square.T)
-    return model.fit(X, Y, tasks=tasks)
+    return model.fit(X, Y, tasks)
 
 
 # ---- frames

@@ -4,8 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -24,7 +26,7 @@ def full_table(m, q):
 
 def random_table(n, m, q):
     """Pairs in any order, some of them twice."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return np.column_stack([rng.integers(m, size=n), rng.integers(q, size=n)])
 
 
@@ -151,12 +153,10 @@ def test_a_block_with_nothing_to_train_on_is_an_error():
 
 
 def as_pandas(pairs):
-    pd = pytest.importorskip("pandas")
     return pd.DataFrame(pairs, columns=["who", "what"], index=range(100, 100 + len(pairs)))
 
 
 def as_polars(pairs):
-    pl = pytest.importorskip("polars")
     return pl.DataFrame({"who": [row[0] for row in pairs], "what": [row[1] for row in pairs]})
 
 
@@ -177,7 +177,7 @@ def test_every_form_of_a_table_gives_the_same_splits(setting, form):
 # -- groups -----------------------------------------------------------------------------------------------
 
 
-@over(every(form=[list, np.array, lambda labels: pytest.importorskip("pandas").Series(labels)]))
+@over(every(form=[list, np.array, pd.Series]))
 def test_groups_are_held_out_together(form):
     pairs = random_table(200, 12, 10)
     groups = [f"family {i % 4}" for i in pairs[:, 0]]
@@ -203,7 +203,7 @@ def test_groups_are_held_out_together(form):
 @over(lines("setting form", ("A", list), ("D", as_pandas)))
 def test_scikit_learn_takes_it_as_cv(setting, form):
     pairs = full_table(6, 5)
-    y = np.random.default_rng(0).normal(size=len(pairs))
+    y = default_rng(0).normal(size=len(pairs))
     folds = SettingKFold(setting, 2, random_state=0)
     expected = np.empty(len(pairs))
     for train, test in folds.split(pairs):
@@ -318,7 +318,7 @@ def test_groups_that_are_none(setting, labels, message):
 
 def edges_of(n, seed, both_ways):
     """Some edges of a network, in one direction or both, loops among them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     pairs = [(f"n{i}", f"n{j}") for i in range(n) for j in range(i, n) if rng.random() < 0.7]
     return pairs + [(j, i) for i, j in pairs if i != j] if both_ways else pairs
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from sklearn import config_context
 from sklearn.model_selection import cross_validate
@@ -19,7 +20,7 @@ from sweeps import lines, over
 
 
 def table(n=30):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return [
         (int(i), f"t{j}") for i, j in zip(rng.integers(0, 8, n), rng.integers(0, 6, n), strict=True)
     ]
@@ -117,8 +118,8 @@ def test_folds_warn_of_later_training_labels():
 
 def test_scikit_learn_passes_times():
     pairs = table(60)
-    X = np.random.default_rng(0).normal(size=(8, 2))
-    y = np.random.default_rng(1).normal(size=60)
+    X = default_rng(0).normal(size=(8, 2))
+    y = default_rng(1).normal(size=60)
     model = PairRegressor(TwoStepRidge(), instances=X)
     times = np.arange(60)
     with config_context(enable_metadata_routing=True):

@@ -38,7 +38,7 @@ def without_unit(model, setting, weights):
             left[i] = True
         if 1 in setting.new:
             left[:, j] = True
-        other = clone(model).fit(X, np.where(left, np.nan, Y), tasks=T, sample_weight=weights)
+        other = clone(model).fit(X, np.where(left, np.nan, Y), T, weights)
         predictions[i, j] = other.completed_[i, j]
     return predictions
 
@@ -58,7 +58,7 @@ def test_missing_pairs_are_predicted_without_their_unit(name, setting, weighted,
     model = clone(MODELS[name]).set_params(tol=1e-12)
     setting = Setting(setting)
     weights = WEIGHTS if weighted else None
-    model.fit(X, Y, tasks=T, sample_weight=weights)
+    model.fit(X, Y, T, weights)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unlabelled, "_ENTRY", entry)
         held_out = model.holdout(setting, cells=CELLS if setting is Setting.A else None)
@@ -81,7 +81,7 @@ HARD = {
 @over(every(name=list(HARD)))
 def test_missing_pairs_of_models_without_a_penalty_in_some_directions(name):
     """Some eigenvalues of the pairwise kernel are infinite, or the regularisation is zero."""
-    model = clone(HARD[name]).set_params(tol=1e-12).fit(X, Y, tasks=T)
+    model = clone(HARD[name]).set_params(tol=1e-12).fit(X, Y, T)
     held_out = model.holdout("A", cells=CELLS)
     missing = np.isnan(Y)
     expected = without_unit(model, Setting.A, None)
@@ -110,5 +110,5 @@ def test_nothing_is_left_beside_an_instance_and_a_task_with_all_labels(model, we
     assert_allclose(held_out[1, :3], 1.0)
     if isinstance(model, KroneckerRidge):
         model = clone(model).set_params(fit_intercept=False)
-        held_out = model.fit(X[:2], CROSSED, tasks=T[:4], sample_weight=weights).holdout("D")
+        held_out = model.fit(X[:2], CROSSED, T[:4], weights).holdout("D")
         assert_allclose(held_out[1, 3], 0.0, atol=1e-12)

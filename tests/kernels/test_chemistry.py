@@ -1,6 +1,8 @@
 import sys
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
@@ -187,8 +189,6 @@ def test_many_are_named_in_short():
 
 
 def test_whatever_holds_them():
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
     expected = fingerprints(TEXTS)[0].toarray()
     with_ids = (
         pandas.Series(SMILES),
@@ -212,7 +212,6 @@ def test_whatever_holds_them():
 
 
 def test_bad_containers_are_refused(each):
-    pandas = pytest.importorskip("pandas")
     one_column = r"one column of text, found shape \(1, 2\)"
     cases = [
         (("CCO",), TypeError, "molecules must be several: put a single text into a list"),
@@ -262,7 +261,6 @@ def test_without_rdkit_it_says_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_keep_their_ids(kind):
-    pytest.importorskip(kind)
 
     def molecules(rows):
         column = np.array(TEXTS, dtype=object)[rows, None]

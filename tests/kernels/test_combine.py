@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import cosine_similarity, rbf_kernel
 
@@ -19,7 +20,7 @@ from sweeps import every, lines, over
 
 @over(every(n=[1, 2, 7]))
 def test_normalize_a_gram_matrix(n, library):
-    A = np.random.default_rng(n).normal(size=(n, 3))
+    A = default_rng(n).normal(size=(n, 3))
     K = A @ A.T
     found = normalize(library.asarray(K))
     assert found.dtype == library.asarray(K).dtype
@@ -31,7 +32,7 @@ def test_normalize_a_gram_matrix(n, library):
 
 
 def test_normalize_a_block(library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     A = rng.normal(size=(5, 3))
     B = rng.normal(size=(4, 3))
     A[2] = 0
@@ -70,7 +71,7 @@ def test_whole_exponents_take_negative_entries():
 
 
 def test_sums_and_products_of_kernels(library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     A, B = rng.random((5, 3)), rng.random((4, 3))
     rbf = ("rbf", {"gamma": 0.2})
     linear = A @ B.T
@@ -102,7 +103,7 @@ def test_combinations_are_values(combination):
 
 # --- pairs of entities, against loops over their formulas, and as rows of models -----------------
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 NAMES = list("abcdefg")
 X = RNG.normal(size=(7, 3))
 K = gram(X, kernel="rbf")
@@ -145,7 +146,6 @@ def test_kernels_are_those_of_the_formulas(symmetric, library):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_have_the_ids_of_their_pairs(kind):
-    pytest.importorskip(kind)
     order = RNG.permutation(7)
     turned = tuple(NAMES[place] for place in order)
     table = write_table(K[:, order], Ids(tuple(NAMES)), Ids(turned), kind)

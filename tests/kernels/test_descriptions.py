@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -117,7 +118,6 @@ def test_one_table_is_refused_as_a_holder():
 
 
 def test_what_is_one_table_and_what_are_several():
-    pandas = pytest.importorskip("pandas")
     plain = [
         F,
         F.tolist(),
@@ -141,7 +141,6 @@ def test_what_is_one_table_and_what_are_several():
 
 def frames(kind, order):
     """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
-    pytest.importorskip(kind)
     names = "abcde"
     turned = tuple(names[place] for place in order)
     kernel = K[np.ix_(order, order[::-1])]
@@ -166,7 +165,6 @@ def test_frames_are_brought_into_the_order_of_the_first_with_ids(kind):
 
 
 def test_ids_that_differ():
-    pandas = pytest.importorskip("pandas")
     ids = list("abcde")
     with pytest.raises(IdError, match=r"The ids of X\['b'\] and X\['a'\] do not match"):
         read_descriptions(

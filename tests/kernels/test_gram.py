@@ -2,6 +2,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
@@ -36,7 +37,7 @@ PARAMS = [
 
 @pytest.fixture
 def features():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return rng.random((7, 5)), rng.random((4, 5))
 
 
@@ -73,7 +74,7 @@ def test_a_kernel_is_found_once_it_is_declared(features):
 
 def test_a_gram_matrix_is_exactly_symmetric(each, library):
     for name in each(kernel_names()):
-        A = np.random.default_rng(1).random((50, 33))
+        A = default_rng(1).random((50, 33))
         for right in (None, "A itself"):
             features = library.asarray(A)
             K = library.to_numpy(gram(features, features if right else None, kernel=name))
@@ -138,7 +139,7 @@ DIAGONALS = [
 
 
 def test_the_diagonal_is_that_of_the_whole_kernel(each, library):
-    A = np.random.default_rng(3).random((40, 5))
+    A = default_rng(3).random((40, 5))
     A[7] = 0.0
     rtol = 1e-5 if library.dtype == "float32" else 1e-12
     for kernel, params in each(DIAGONALS):
@@ -159,6 +160,6 @@ def test_a_diagonal_without_a_shortcut_takes_small_blocks():
         asked.append((len(A), len(B)))
         return A @ B.T
 
-    A = np.random.default_rng(6).random((100, 3))
+    A = default_rng(6).random((100, 3))
     assert_allclose(gram_diagonal(A, kernel=kernel), (A**2).sum(axis=1), rtol=1e-12)
     assert sum(a * b for a, b in asked) < 20 * len(A)

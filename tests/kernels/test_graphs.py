@@ -3,6 +3,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 from scipy.sparse import coo_matrix, csgraph
@@ -24,7 +25,7 @@ def by_floyd(edges, nodes, scale):
 
 
 def random_graph(n, n_edges, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     pairs = rng.integers(n, size=(n_edges, 2))
     return [
         (int(a), int(b), float(length))
@@ -85,7 +86,7 @@ def slow_ancestors(edges, node):
 
 
 def random_ontology(n, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     return [(int(parent), child) for child in range(1, n) for parent in rng.integers(child, size=2)]
 
 
@@ -102,7 +103,7 @@ def test_shared_ancestors_are_counted(each):
 
 
 def random_network(n, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     weights = np.where(rng.random((n, n)) < 0.3, rng.random((n, n)), 0.0)
     weights[n // 2, :] = weights[:, n // 2] = 0.0
     return np.triu(weights) + np.triu(weights, 1).T

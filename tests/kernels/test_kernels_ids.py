@@ -1,7 +1,10 @@
 """Kernels of frames are frames with the ids of both sides; what has ids is put in order by them."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids, Table, read_table, write_table
@@ -30,7 +33,6 @@ def named(values, rows, columns, kind):
     """Return values with ids, as a frame of some library or as the library's own table."""
     if kind == "table":
         return Table(values, Ids(tuple(rows)), Ids(tuple(columns)))
-    pytest.importorskip(kind)
     return write_table(values, Ids(tuple(rows)), Ids(tuple(columns)), kind)
 
 
@@ -46,13 +48,13 @@ def check(found, values, rows, columns, kind):
 
 @pytest.fixture
 def features():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return rng.random((4, 3)), rng.random((3, 3))
 
 
 @pytest.fixture
 def similarity():
-    return np.random.default_rng(1).random((4, 4)) + 2 * np.eye(4)
+    return default_rng(1).random((4, 4)) + 2 * np.eye(4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,13 +77,12 @@ def test_a_square_kernel_has_its_ids_on_both_sides(kind, similarity):
 
 
 def test_a_diagonal_is_matched_by_its_ids(features):
-    pandas = pytest.importorskip("pandas")
     A, B = features
     block = A @ B.T
     rows = (A * A).sum(axis=1)
     columns = (B * B).sum(axis=1)
     K = named(block, NAMES, OTHERS, "pandas")
-    diagonals = pandas.Series(rows, NAMES)[::-1], pandas.Series(columns, OTHERS)[::-1]
+    diagonals = pd.Series(rows, NAMES)[::-1], pd.Series(columns, OTHERS)[::-1]
     check(normalize(K, *diagonals), normalize(block, rows, columns), NAMES, OTHERS, "pandas")
     with pytest.raises(IdError, match="row_diagonal and the rows of K"):
         normalize(K, *diagonals[::-1])
@@ -111,8 +112,6 @@ def test_gram_of_frames(kind, features):
 
 def test_callables_take_words_and_series():
     """A frame of words is no mistake for a function of one's own; for a kernel by name it is."""
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
     words = {"name": ["a", "b", "c"], "colour": ["red", "blue", "red"]}
 
     def same(A, B):
@@ -120,28 +119,28 @@ def test_callables_take_words_and_series():
 
     expected = np.array([[1.0, 0, 1], [0, 1, 0], [1, 0, 1]])
     check(
-        gram(pandas.DataFrame(words).set_index("name"), kernel=same),
+        gram(pd.DataFrame(words).set_index("name"), kernel=same),
         expected,
         "abc",
         "abc",
         "pandas",
     )
-    check(gram(polars.DataFrame(words), kernel=same), expected, "abc", "abc", "polars")
+    check(gram(pl.DataFrame(words), kernel=same), expected, "abc", "abc", "polars")
     check(
-        gram(pandas.Series(words["colour"], words["name"]), kernel=same),
+        gram(pd.Series(words["colour"], words["name"]), kernel=same),
         expected,
         "abc",
         "abc",
         "pandas",
     )
-    assert_array_equal(gram_diagonal(polars.DataFrame(words), kernel=same), np.ones(3))
+    assert_array_equal(gram_diagonal(pl.DataFrame(words), kernel=same), np.ones(3))
     with pytest.raises(ValueError, match="A holds text .such as 'red'. in column 'colour'"):
-        gram(polars.DataFrame(words))
+        gram(pl.DataFrame(words))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_graphs_and_trees_in_frames(kind):
-    library = pytest.importorskip(kind)
+    library = pd if kind == "pandas" else pl
     edges = [("root", "a"), ("root", "b"), ("b", "c"), ("b", "d")]
     frame = library.DataFrame(
         {"from": [edge[0] for edge in edges], "to": [edge[1] for edge in edges]}
@@ -161,18 +160,15 @@ def test_graphs_and_trees_in_frames(kind):
             check(function(tree, library.Index(nodes)), expected, nodes, nodes, kind)
 
 
-pd = pytest.importorskip("pandas")
-
 IDS = list("abcd")
 TURNED = list("cadb")
-F = np.random.default_rng(0).normal(size=(4, 6))
+F = default_rng(0).normal(size=(4, 6))
 K = pd.DataFrame(F @ F.T + np.eye(4), IDS, IDS)
 
 
 @pytest.mark.parametrize("kind", ["array", "series"])
 def test_diagonals_without_ids_are_in_the_order_of_what_they_belong_to(kind):
     """Of the columns as they are given, which are only then brought into the order of the rows."""
-    pl = pytest.importorskip("polars")
     block = K.loc[IDS, TURNED]
     form = np.asarray if kind == "array" else pl.Series
     rows = np.diag(K)

@@ -1,6 +1,7 @@
 """What users hand in is read and never written to: arrays and frames that cannot be written do as well."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -67,7 +68,6 @@ def locked(values, form, prefix):
     values = np.array(values, order="F" if form == "by columns" else "C")
     values.flags.writeable = False
     if form == "pandas":
-        pd = pytest.importorskip("pandas")
         ids = [f"{prefix}{row}" for row in range(len(values))]
         return pd.DataFrame(values, index=ids, copy=False)
     if form == "sparse":

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -32,7 +33,7 @@ def test_scikit_learn_conventions(estimator, checks, each):
 
 
 def points(n=60, p=3, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, p))
+    return default_rng(seed).normal(size=(n, p))
 
 
 def nystroem(K, at, K_new=None):
@@ -66,8 +67,8 @@ def test_blocks_choose_what_one_pivot_at_a_time_does(kernel, block, r, monkeypat
     monkeypatch.setattr(room, "_BLOCK", block)
     K = gram(points(40, 14), kernel=kernel)
     for seed in range(5):
-        found = pivoted(Source(K, None), r, "rpcholesky", np.random.default_rng(seed))
-        chosen, Phi, left = one_by_one(K, r, np.random.default_rng(seed), block)
+        found = pivoted(Source(K, None), r, "rpcholesky", default_rng(seed))
+        chosen, Phi, left = one_by_one(K, r, default_rng(seed), block)
         assert_array_equal(found.positions, chosen)
         assert_allclose(found.features, Phi, atol=1e-12)
         assert_allclose(found.residual, np.diag(left), atol=1e-12)
@@ -487,7 +488,7 @@ def test_vectors_where_texts_were():
 
 @over(lines("method", *METHODS))
 def test_landmarks_do_not_depend_on_the_scale_of_the_kernel(method):
-    size = np.random.default_rng(1).uniform(0.1, 3.0, size=60)
+    size = default_rng(1).uniform(0.1, 3.0, size=60)
     K = gram(points(), kernel="rbf") * np.outer(size, size)
 
     def chosen(kernel):

@@ -2,6 +2,7 @@ from sys import modules
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
@@ -21,7 +22,7 @@ EPS = np.finfo(float).eps
 
 def similarity(n):
     """Draw a matrix that is neither symmetric nor positive semi-definite."""
-    values = np.random.default_rng(0).normal(size=(n, n))
+    values = default_rng(0).normal(size=(n, n))
     values[0, 0] = -1
     return values
 
@@ -122,7 +123,7 @@ def test_a_repair_is_that_of_the_eigenvalues(each, library, psd):
 
 def test_a_kernel_comes_back_as_it_is(each, library):
     for psd in each(["clip", "shift", "error"]):
-        A = np.random.default_rng(0).normal(size=(8, 3))
+        A = default_rng(0).normal(size=(8, 3))
         K = library.asarray((A @ A.T + (A @ A.T).T) / 2)
         assert repair(K, symmetrize="error", psd=psd) is K
 
@@ -136,7 +137,7 @@ def test_mending_is_a_repair_with_a_warning(psd, library):
 
 
 def test_mending_leaves_a_kernel_alone(each, library):
-    A = np.random.default_rng(0).normal(size=(6, 3))
+    A = default_rng(0).normal(size=(6, 3))
     kernels = {
         "singular": A @ A.T,
         "regular": A @ A.T + np.eye(6),
@@ -149,7 +150,7 @@ def test_mending_leaves_a_kernel_alone(each, library):
 
 
 def test_mending_sees_what_is_barely_indefinite(each):
-    vector = np.random.default_rng(0).normal(size=40)
+    vector = default_rng(0).normal(size=40)
     vector /= np.linalg.norm(vector)
     for size in each([-2e-6, -1e-4, -0.1]):
         # The largest eigenvalue is 1, but for the tiny part.

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+import polars
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -252,7 +253,6 @@ def test_bad_words_are_refused(parameters, message):
 
 
 def test_a_frame_of_too_many_words_is_refused(monkeypatch):
-    polars = pytest.importorskip("polars")
     assert KmerCounts(k=5).fit_transform(["MKVLAAG"]).shape == (1, 20**5)
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
     with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
@@ -261,7 +261,6 @@ def test_a_frame_of_too_many_words_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_keep_their_ids(any_engine, kind):
-    pytest.importorskip(kind)
     texts = dict(zip("abcdefg", random_sequences(7, 40, seed=4), strict=True))
 
     def proteins(names):

@@ -3,7 +3,10 @@
 import math
 
 import numpy as np
+import pandas
+import polars
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids, Table, read_table
@@ -23,7 +26,7 @@ APES = "((human:6,chimp:6):84,mouse:90);"
 
 def random_tree(n_nodes, seed, caterpillar=False):
     """Return parent, child and length of every branch; node 0 is the root."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     parents = [
         max(child - 2 + child % 2, 0) if caterpillar else int(rng.integers(child))
         for child in range(1, n_nodes)
@@ -181,7 +184,7 @@ HOSTS = {
 
 def random_taxonomy(n, n_ranks, seed, missing=0.0):
     """Return rows whose names are few, so that the same ones stand below different ones."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     rows = [[f"t{rng.integers(2 + rank)}" for rank in range(n_ranks)] for _ in range(n)]
     gone = rng.random((n, n_ranks)) < missing
     return [
@@ -236,7 +239,7 @@ def test_it_is_what_a_walk_down_each_pair_finds():
 @pytest.mark.parametrize("nothing", [None, float("nan"), "", "  ", "pandas"])
 def test_a_missing_rank_ends_the_path(nothing):
     if nothing == "pandas":
-        nothing = pytest.importorskip("pandas").NA
+        nothing = pandas.NA
     rows = [("a", nothing, "x"), ("a", nothing, "x"), ("a", "b", "x"), (nothing, "b", "x")]
     found = taxonomy_kernel(rows, normalized=False)
     assert_array_equal(found, [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 3, 0], [0, 0, 0, 0]])
@@ -248,8 +251,6 @@ def test_a_missing_rank_ends_the_path(nothing):
 
 
 def test_frames_and_tables_keep_their_ids(each):
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
     names = list(HOSTS)
     expected = slowly(HOSTS.values(), HOSTS.values())
     frame = pandas.DataFrame(list(HOSTS.values()), index=names, columns=RANKS)
@@ -306,7 +307,7 @@ def test_names_are_compared_as_text():
 
 @over(lines("n_ranks", *range(1, 12)))
 def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
-    weights = 0.1 + np.random.default_rng(n_ranks).random(n_ranks)
+    weights = 0.1 + default_rng(n_ranks).random(n_ranks)
     for given in (None, weights.tolist()):
         K = taxonomy_kernel([["a"] * n_ranks, ["b"] * n_ranks], weights=given)
         assert_array_equal(K, np.eye(2))

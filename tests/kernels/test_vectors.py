@@ -3,6 +3,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -16,7 +17,7 @@ SHAPES = [(1, 1, 1), (4, 7, 3), (6, 2, 11)]
 
 def counts(n, d, seed):
     """Draw counts of 0 to 2, of which many are zero, with a zero row at the end."""
-    values = np.minimum(np.random.default_rng(seed).poisson(0.8, size=(n, d)), 2).astype(float)
+    values = np.minimum(default_rng(seed).poisson(0.8, size=(n, d)), 2).astype(float)
     values[-1] = 0
     return values
 
@@ -103,7 +104,7 @@ def test_blocks_make_no_difference(each, library, monkeypatch):
 
 
 def test_tanimoto_takes_negative_entries_and_is_positive_semidefinite():
-    A = np.random.default_rng(0).normal(size=(60, 3))
+    A = default_rng(0).normal(size=(60, 3))
     K = vectors.tanimoto(A)
     assert_allclose(K, loop(A, A, BY_HAND["tanimoto"]), rtol=1e-12)
     assert K.min() < -0.1
@@ -112,15 +113,15 @@ def test_tanimoto_takes_negative_entries_and_is_positive_semidefinite():
 
 def test_diagonal_is_exactly_one(each, library):
     for kernel in each([vectors.tanimoto, vectors.minmax]):
-        A = np.random.default_rng(0).random((30, 17))
+        A = default_rng(0).random((30, 17))
         A[3] = 0
         assert_array_equal(np.diag(library.to_numpy(kernel(library.asarray(A)))), np.ones(30))
 
 
 def test_minmax_is_never_below_zero(library):
     # 0.1 + 0.7 and the like do not cancel exactly where nothing is shared.
-    A = np.random.default_rng(0).random((20, 8)) * (np.arange(8) < 4)
-    B = np.random.default_rng(1).random((20, 8)) * (np.arange(8) >= 4)
+    A = default_rng(0).random((20, 8)) * (np.arange(8) < 4)
+    B = default_rng(1).random((20, 8)) * (np.arange(8) >= 4)
     K = library.to_numpy(vectors.minmax(library.asarray(A), library.asarray(B)))
     assert K.min() >= 0
     assert_allclose(K, 0, atol=1e-6)
@@ -150,7 +151,7 @@ def test_sparse_features_may_have_long_indices(each):
 
 def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
     torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
-    A = (1000 + np.random.default_rng(0).random((6, 4))).astype(np.float32)
+    A = (1000 + default_rng(0).random((6, 4))).astype(np.float32)
     expected = loop(
         A.astype(float), A.astype(float), lambda a, b: np.exp(-float((a - b) @ (a - b)))
     )
@@ -164,7 +165,7 @@ def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
 
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 30.0])
 def test_rbf_of_repeated_rows_is_exactly_one(gamma):
-    A = 10.0 + np.random.default_rng(0).normal(size=(40, 17))
+    A = 10.0 + default_rng(0).normal(size=(40, 17))
     repeated = np.arange(40) // 2
     K = vectors.rbf(A[repeated], gamma=gamma)
     assert (K[repeated[:, None] == repeated[None, :]] == 1.0).all()

@@ -55,12 +55,12 @@ def test_the_diagonal_is_that_of_all_rows():
 def test_models_predict_with_the_frequencies_of_training(fit_intercept):
     same = {"task_kernel": "rbf", "fit_intercept": fit_intercept}
     for Model in (TwoStepRidge, KroneckerRidge):
-        model = Model(0.7, kernel="vanraden", **same).fit(M, Y, tasks=T)
-        other = Model(0.7, kernel="precomputed", **same).fit(by_formula(M, M, M), Y, tasks=T)
+        model = Model(0.7, kernel="vanraden", **same).fit(M, Y, T)
+        other = Model(0.7, kernel="precomputed", **same).fit(by_formula(M, M, M), Y, T)
         K_new = by_formula(M_NEW, M, M)
         assert_allclose(
-            model.predict(M_NEW, tasks=T_NEW),
-            other.predict(K_new, tasks=T_NEW),
+            model.predict(M_NEW, T_NEW),
+            other.predict(K_new, T_NEW),
             rtol=1e-9,
             atol=1e-12,
         )
@@ -71,13 +71,13 @@ def test_models_predict_with_the_frequencies_of_training(fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_deviation_of_a_new_row_uses_the_frequencies_of_training(fit_intercept):
     same = {"kernel": "vanraden", "task_kernel": "rbf", "fit_intercept": fit_intercept}
-    model = KroneckerRidge(0.7, **same).fit(M, Y, tasks=T)
+    model = KroneckerRidge(0.7, **same).fit(M, Y, T)
     given = {"frequencies": M.mean(axis=0) / 2}
-    other = KroneckerRidge(0.7, **same, kernel_params=given).fit(M, Y, tasks=T)
-    expected = other.predict(M_NEW, tasks=T_NEW, return_std=True)[1]
+    other = KroneckerRidge(0.7, **same, kernel_params=given).fit(M, Y, T)
+    expected = other.predict(M_NEW, T_NEW, return_std=True)[1]
     # One row alone would have other frequencies.
     for rows in (slice(5), slice(1)):
-        found = model.predict(M_NEW[rows], tasks=T_NEW, return_std=True)[1]
+        found = model.predict(M_NEW[rows], T_NEW, return_std=True)[1]
         assert_allclose(found, expected[rows], rtol=1e-9)
 
 
@@ -96,7 +96,7 @@ def test_learned_kernels_use_the_frequencies_of_training():
     new = {"markers": M_NEW, "size": RNG.normal(size=(5, 2))}
     kernels = {"markers": "vanraden", "size": "rbf"}
     model = LearnedKernelRidge(kernel=kernels, setting="B", random_state=0, max_iter=3)
-    predicted = model.fit(tables, Y, tasks=T).predict(new)
+    predicted = model.fit(tables, Y, T).predict(new)
     # A row alone is predicted as among others.
     alone = model.predict({name: table[:1] for name, table in new.items()})
     assert_allclose(alone, predicted[:1], rtol=1e-9)
@@ -194,9 +194,9 @@ def test_missing_calls_are_the_mean_of_training(each):
 
 def test_models_take_missing_calls(each, tmp_path):
     for Model in each((TwoStepRidge, KroneckerRidge)):
-        filled = Model(0.7, kernel="vanraden").fit(FILLED, Y, tasks=T)
+        filled = Model(0.7, kernel="vanraden").fit(FILLED, Y, T)
         with pytest.warns(MissingCallWarning, match=f"^{N_GAPS} of 480 calls"):
-            model = Model(0.7, kernel="vanraden").fit(GAPS, Y, tasks=T)
+            model = Model(0.7, kernel="vanraden").fit(GAPS, Y, T)
         assert_allclose(model.predict(M_NEW), filled.predict(M_NEW), rtol=1e-9, atol=1e-12)
         assert_allclose(model.holdout("B"), filled.holdout("B"), rtol=1e-9, atol=1e-12)
         save(model, tmp_path / "model.dyad")
@@ -205,15 +205,15 @@ def test_models_take_missing_calls(each, tmp_path):
                 found = each_model.predict(GAPS_NEW)
             assert_allclose(found, filled.predict(FILLED_NEW), rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="contains NaN"):
-        KroneckerRidge(kernel="rbf").fit(GAPS, Y, tasks=T)
+        KroneckerRidge(kernel="rbf").fit(GAPS, Y, T)
     with pytest.raises(KernelError, match="write NaN for missing calls.*found numbers from 0 to 9"):
         gram(np.where(np.isnan(GAPS), 9, GAPS), kernel="vanraden")
 
 
 def test_the_task_side_and_cells_take_missing_calls():
-    filled = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, tasks=FILLED)
+    filled = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, FILLED)
     with pytest.warns(MissingCallWarning):
-        model = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, tasks=GAPS)
+        model = KroneckerRidge(0.7, task_kernel="vanraden").fit(T, Y.T, GAPS)
     assert_allclose(model.predict(tasks=M_NEW), filled.predict(tasks=M_NEW), rtol=1e-9, atol=1e-12)
     table = {"line": np.repeat(np.arange(12), 6)}
     given = {"kernels": {"line": "vanraden"}, "variances": {"line": 1.0}}

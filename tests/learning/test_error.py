@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, Tolerances, has_exact_error
@@ -28,7 +29,7 @@ SHAPE = (6, 5)
 
 
 def _problem(constant, weighted, holes, put=np.asarray, shape=SHAPE):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     tasks = constant != "task"
     sides = [
         mixture(shape[0], rng, tasks, put),
@@ -124,7 +125,7 @@ def test_weights_that_differ_much_take_no_more_iterations(constant, decades, mon
     """The diagonal of the system is λ over the weights, and the preconditioner has it too."""
     shape = (20, 14)
     error, at, Y, weights, masks = _problem(constant, True, True, shape=shape)
-    weights = 10.0 ** (-decades * np.random.default_rng(1).random(shape))
+    weights = 10.0 ** (-decades * default_rng(1).random(shape))
     error = replace(error, labels=targets(Y, weights, constant), tolerances=FINE)
     expected = _expected(error, at, Y, weights, masks)
     wanted = sum(each[0] for each in expected) / sum(each[1] for each in expected)
@@ -147,7 +148,7 @@ def test_weights_that_differ_much_take_no_more_iterations(constant, decades, mon
 
 @over(lines("per_fold constant", (False, None), (True, "grand")))
 def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m, q = SHAPE
     shares = (0.6, 0.3, 0.1)
     lam = 0.2
@@ -190,7 +191,7 @@ def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
 
 
 def test_kernels_that_are_not_definite_are_solved_without_a_preconditioner():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     K = similarity(4, rng)
     G = np.diag([2.0, 1.0, -0.01])
     cells = cell_systems.CellSet.of(np.ones((4, 3), dtype=bool), G)
@@ -240,7 +241,7 @@ SHAPES = [(6, 4), (2, 3), (6, 1)]
 
 def _exact_problem(setting, shape, constant, tasks=True, put=np.asarray):
     """Return the error, where it is asked for, and what the definition says of it."""
-    rng = np.random.default_rng([0, *shape])
+    rng = default_rng([0, *shape])
     m, q = shape
     sides = [mixture(m, rng, tasks, put), *([mixture(q, rng, True, put)] if tasks else [])]
     Y = rng.normal(size=shape)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import error as errors
@@ -15,7 +16,7 @@ from sweeps import every, over
 
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_mixture_and_its_derivatives(constant, library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     given = mixture(7, rng, constant, library.asarray)
     logits = rng.normal(size=given.n_weights)
     exponents = np.array([0.4, -0.3])
@@ -50,7 +51,7 @@ def test_zeros_stay_zeros_and_pull_at_no_exponent(library):
 
 def test_what_exponents_may_be():
     """All powers of an RBF kernel are kernels, below one of no other are they in general."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     low, high = mixture(5, rng).exponent_limits
     assert_allclose(np.exp(low), [1.0, 0.05])
     assert_allclose(np.exp(high), [9.0, 50.0])
@@ -64,7 +65,7 @@ def test_what_exponents_may_be():
 
 
 def test_the_gradient_of_kernels_that_differ_between_folds():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     stacked = np.stack([distance_kernel(5, rng), distance_kernel(5, rng)])
     given = Mixture([distance_kernel(5, rng), stacked], [True, True], True, (True, True))
     slope, at = rng.normal(size=(2, 5, 5)), rng.normal(size=5)
@@ -77,7 +78,7 @@ def test_the_gradient_of_kernels_that_differ_between_folds():
 
 
 def test_a_power_is_accepted_if_it_is_a_kernel_in_every_fold():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 8)
+    angles = default_rng(0).uniform(0, 2 * np.pi, 8)
     angle = (1 + np.cos(angles[:, None] - angles)) / 2
     assert np.linalg.eigvalsh(angle**1.5).min() < -1e-4
     exponents = np.log([1.5])
@@ -92,7 +93,7 @@ def test_a_power_is_accepted_if_it_is_a_kernel_in_every_fold():
 
 @pytest.mark.parametrize("kind", ["Tanimoto", "angle"])
 def test_accepted_powers_are_kernels(kind, library):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 40
     rows = rng.normal(size=(n, 2))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -118,7 +119,7 @@ def test_accepted_powers_are_kernels(kind, library):
 
 
 def test_more_kernels_join():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     given = mixture(5, rng)
     more = given.joined([distance_kernel(5, rng), similarity(5, rng)], (True, False))
     assert (more.n_weights, more.n_exponents) == (6, 4)
@@ -140,7 +141,7 @@ def test_more_kernels_join():
 
 @pytest.mark.parametrize("n_kernels", [1, 3])
 def test_the_weights_at_the_start(n_kernels):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     side = Mixture([similarity(4, rng)] * n_kernels, [True] * n_kernels, True)
     [equal] = Parameters.start([side]).weights
     assert_allclose(Mixture.weights(equal), np.full(n_kernels + 1, 1 / (n_kernels + 1)))
@@ -152,12 +153,12 @@ def test_the_weights_at_the_start(n_kernels):
 
 
 def test_a_side_without_a_constant_starts_from_equal_weights():
-    side = Mixture([similarity(4, np.random.default_rng(0))] * 2, [True] * 2, False)
+    side = Mixture([similarity(4, default_rng(0))] * 2, [True] * 2, False)
     assert_array_equal(Parameters.start([side], 0.05).vector, Parameters.start([side]).vector)
 
 
 def test_parameters_of_an_earlier_stage_go_on_with_profiles():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = mixture(5, rng)
     columns = mixture(4, rng)
     before = Parameters.start([rows, columns])
@@ -175,7 +176,7 @@ def test_parameters_of_an_earlier_stage_go_on_with_profiles():
 
 @over(every(shape=[(6, 4), (3, 7), (2, 1), (1, 3)]))
 def test_profile_kernels_are_what_the_definition_says(shape, library):
-    F = np.random.default_rng(0).normal(size=shape) + 5.0
+    F = default_rng(0).normal(size=shape) + 5.0
     found = [library.to_numpy(kernel) for kernel in profile_kernels(library.asarray(F))]
     assert len(found) == len(PROFILES) == len(DIVISIBLE)
     rows = F - F.mean(axis=0)
@@ -210,7 +211,7 @@ def test_rows_without_a_profile_give_no_nan():
 
 
 def _noise(shape=(36, 28)):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sides = [Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape]
     Y = rng.normal(size=shape)
     Y /= Y.std()

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn import metrics as sk
@@ -125,7 +126,7 @@ def averaged(name, Y, F, average):
 
 
 def make_labels(kind, shape, seed, missing=0.0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     if kind == BINARY:
         Y = np.where(rng.random(shape) < 0.3, TOP, 1.0)
     else:
@@ -141,7 +142,7 @@ def make_labels(kind, shape, seed, missing=0.0):
 
 
 def make_predictions(kind, shape, seed):
-    F = np.random.default_rng(1000 + seed).normal(size=shape)
+    F = default_rng(1000 + seed).normal(size=shape)
     if kind == "tied":
         return np.round(F)
     if kind == "constant":
@@ -217,7 +218,7 @@ def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
 def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
     for name, average in each(product(METRICS, AVERAGES)):
         metric, Y, _ = problem(name, 3, 0.0)
-        stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
+        stack = default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
         expected = [[metric(Y, F, average=average) for F in row] for row in stack]
         for limit in (1, 4 * cells.CELL_VALUES * Y.size, 2**21):
             monkeypatch.setattr("dyadlearn._array.BLOCK", limit)
@@ -274,7 +275,7 @@ def test_squared_errors_that_are_rounding_are_zero_without_predictions():
 @over(every(metric=[metrics.concordance_index, metrics.spearman], average=["pooled", "task"]))
 def test_held_out_predictions_that_differ_by_rounding_are_tied(metric, average):
     """Wherever they stand among the others."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     Y = rng.normal(size=(12, 5))
     F = rng.integers(0, 4, Y.shape) - 1.0
     nearly = F + 1e-15 * rng.normal(size=Y.shape)
@@ -287,7 +288,7 @@ def test_held_out_predictions_that_differ_by_rounding_are_tied(metric, average):
 
 
 def test_the_larger_of_any_two_labels_is_the_positive_class(each):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     chosen, F = rng.random((5, 6)) < 0.4, rng.normal(size=(5, 6))
     for low, high in each([(-3.5, -3.25), (False, True), (7, 1e9)]):
         area = sk.roc_auc_score(chosen.ravel(), F.ravel())
@@ -326,7 +327,7 @@ def test_concordance_of_a_long_row(each, monkeypatch):
         monkeypatch.setattr(
             concordance, "_LARGEST_KEY", key
         )  # with the order of ranks packed in one number, or not
-        rng = np.random.default_rng(levels)
+        rng = default_rng(levels)
         y = rng.integers(levels, size=300).astype(float)
         for f in (rng.normal(size=300) + y, rng.normal(size=300).round(1), y, -y, np.zeros(300)):
             above = y[:, None] > y[None, :]
@@ -336,7 +337,7 @@ def test_concordance_of_a_long_row(each, monkeypatch):
 
 def test_concordance_counts_more_pairs_than_32_bits_hold():
     n = 100_000
-    order = np.random.default_rng(0).permutation(n).astype(float)
+    order = default_rng(0).permutation(n).astype(float)
     assert concordance_index(order, order) == 1.0
     assert concordance_index(order, -order) == 0.0
     # Two neighbours swapped are one pair of n(n−1)/2 wrong.
@@ -372,7 +373,7 @@ def test_best_fraction_is_rounded_up_but_not_for_the_noise_of_floats():
 
 def test_scores_of_squared_errors_are_those_of_predictions(each):
     Y = make_labels(REAL, (7, 6), 4)
-    stack = np.random.default_rng(0).normal(size=(3, 7, 6))
+    stack = default_rng(0).normal(size=(3, 7, 6))
     errors = metrics.mean_squared_error(Y, stack)
     for name, average in each(product(scorer_names(), AVERAGES)):
         if METRICS.get(name.removeprefix("neg_"), [REAL])[0] == REAL and name != "precision_at_k":
@@ -402,7 +403,7 @@ def test_correlations_do_not_depend_on_level_or_scale(each):
 
 
 def test_perfect_correlations_are_not_beyond_one():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for n in range(2, 60):
         y = rng.normal(size=n)
         assert 1 - 1e-12 < metrics.pearson(y, 0.1 * y + 0.3) <= 1

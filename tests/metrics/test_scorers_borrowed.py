@@ -168,7 +168,7 @@ def test_selection_by_them(real, tmp_path):
     made = make_scorer(wide, greater_is_better=False, power=0.5)
     for scoring in ("neg_median_absolute_error", made):
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [1.0, 10.0], setting="C", scoring=scoring)
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
         assert_allclose(search.best_score_, scorer(scoring)(Y, search.holdout_, setting="C"))
         assert_allclose(evaluate(search, "C")[scorer(scoring).name], [search.best_score_])
     with pytest.raises(ModelFileError, match="scoring is .*use a metric by its name"):

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import bootstrap_interval
@@ -33,7 +34,7 @@ def slow_ic_index(Y, F, tolerance=1e-9):
 
 
 def make_grids(shape, labels, predictions, missing):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = {
         "real": rng.normal(size=shape),
         "eighths": np.round(8 * rng.normal(size=shape)) / 8,
@@ -104,7 +105,7 @@ def test_every_average_is_the_same():
 @over(every(scale=[1e-12, 1.0, 1e12]))
 def test_additive_predictions_know_no_interaction(scale):
     """Whatever their size, and however large the effects of the rows are beside those of the columns."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = rng.normal(size=(8, 9))
     F = scale * (1e3 * rng.normal(size=(8, 1)) + rng.normal(size=9))
     assert ic_index(Y, F) == 0.5
@@ -127,7 +128,7 @@ def test_tolerance():
 
 def test_main_effects_count_for_nothing():
     Y, F = make_grids((7, 5), "real", "distinct", True)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     shifted = F + rng.integers(-9, 9, size=(7, 1)) + rng.integers(-9, 9, size=5)
     assert ic_index(Y, shifted) == ic_index(Y, F)
     assert ic_index(3 * Y + shifted - F, F) == ic_index(Y, F)

@@ -18,8 +18,8 @@ RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 # Each model is made with both of its regularisations, so that a mixture of two states differs from
 # either.
 MODELS = {
-    "two-step": lambda: TwoStepRidge(**RBF).fit(X, Y, tasks=T),
-    "Kronecker": lambda: KroneckerRidge(**RBF).fit(X, Y, tasks=T),
+    "two-step": lambda: TwoStepRidge(**RBF).fit(X, Y, T),
+    "Kronecker": lambda: KroneckerRidge(**RBF).fit(X, Y, T),
 }
 READERS = {
     "predict": lambda model: model.predict(NEW),

@@ -216,7 +216,7 @@ def test_frames_are_matched_by_ids_and_may_lack_columns():
     items = [f"f{j}" for j in range(Q)]
     users = pd.DataFrame(X, rows)
     films = pd.DataFrame(T[:Q], items)
-    model = KroneckerRidge().fit(users[:M], pd.DataFrame(Y[:M, :Q], rows[:M], items), tasks=films)
+    model = KroneckerRidge().fit(users[:M], pd.DataFrame(Y[:M, :Q], rows[:M], items), films)
     rated = pd.DataFrame(
         {"f5": [np.nan, Y[M, 5]], "f2": [Y[M + 1, 2], Y[M, 2]]}, [rows[M + 1], rows[M]]
     )
@@ -268,7 +268,7 @@ def test_frames_are_matched_by_ids_and_may_lack_columns():
 )
 def test_what_is_refused(model, given, message):
     train = X[:M] @ X[:M].T if model.kernel == "precomputed" else X[:M]
-    model = clone(model).fit(train, Y[:M, :Q], tasks=T[:Q])
+    model = clone(model).fit(train, Y[:M, :Q], T[:Q])
     with pytest.raises(ValueError, match=message):
         model.predict(**given)
 
@@ -282,7 +282,7 @@ def test_long_tables():
     model = PairRegressor(KroneckerRidge(tol=1e-14), instances=users, tasks=films).fit(
         pairs, values
     )
-    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
+    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, T[:Q])
     for few, new, known, expected in (
         (FEW, rows[M:], items[:Q], grid.predict(X[M:], labels=FEW)),
         (FEW_OF_TASKS, rows[:M], items[Q:], grid.predict(tasks=T[Q:], labels=FEW_OF_TASKS)),

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
@@ -22,17 +23,17 @@ from sweeps import covering, every, lines, over
 from telling import taken
 
 X, Y, T = problems.data(12, 9, 5, 4)
-rng = np.random.default_rng(1)
+rng = default_rng(1)
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
     "independent, primal": IndependentTaskRidge().fit(X, Y),
-    "two-step, kernels": TwoStepRidge(**RBF).fit(X, Y, tasks=T),
-    "two-step, primal": TwoStepRidge().fit(X, Y, tasks=T),
-    "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, tasks=T),
-    "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
+    "two-step, kernels": TwoStepRidge(**RBF).fit(X, Y, T),
+    "two-step, primal": TwoStepRidge().fit(X, Y, T),
+    "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, T),
+    "online": OnlineTwoStepRidge().fit(X, Y, T),
     "online, mapped": OnlineTwoStepRidge(feature_map=Nystroem(n_components=8, random_state=0)).fit(
-        X, Y, tasks=T
+        X, Y, T
     ),
     "vector": IndependentTaskRidge(kernel="rbf").fit(X, Y[:, 0]),
 }
@@ -57,9 +58,9 @@ def test_blocks_of_instances(name, block, monkeypatch):
 def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     new = rng.normal(size=(sizes[0], 5))
     tasks = rng.normal(size=(sizes[1], 4))
-    whole = MODELS[name].predict(new, tasks=tasks)
+    whole = MODELS[name].predict(new, tasks)
     monkeypatch.setattr("dyadlearn._array.BLOCK", block)
-    found = MODELS[name].predict(new, tasks=tasks)
+    found = MODELS[name].predict(new, tasks)
     assert found.flags.c_contiguous
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
@@ -76,7 +77,7 @@ def test_blocks_of_pairs(name, block, monkeypatch):
     b = 1 if name == "vector" else 5
     pairs = np.stack([rng.integers(0, 6, size=8), rng.integers(0, b, size=8)], axis=1)
     for known in (tasks, None):
-        expected = model.predict(new, tasks=known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
+        expected = model.predict(new, known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
             patch.setattr("dyadlearn._array.BLOCK", block)
             assert_allclose(
@@ -103,7 +104,7 @@ def test_a_result_that_does_not_fit_is_refused(monkeypatch):
         NotEnoughMemoryError,
         match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB",
     ):
-        MODELS["two-step, kernels"].predict(new, tasks=tasks)
+        MODELS["two-step, kernels"].predict(new, tasks)
     assert MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)]).shape == (1,)
 
 
@@ -113,25 +114,25 @@ def test_a_result_that_does_not_fit_is_refused(monkeypatch):
 @over(every(shape=[(5, 5), (5, 7), (7, 5)]))
 def test_every_side_costs_its_own_digits(shape):
     """A kernel that is close to singular costs seven digits; both sides would cost fourteen."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     K, G = (rbf_kernel(0.01 * rng.normal(size=(n, 3)), gamma=0.05) for n in shape)
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
-    model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), tasks=G)
-    assert_allclose(model.predict(K, tasks=G), model.predict(), rtol=0, atol=1e-6)
+    model = TwoStepRidge(1e-7, 1e-7, **given).fit(K, rng.normal(size=shape), G)
+    assert_allclose(model.predict(K, G), model.predict(), rtol=0, atol=1e-6)
 
 
 @over(lines("shape", (4, 5), (9, 3)))
 def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
     """The constant feature of the model and a large constant column cannot be told apart: ε c² digits are lost."""
     n, d = shape
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(5, 2))
     Z = rng.normal(size=(n + 1, d))
     Y = X[:, :1] + Z[:n, 1] + 5 + 0.1 * rng.normal(size=(5, n))
     for size, is_lost in ((1e3, False), (1e5, False), (1e8, True)):
         tasks = Z.copy()
         tasks[:, 0] = size
-        model = KroneckerRidge().fit(X, Y, tasks=tasks[:n])
+        model = KroneckerRidge().fit(X, Y, tasks[:n])
         model.predict(X, tasks)  # no warning: the new task has the value of the others
         tasks[n, 0] = 0.0
         with warnings.catch_warnings(record=True) as told:
@@ -143,7 +144,7 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
 
 @pytest.mark.parametrize("n", [5, 9, 14])
 def test_rounding_of_a_large_common_part_is_warned_about(n):
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     rows = 50.0 + rng.normal(size=(n, 1))
     K = (rows @ rows.T + 1.0) ** 3
     with pytest.warns(PrecisionWarning, match="small beside the largest eigenvalue"):

@@ -84,7 +84,7 @@ def posed(side, task_side, model=None, dtype="float64", **params):
     model = (model or KroneckerRidge(alpha=0.3)).set_params(
         kernel=SIDES[side][0], task_kernel=SIDES[task_side][0], **params
     )
-    model.fit(train, Y.astype(dtype), tasks=task_train)
+    model.fit(train, Y.astype(dtype), task_train)
     given = {"diagonal": np.diag(K)[M:]} if side == "precomputed" else {}
     task_given = {"task_diagonal": np.diag(G)[Q:]} if task_side == "precomputed" else {}
     return model, (new, given), (task_new, task_given), (K, G)
@@ -159,7 +159,7 @@ def fitted(model, labels, weights, form="grid"):
             None if values is None else sparse.csr_array((values[places], places), shape=(M, Q))
             for values in (labels, weights)
         )
-    return model.fit(X[:M], labels, tasks=T[:Q], sample_weight=weights)
+    return model.fit(X[:M], labels, T[:Q], weights)
 
 
 @pytest.mark.usefixtures("listed")
@@ -205,7 +205,7 @@ def test_labels_of_all_forms_have_the_dense_process(side, task_side, member, giv
 
 
 def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):
-    model = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
+    model = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, T[:Q])
     model.fitted_.labels.listed()  # the places of labels are found once
     before = len(pickle.dumps(model))
     deviation = model.predict(X, return_std=True)[1]
@@ -273,7 +273,7 @@ def test_a_diagonal_of_other_rows_is_told():
 
 
 def test_bad_parameters_of_a_likelihood():
-    model = KroneckerRidge().fit(X[:M], Y, tasks=T[:Q])
+    model = KroneckerRidge().fit(X[:M], Y, T[:Q])
     for params, error, message in (
         ({"method": "ml"}, ValueError, "method must be one of 'restricted', 'profile', found 'ml'"),
         ({"scale": 0.0}, ValueError, "scale must be above 0"),

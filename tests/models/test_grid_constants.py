@@ -58,7 +58,7 @@ def blocks(side, rows, n, kernel):
 )
 def test_coefficients_give_the_predictions(pair, kernel, rows):
     """By the documented formula, of features in the primal and of kernel values in the dual."""
-    model = KroneckerRidge(0.5, constants=pair, kernel=kernel).fit(rows[:M], Y, tasks=T[:Q])
+    model = KroneckerRidge(0.5, constants=pair, kernel=kernel).fit(rows[:M], Y, T[:Q])
     side, task_side = model.fitted_.sides
     assert side.is_primal == (pair[0] > 0 and kernel == "linear")
     assert task_side.is_primal == (pair[1] > 0)
@@ -69,7 +69,7 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
     predictions = (
         left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
     )
-    assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-8)
+    assert_allclose(predictions + model.intercept_, model.predict(rows, T), rtol=1e-8)
     in_primal = left is dense and right is T
     assert hasattr(model, "coef_") == in_primal
     if in_primal:
@@ -100,10 +100,10 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
     search = Search(
         alphas, constants=TRIED, setting=letter, exhaustive=True, **shares, **options, **TIGHT
     )
-    search.fit(rows[:M], labels, tasks=T[:Q])
+    search.fit(rows[:M], labels, T[:Q])
     scores = []
     for pair in AS_PAIRS:
-        model = kind(1.0, constants=pair, **own, **TIGHT).fit(rows[:M], labels, tasks=T[:Q])
+        model = kind(1.0, constants=pair, **own, **TIGHT).fit(rows[:M], labels, T[:Q])
         scores.append(landscape(model, letter, alphas=alphas, **options)[letter])
     expected = np.array(scores)
     assert_allclose(search.landscape_.reshape(expected.shape), expected, rtol=1e-5)
@@ -111,9 +111,9 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
     best = np.unravel_index(np.argmax(expected), expected.shape)
     assert search.constants_ == AS_PAIRS[best[0]]
     one = kind(search.alpha_, constants=search.constants_, **own, **TIGHT).fit(
-        rows[:M], labels, tasks=T[:Q]
+        rows[:M], labels, T[:Q]
     )
-    assert_allclose(search.predict(rows, tasks=T), one.predict(rows, tasks=T), rtol=1e-6)
+    assert_allclose(search.predict(rows, T), one.predict(rows, T), rtol=1e-6)
     if labels is Y:
         assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
 
@@ -126,7 +126,7 @@ def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
         return fit_side(table, spec, name, kernel)
 
     monkeypatch.setattr(decomposing, "fit_side", counting)
-    KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, tasks=T[:Q])
+    KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, T[:Q])
     assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
 
 
@@ -138,9 +138,7 @@ def test_without_tasks_or_an_intercept_there_are_no_constants():
     assert_array_equal(
         KroneckerRidge(constants=3.0).fit(X[:M], Y).coef_, KroneckerRidge().fit(X[:M], Y).coef_
     )
-    assert (
-        KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q]).constants_ is None
-    )
+    assert KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, T[:Q]).constants_ is None
 
 
 @over(
@@ -157,9 +155,7 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     dense = rows.toarray() if sparse.issparse(rows) else rows
     given = dense[:M] @ dense[:M].T if form == "precomputed" else rows[:M]
     tried = [0.2, (2.0, 1.0), (10.0, 0.2)] + [(0.0, 2.0)] * (form != "linear")
-    search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(
-        given, Y, tasks=T[:Q]
-    )
+    search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(given, Y, T[:Q])
     search.set_params(constants=[7.0])  # for the next fit
     again = search.fitted_.refitter(as_setting("B"))(search.fitted_.labels)
     assert_allclose(again.choice.landscape, search.landscape_)
@@ -192,7 +188,7 @@ REFUSED = lines(
 @over(REFUSED)
 def test_wrong_constants_are_refused(given, error, message):
     with pytest.raises(error, match=message):
-        PairKernelRidge(constants=given).fit(X[:M], Y, tasks=T[:Q])
+        PairKernelRidge(constants=given).fit(X[:M], Y, T[:Q])
 
 
 REFUSED_BY_SEARCHES = lines(
@@ -220,7 +216,7 @@ REFUSED_BY_SEARCHES = lines(
 @over(REFUSED_BY_SEARCHES)
 def test_searches_refuse_wrong_constants(given, error, message):
     with pytest.raises(error, match=message):
-        PairKernelRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
+        PairKernelRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, T[:Q])
 
 
 @over(
@@ -236,5 +232,5 @@ def test_searches_refuse_wrong_constants(given, error, message):
 def test_constants_need_an_intercept(kind, given):
     message = r"^constants=.* are weights of main effects, which fit_intercept=False leaves out: set fit_intercept"
     with pytest.raises(ValueError, match=message):
-        kind(constants=given, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
-    kind(constants=1.0, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
+        kind(constants=given, fit_intercept=False).fit(X[:M], Y, T[:Q])
+    kind(constants=1.0, fit_intercept=False).fit(X[:M], Y, T[:Q])

@@ -40,7 +40,7 @@ def explicit(model, labels=Y):
     kernel, task_kernel = (
         each[:n, :n] + share * np.eye(n) for each, n, share in ((K, M, DELTA), (G, Q, EPSILON))
     )
-    return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
+    return model.set_params(**KERNELS).fit(kernel, labels, task_kernel)
 
 
 def test_long_tables_know_their_rows_by_id(tmp_path):
@@ -68,17 +68,17 @@ def test_long_tables_know_their_rows_by_id(tmp_path):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_searches_choose_alpha_for_a_fixed_identity(letter):
     alphas = [0.1, 1.0, 10.0]
-    two = TwoStepRidgeCV(alphas, alphas, setting=letter, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
+    two = TwoStepRidgeCV(alphas, alphas, setting=letter, identity=SHARES).fit(X[:M], Y, T[:Q])
     reference = explicit(TwoStepRidgeCV(alphas, alphas, setting=letter))
     assert_allclose(two.landscape_, reference.landscape_)
-    kronecker = KroneckerRidgeCV(alphas, setting=letter, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
-    one = KroneckerRidge(kronecker.alpha_, identity=SHARES).fit(X[:M], Y, tasks=T[:Q])
+    kronecker = KroneckerRidgeCV(alphas, setting=letter, identity=SHARES).fit(X[:M], Y, T[:Q])
+    one = KroneckerRidge(kronecker.alpha_, identity=SHARES).fit(X[:M], Y, T[:Q])
     assert_allclose(kronecker.holdout_, one.holdout(letter), rtol=1e-9)
 
 
 def test_wrong_identities_are_refused():
     for kind in (KroneckerRidge, TwoStepRidge):
-        changed = kind().fit(X[:M], Y, tasks=T[:Q]).set_params(identity=1.0)
+        changed = kind().fit(X[:M], Y, T[:Q]).set_params(identity=1.0)
         with pytest.raises(ValueError, match="all directions"):
             changed.set_alpha(2.0)
     with pytest.raises(ValueError, match=r"A network has one kernel: .* found \(1.0, 2.0\)"):

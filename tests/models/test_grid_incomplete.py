@@ -99,8 +99,7 @@ LARGE_HOLES = with_holes(
 def test_iterations_reach_the_tolerance_and_say_so(Model):
     X, _, T = LARGE
     exact, model, rough = (
-        make_model(Model, "rbf", tol=tol).fit(X, LARGE_HOLES, tasks=T)
-        for tol in (1e-13, 1e-11, 1e-2)
+        make_model(Model, "rbf", tol=tol).fit(X, LARGE_HOLES, T) for tol in (1e-13, 1e-11, 1e-2)
     )
     close(model.predict(X), exact.predict(X))
     assert 0 < model.residual_ <= 1e-11
@@ -118,7 +117,7 @@ def test_too_few_iterations_are_told(Model):
         r"max_iter, tol or the regularisation\.$"
     )
     with pytest.warns(ConvergenceWarning, match=message) as told:
-        model.fit(X, LARGE_HOLES, tasks=T)
+        model.fit(X, LARGE_HOLES, T)
     assert len(told) == 1
     assert told[0].filename == __file__
     assert f"residual of {model.residual_:.1e}," in str(told[0].message)
@@ -126,7 +125,7 @@ def test_too_few_iterations_are_told(Model):
     assert model.residual_ > 1e-9
     assert np.isfinite(model.predict(X)).all()
     model.set_params(max_iter=1000)
-    model.fit(X, LARGE_HOLES, tasks=T)
+    model.fit(X, LARGE_HOLES, T)
     assert model.residual_ <= 1e-9
 
 
@@ -153,7 +152,7 @@ def test_a_network_misses_an_edge_both_ways_or_not_at_all():
 
 def test_the_score_of_some_labels():
     X, Y, T = make_data()
-    model = make_model(TwoStepRidge, "rbf").fit(X[:M], Y, tasks=T[:Q])
+    model = make_model(TwoStepRidge, "rbf").fit(X[:M], Y, T[:Q])
     holes = with_holes(Y, "50%")
     holes[:, 2], holes[1:, 5] = np.nan, np.nan  # these tasks have too few labels for a score
     F = model.predict(X[:M])
@@ -184,7 +183,7 @@ def test_few_features_never_make_a_kernel(Model, pattern):
     model = make_model(Model)
     tracemalloc.start()
     try:
-        model.fit(X, Y, tasks=T)
+        model.fit(X, Y, T)
         if Model is IndependentTaskRidge:
             model.holdout("B")
         peak = tracemalloc.get_traced_memory()[1]

@@ -78,7 +78,7 @@ def fitted(name, forms, labels, dtype="float64", **options):
         model = KroneckerRidge(ALPHA, **options)
     else:
         model = TwoStepRidge(ALPHA, TASK_ALPHA, **options)
-    return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
+    return model.fit(rows[:M], labels, tasks[:Q]), rows, tasks
 
 
 # --- what is learnt --------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
         "two-step", (form, form), np.full((M, Q), 3.0), filter=filter, task_filter=filter
     )
     model.set_alpha(alpha, alpha)
-    assert_allclose(model.predict(rows, tasks=tasks), 3.0, rtol=1e-9)
+    assert_allclose(model.predict(rows, tasks), 3.0, rtol=1e-9)
     side = model.fitted_.training_problem.pairing.smoothers[0]
     assert_allclose(side.hat() @ np.ones(M), 1.0, rtol=1e-10)
     assert_allclose(side.residual() @ np.ones(M), 0.0, atol=1e-10)
@@ -103,8 +103,8 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
 def test_features_that_say_nothing_leave_the_means(form, value):
     rows = np.full((M, 2), value)
     tasks = np.full((Q, 3), value)
-    model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, tasks=form(tasks))
-    assert_allclose(model.predict(form(rows), tasks=form(tasks)), Y.mean(), rtol=1e-9)
+    model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, form(tasks))
+    assert_allclose(model.predict(form(rows), form(tasks)), Y.mean(), rtol=1e-9)
     own = IndependentTaskRidge(0.5).fit(form(rows), Y)
     assert_allclose(own.holdout("B"), (Y.sum(axis=0) - Y) / (M - 1), rtol=1e-9)
 
@@ -130,7 +130,7 @@ def test_attributes_make_the_predictions(name, forms):
     by_hand = (
         x @ W @ t.T + (x @ model.instance_coef_)[:, None] + t @ model.task_coef_ + model.intercept_
     )
-    assert_allclose(model.predict(rows, tasks=tasks), by_hand, rtol=1e-9)
+    assert_allclose(model.predict(rows, tasks), by_hand, rtol=1e-9)
     assert type(model.intercept_) is float
     assert hasattr(model, "coef_") == (forms == ("primal", "primal"))
     if forms == ("primal", "primal"):
@@ -155,7 +155,7 @@ def test_an_antisymmetric_network_has_main_effects_but_no_mean():
     labels = np.subtract.outer(strength, strength)
     model = TwoStepRidge(1e-9, 1e-9, symmetry="antisymmetric").fit(X[:M], labels)
     assert_allclose(
-        model.predict(X, tasks=X), np.subtract.outer(*[X @ [1.0, -2.0, 0.5, 3.0]] * 2), atol=1e-6
+        model.predict(X, X), np.subtract.outer(*[X @ [1.0, -2.0, 0.5, 3.0]] * 2), atol=1e-6
     )
     assert_allclose(model.holdout("D"), labels, atol=1e-6)
     assert_allclose(model.instance_coef_, -model.task_coef_, atol=1e-12)
@@ -180,11 +180,10 @@ def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
         made.append(np.round(rows * 2**20) / 2**20)
     rows, tasks = made
     near, far = (
-        TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift)
-        for shift in (0.0, offset)
+        TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks[:Q] + shift) for shift in (0.0, offset)
     )
-    expected = near.predict(rows, tasks=tasks)
-    problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
+    expected = near.predict(rows, tasks)
+    problems.close(far.predict(rows + offset, tasks + offset), expected, 1e-9)
     for setting in "ABCD":
         problems.close(far.holdout(setting), near.holdout(setting), 1e-8, setting)
 
@@ -200,8 +199,6 @@ def test_a_mean_beside_large_features_keeps_its_digits():
         return np.kron(*(np.column_stack([each, np.ones(len(each))]) for each in (first, second)))
 
     expected = Ridge(7.0, solver="svd").fit(pairs(rows, tasks), labels.ravel())
-    found = KroneckerRidge(7.0).fit(rows, labels, tasks=tasks)
+    found = KroneckerRidge(7.0).fit(rows, labels, tasks)
     new = tasks[:1] * 0.998
-    assert_allclose(
-        found.predict(rows, tasks=new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9
-    )
+    assert_allclose(found.predict(rows, new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9)

@@ -37,9 +37,9 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
     X, Y, T = table
     m, q = Y.shape
     given = {**named(shares), "alpha": 0.7, "fit_intercept": fit_intercept}
-    linear = PairKernelRidge(**given).fit(X[:m], Y, tasks=T[:q])
+    linear = PairKernelRidge(**given).fit(X[:m], Y, T[:q])
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
-    dual = PairKernelRidge(**given, **kernels).fit(X[:m] @ X[:m].T, Y, tasks=T[:q] @ T[:q].T)
+    dual = PairKernelRidge(**given, **kernels).fit(X[:m] @ X[:m].T, Y, T[:q] @ T[:q].T)
     assert [side.is_primal for side in linear.fitted_.sides] == [shares[2] == 0, shares[1] == 0]
     assert not any(side.is_primal for side in dual.fitted_.sides)
     for rows, tasks in ((None, None), (X[m:], None), (None, T[q:]), (X[m:], T[q:])):
@@ -49,7 +49,7 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
         assert_allclose(linear.predict(rows, tasks), dual.predict(*others), rtol=1e-8)
     # Only the proportions of the shares and the regularisation matter.
     twice = PairKernelRidge(**{name: 2 * value for name, value in given.items()})
-    twice.set_params(fit_intercept=fit_intercept).fit(X[:m], Y, tasks=T[:q])
+    twice.set_params(fit_intercept=fit_intercept).fit(X[:m], Y, T[:q])
     assert_allclose(twice.predict(X[m:], T[q:]), linear.predict(X[m:], T[q:]), rtol=1e-8)
     for letter in "ABCD":
         assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8)
@@ -61,7 +61,7 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
 @over(every(letter="BD"))
 def test_shares_are_chosen_with_the_regularisation(table, letter):
     X, Y, T = table
-    search = PairKernelRidgeCV(ALPHAS, setting=letter).fit(X[:10], Y, tasks=T[:7])
+    search = PairKernelRidgeCV(ALPHAS, setting=letter).fit(X[:10], Y, T[:7])
     posed = PosedSearch(search.search_spec(), None, (None, None), [])
     tried = posed._scaled_shares(search.fitted_.pairing)
     assert search.landscape_.shape == (len(tried), len(ALPHAS))
@@ -69,7 +69,7 @@ def test_shares_are_chosen_with_the_regularisation(table, letter):
     assert search.shares_ == tried[best[0]]
     assert search.alpha_ == ALPHAS[best[1]]
     for row in (0, 2):
-        model = PairKernelRidge(1.0, **named(tried[row])).fit(X[:10], Y, tasks=T[:7])
+        model = PairKernelRidge(1.0, **named(tried[row])).fit(X[:10], Y, T[:7])
         assert_allclose(
             landscape(model, alphas=ALPHAS, setting=letter)[letter],
             search.landscape_[row],
@@ -89,7 +89,7 @@ def test_shares_are_chosen_with_the_regularisation(table, letter):
 def test_shares_that_are_none(table, shares, message):
     X, Y, T = table
     with pytest.raises(ValueError, match=message):
-        PairKernelRidgeCV(ALPHAS, shares).fit(X[:10], Y, tasks=T[:7])
+        PairKernelRidgeCV(ALPHAS, shares).fit(X[:10], Y, T[:7])
 
 
 @over(every(shares=[(1.0, 0.3, 0.2), (0.0, 0.3, 0.2)], fit_intercept=[True, False]))
@@ -101,7 +101,7 @@ def test_null_directions_of_both_sides_do_not_multiply_rounding(shares, fit_inte
     found = []
     for dtype in (np.float32, np.float64):
         model = PairKernelRidge(1e-5, **named(shares), fit_intercept=fit_intercept)
-        model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
+        model.fit(X.astype(dtype), Y.astype(dtype), T.astype(dtype))
         rows, tasks = (part.astype(dtype) for part in new)
         found.append(
             [

@@ -42,9 +42,9 @@ def test_the_weight_of_an_instance_or_a_task_is_that_of_its_cells(labels):
         forms["tasks"] += (importlib.import_module("torch").asarray(OF_TASKS),)
     grids = {"instances": np.tile(rows[:, None], Q), "tasks": np.tile(OF_TASKS, (M, 1))}
     for side, given in forms.items():
-        expected = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, tasks=T, sample_weight=grids[side])
+        expected = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, T, sample_weight=grids[side])
         for weights in given:
-            found = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, tasks=T, sample_weight=weights)
+            found = TwoStepRidge(0.5, 0.2, **RBF).fit(X, labels, T, sample_weight=weights)
             assert_array_equal(found.predict(X), expected.predict(X))
             assert_array_equal(found.fitted_.labels.weights, expected.fitted_.labels.weights)
 
@@ -73,12 +73,12 @@ def test_ids_tell_tasks_from_instances():
         (pd.DataFrame(OF_TASKS[None, shuffled], columns=np.array(TASKS)[shuffled]), "tasks"),
     ]
     for weights, side in cases:
-        expected = KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=grids[side])
-        found = KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=weights)
+        expected = KroneckerRidge(**RBF).fit(rows, square, tasks, sample_weight=grids[side])
+        found = KroneckerRidge(**RBF).fit(rows, square, tasks, sample_weight=weights)
         assert_array_equal(found.predict(rows), expected.predict(rows), err_msg=side)
     unknown = pd.Series(OF_TASKS, index=list("abcdef"))
     with pytest.raises(IdError, match="sample_weight"):
-        KroneckerRidge(**RBF).fit(rows, square, tasks=tasks, sample_weight=unknown)
+        KroneckerRidge(**RBF).fit(rows, square, tasks, sample_weight=unknown)
 
 
 @over(every(side=[0, 1]))

@@ -68,7 +68,7 @@ def dense_tolerance(*factors):
 
 
 def two_step(given, alpha, task_alpha):
-    return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED).fit(given.K, given.Y, tasks=given.G)
+    return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED).fit(given.K, given.Y, given.G)
 
 
 # Theorem 1 (setting B): independent-task ridge is two-step ridge with λ_t = 0 and a task kernel of
@@ -91,8 +91,8 @@ def test_theorem_1_independent_tasks(problem, alpha):
         is_another = np.abs(expected - alone).max() > 1e-3 * np.abs(alone).max()
         assert is_another == is_singular
         assert_same(model.predict(block), expected)
-        assert_same(model.predict(block, tasks=problem.G), expected)
-        assert_same(model.predict(block, tasks=problem.G_new), alone @ inverse @ problem.G_new.T)
+        assert_same(model.predict(block, problem.G), expected)
+        assert_same(model.predict(block, problem.G_new), alone @ inverse @ problem.G_new.T)
 
 
 # Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and
@@ -109,7 +109,7 @@ def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alp
     model = two_step(problem, alpha, task_alpha)
     K = problem.K + alpha * identity_like(problem.K)
     G = problem.G + task_alpha * identity_like(problem.G)
-    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
+    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, G)
     tolerance = dense_tolerance(K, G)
     new = (problem.K_new, problem.G_new)
     # New rows differ from all training rows, so that the delta kernels vanish.

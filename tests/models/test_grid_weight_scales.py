@@ -79,9 +79,7 @@ def draw(shape, scale, spread, missing):
 )
 def test_predictions_are_those_of_weighted_least_squares(model, shape, scale, missing, constant):
     data = draw(shape, *scale, missing)
-    fitted = MODELS[model](fit_intercept=constant).fit(
-        data.X, data.Y, tasks=data.T, sample_weight=data.W
-    )
+    fitted = MODELS[model](fit_intercept=constant).fit(data.X, data.Y, data.T, data.W)
     asked = (data.new,) if model == "independent" else (data.new, data.new_tasks)
     expected = data.expected(model, data.Y, data.new, data.new_tasks, constant)
     assert_allclose(fitted.predict(*asked), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
@@ -99,7 +97,7 @@ def test_predictions_are_those_of_weighted_least_squares(model, shape, scale, mi
 )
 def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, setting):
     data = draw(shape, *scale, missing)
-    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    fitted = MODELS[model]().fit(data.X, data.Y, data.T, data.W)
     found = fitted.holdout(setting)
     for i, j in fifty_digits.cells_of(data.Y, 4):
         hidden, rows, columns = fifty_digits.left_out(data.Y, setting, (i, j))
@@ -115,7 +113,7 @@ def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, 
 @over(lines("model", "kronecker", "independent"))
 def test_the_regularisation_in_reports_is_that_of_the_user(model):
     data = draw(SHAPES["tall"], 1e6, 1, False)
-    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W).fitted_
+    fitted = MODELS[model]().fit(data.X, data.Y, data.T, data.W).fitted_
     assert_allclose(fitted.training_problem.alphas["alpha"], 1.0)
     assert_allclose(fitted.training_problem.at(3.0).alphas["alpha"], 3.0)
 
@@ -137,4 +135,4 @@ def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_di
     with pytest.warns(
         PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"
     ):
-        MODELS["pair kernel"]().fit(X, Y, tasks=data.T, sample_weight=W)
+        MODELS["pair kernel"]().fit(X, Y, data.T, W)

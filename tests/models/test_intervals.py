@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -159,7 +160,7 @@ def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
     Y = Y[:M, :Q]
     if holes:
         Y[2, 3] = Y[4, 5] = Y[7, 7] = np.nan
-    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y, tasks=T[:Q])
+    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y, T[:Q])
     leverages = []
     for features, alpha in ((X[:M], 0.3), (T[:Q], 0.5)):
         centre = np.eye(len(features)) - 1 / len(features)
@@ -178,7 +179,7 @@ def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))
 def test_networks_know_their_vertices_and_count_an_edge_once(symmetry):
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     X = rng.normal(size=(M + 2, 3))
     Y = rng.normal(size=(M, M))
     sign = 1 if symmetry == "symmetric" else -1
@@ -215,7 +216,7 @@ def frames(seed=9):
 
 def test_ids_tell_known_from_new():
     X, T, Y = frames()
-    model = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
+    model = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y.iloc[:M, :Q], T[:Q])
     rows = ["i14", "i3", "i15", "i0"]
     columns = ["t2", "t12", "t11", "t5", "t0"]
     found = model.predict_interval(X.loc[rows], T.loc[columns], coverage=0.8)
@@ -240,7 +241,7 @@ def test_rows_without_ids_are_new():
         (X, Y[:M, :Q], X[:2], T[:2], "D"),
         (frame, pd.DataFrame(Y[:M, :Q]), frame[M:].reset_index(drop=True), None, "B"),
     ):
-        model = TwoStepRidge().fit(rows[:M], labels, tasks=T[:Q])
+        model = TwoStepRidge().fit(rows[:M], labels, T[:Q])
         by_default = model.predict_interval(asked, tasks, coverage=0.8)
         said = model.predict_interval(asked, tasks, coverage=0.8, setting=setting)
         assert_array_equal(by_default, said)
@@ -251,18 +252,18 @@ def test_the_largest_coverage_of_few_residuals_is_named(each):
     holes = Y[:5, :Q].copy()
     holes[:2, 3], holes[4, 5] = np.nan, np.nan
     table = pd.DataFrame(Y[:5, :4], index=list("abcde"), columns=list("stuv"))
-    few = KroneckerRidge().fit(X[:5], table, tasks=T[:4])
+    few = KroneckerRidge().fit(X[:5], table, T[:4])
     mixed = {
         "X": pd.DataFrame(X[3:7], index=list("deyz")),
         "tasks": pd.DataFrame(T[3:6], index=list("vwx")),
     }
-    complete = TwoStepRidge().fit(X[:5], Y[:5, :Q], tasks=T[:Q])
+    complete = TwoStepRidge().fit(X[:5], Y[:5, :Q], T[:Q])
     cases = [
         (complete, {"X": X[M:]}, 0.9, "5", 0.833),
-        (TwoStepRidge().fit(X[:5], holes, tasks=T[:Q]), {"X": X[M:]}, 0.82, "3 to 4", 0.75),
+        (TwoStepRidge().fit(X[:5], holes, T[:Q]), {"X": X[M:]}, 0.82, "3 to 4", 0.75),
         (few, {}, 0.99, "20", 0.952),
         (few, mixed, 0.99, "4 to 20", 0.8),
-        (TwoStepRegressor().fit(X[:5], Y[:5, :4], tasks=T[:4]), {"X": X[M:]}, 0.99, "20", 0.952),
+        (TwoStepRegressor().fit(X[:5], Y[:5, :4], T[:4]), {"X": X[M:]}, 0.99, "20", 0.952),
     ]
     for model, asked, coverage, found, most in each(cases):
         remedy = f"use a coverage of at most {most:g}, or give more labels."
@@ -298,7 +299,7 @@ def test_long_tables_have_intervals_of_their_pairs():
     model = PairRegressor(TwoStepRidge(0.3, 0.5), instances=X, tasks=T).fit(pairs, labels)
     asked = [("i14", "t3"), ("i2", "t12"), ("i14", "t12"), ("i2", "t3")]
     found = model.predict_interval(pd.DataFrame(asked), coverage=0.8)
-    grid = TwoStepRidge(0.3, 0.5).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
+    grid = TwoStepRidge(0.3, 0.5).fit(X[:M], Y.iloc[:M, :Q], T[:Q])
     wanted = grid.predict_interval(X.loc[["i14", "i2"]], T.loc[["t3", "t12"]], coverage=0.8)
     assert_allclose(found, [end.stack()[asked] for end in wanted], rtol=1e-9)
 
@@ -310,7 +311,7 @@ def test_nothing_is_promised_where_no_label_is_known():
     X, T, Y = data(22)
     Y = Y[:M, :Q].copy()
     Y[:, 3] = np.nan
-    model = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q])
+    model = TwoStepRidge().fit(X[:M], Y, T[:Q])
     words = r"because 0 held-out residuals .*: give more labels\.$"
     with pytest.warns(UnboundedIntervalWarning, match=words):
         lower, upper = model.predict_interval(X[M:], coverage=0.8)
@@ -337,7 +338,7 @@ def test_ranks_of_round_shares_are_whole_numbers(n, coverage):
 
 
 def test_new_vertices_beside_missing_edges_are_refused():
-    X = np.random.default_rng(32).normal(size=(9, 2))
+    X = default_rng(32).normal(size=(9, 2))
     Y = X @ X.T
     Y[1, 4] = Y[4, 1] = np.nan
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y)
@@ -350,7 +351,7 @@ def test_new_vertices_beside_missing_edges_are_refused():
 # Kernels of new rows with themselves ---------------------------------------------------------------------
 
 QUADRATIC = {"degree": 2, "gamma": 0.5, "coef0": 1}
-_DRAWN = np.random.default_rng(5)
+_DRAWN = default_rng(5)
 ROWS = _DRAWN.normal(size=(24, 2))
 COLUMNS = _DRAWN.normal(size=(20, 2))
 LABELS = np.sin(ROWS[:18, :1]) @ COLUMNS[:15, :1].T + 0.2 * _DRAWN.normal(size=(18, 15))
@@ -388,8 +389,8 @@ def test_the_kernel_of_new_rows_with_themselves_may_be_given(make, holes):
     Y = LABELS.copy()
     if holes:
         Y[2, 3] = np.nan
-    features = make("poly").fit(ROWS[:18], Y, tasks=COLUMNS[:15])
-    model = make("precomputed").fit(K_ALL[:18, :18], Y, tasks=G_ALL[:15, :15])
+    features = make("poly").fit(ROWS[:18], Y, COLUMNS[:15])
+    model = make("precomputed").fit(K_ALL[:18, :18], Y, G_ALL[:15, :15])
     new = {"X": K_NEW, "diagonal": K_OWN}
     new_tasks = {"tasks": G_ALL[15:, :15], "task_diagonal": np.diag(G_ALL)[15:]}
     for given, wanted in (
@@ -448,7 +449,7 @@ def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
 
 def test_one_residual_is_too_few():
     X, T, Y = data(15)
-    model = KroneckerRidge().fit(X[:5], Y[:5, :1], tasks=T[:1])
+    model = KroneckerRidge().fit(X[:5], Y[:5, :1], T[:1])
     words = "because 1 held-out residual is too few for a coverage of 0.9: give more labels"
     with pytest.warns(UnboundedIntervalWarning, match=words):
         model.predict_interval(tasks=T[1:3])
@@ -457,7 +458,7 @@ def test_one_residual_is_too_few():
 def test_ends_that_cross_become_their_mean():
     X, T, Y = data()
     rows, labels, tasks = train(X, T, Y)
-    model = TwoStepRidge(0.1, 0.1).fit(rows, labels, tasks=tasks)
+    model = TwoStepRidge(0.1, 0.1).fit(rows, labels, tasks)
     lower, upper = model.predict_interval(X[M:], coverage=0.01)
     wider = model.predict_interval(X[M:], coverage=0.5)
     assert (lower <= upper).all()

@@ -96,7 +96,7 @@ def test_answers_are_those_of_numpy(kind, options, labels):
 
 @needs_torch
 def test_a_file_opens_where_there_is_no_device(tmp_path, monkeypatch):
-    model = KroneckerRidge(kernel="rbf", task_kernel="rbf", device="cpu").fit(X, Y, tasks=T)
+    model = KroneckerRidge(kernel="rbf", task_kernel="rbf", device="cpu").fit(X, Y, T)
     save(model, tmp_path / "model.dyad")
     expected = model.predict(X, T)
     monkeypatch.setattr(array_module, "find_spec", lambda name: None)
@@ -110,7 +110,7 @@ def test_a_file_opens_where_there_is_no_device(tmp_path, monkeypatch):
     with pytest.raises(
         ImportError, match="device='cpu' needs torch or cupy, neither of which is installed"
     ):
-        opened.fit(X, Y, tasks=T)
+        opened.fit(X, Y, T)
 
 
 @needs_torch
@@ -171,4 +171,4 @@ def test_a_device_without_double_precision_gets_one_sentence(Model):
     )
     message = r"^Models compute in double precision, which the device .*no_float64.* does not have: move the arrays to"
     with pytest.raises(TypeError, match=message):
-        Model().fit(X, Y, tasks=T)
+        Model().fit(X, Y, T)

@@ -75,7 +75,7 @@ class TestDtypes:
 
         def dtype(x, y, t):
             rows = asarray(X, dtype=x)
-            model = two_step("rbf").fit(rows, asarray(Y, dtype=y), tasks=asarray(T, dtype=t))
+            model = two_step("rbf").fit(rows, asarray(Y, dtype=y), asarray(T, dtype=t))
             return model.predict(rows).dtype
 
         assert dtype(single, single, single) == single
@@ -104,8 +104,8 @@ class TestDtypes:
             (counts, labels, asarray(T, dtype=single), single),
             (asarray(counts, dtype=single), labels, T, double),
         ):
-            assert TwoStepRidge().fit(x, y, tasks=t).predict(x).dtype == expected
-            assert OnlineTwoStepRidge().fit(x, y, tasks=t).coef_.dtype == expected
+            assert TwoStepRidge().fit(x, y, t).predict(x).dtype == expected
+            assert OnlineTwoStepRidge().fit(x, y, t).coef_.dtype == expected
 
 
 # --- mixtures ----------------------------------------------------------------------------------
@@ -139,18 +139,18 @@ def test_libraries_do_not_mix_in_fit(name, kernel, which):
         f"tasks of {owner[which[2]]}: convert them first."
     )
     with pytest.raises(TypeError) as caught:
-        two_step(kernel).fit(rows, labels, tasks=tasks)
+        two_step(kernel).fit(rows, labels, tasks)
     assert str(caught.value) == message
 
 
 @over(every(name=FOREIGN))
 def test_libraries_do_not_mix_in_predict(name):
     convert = foreign(name)
-    plain = two_step("rbf").fit(X, Y, tasks=T)
-    other = two_step("rbf").fit(convert(X), convert(Y), tasks=convert(T))
+    plain = two_step("rbf").fit(X, Y, T)
+    other = two_step("rbf").fit(convert(X), convert(Y), convert(T))
     message = f"found tasks of {name}, the fitted model of numpy: convert"
     with pytest.raises(TypeError, match=message):
-        plain.predict(X_NEW, tasks=convert(T_NEW))
+        plain.predict(X_NEW, convert(T_NEW))
     with pytest.raises(TypeError, match=f"found X of numpy, the fitted model of {name}: convert"):
         other.predict_pairs(X_NEW, convert(T_NEW), [(0, 0)])
 

@@ -75,7 +75,7 @@ class TestMemory:
         with pytest.raises(
             NotEnoughMemoryError, match=r"400 × 400 task kernel needs about .* MiB of memory"
         ):
-            on_kernels(Model).fit(np.eye(2), np.ones((2, LARGE)), tasks=np.eye(LARGE))
+            on_kernels(Model).fit(np.eye(2), np.ones((2, LARGE)), np.eye(LARGE))
 
     @over(every(**every_model))
     def test_features_that_are_too_large(self, Model, free):
@@ -99,12 +99,12 @@ def test_a_task_kernel_that_is_never_formed_needs_no_memory(free):
     # A kernel of the tasks would take 288 MiB.
     free(16 * MIB)
     tasks = np.ones((6000, 6000), dtype=np.float32)
-    IndependentTaskRidge().fit(np.ones((5, 2)), np.ones((5, 6000)), tasks=tasks)
+    IndependentTaskRidge().fit(np.ones((5, 2)), np.ones((5, 6000)), tasks)
 
 
 def test_the_primal_needs_little_beside_the_labels(free):
     free(7 * MIB)
-    TwoStepRidge().fit(np.ones((1000, 2)), np.ones((1000, 400)), tasks=np.ones((400, 2)))
+    TwoStepRidge().fit(np.ones((1000, 2)), np.ones((1000, 400)), np.ones((400, 2)))
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_memory_of_a_fit_is_checked_before_a_list_becomes_a_grid(free):
     free(8 * 1024 * MIB)
     tracemalloc.start()
     with pytest.raises(NotEnoughMemoryError, match="Fitting a grid"):
-        model.fit(sides[0], labels, tasks=sides[1])
+        model.fit(sides[0], labels, sides[1])
     largest = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert largest < 1e8

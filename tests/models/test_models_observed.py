@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -26,7 +27,7 @@ M = 16
 Q = 11
 X, FULL, T = problems.data(M, Q, seed=16)
 FULL += 7.0
-RNG = np.random.default_rng(17)
+RNG = default_rng(17)
 Y = problems.with_holes(FULL, 0.55)
 # A row and a column without labels: in two-step models they count all the same.
 Y[5], Y[:, 8] = np.nan, np.nan
@@ -39,9 +40,9 @@ CELLS = RNG.integers(0, 4, (M, Q))
 
 
 def test_folds_of_cells_come_in_all_forms(listed):
-    pairs = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T)
+    pairs = KroneckerRidge(tol=1e-10).fit(X, SPARSE, T)
     expected = pairs.holdout("A", cells=CELLS[ROWS, COLUMNS]).toarray()
-    shuffled = np.random.default_rng(0).permutation(ROWS.size)
+    shuffled = default_rng(0).permutation(ROWS.size)
     stored = sparse.coo_array(
         (CELLS[ROWS, COLUMNS][shuffled], (ROWS[shuffled], COLUMNS[shuffled])), shape=(M, Q)
     )  # zeros among them
@@ -62,11 +63,11 @@ def test_weights_come_in_all_forms(listed):
     rows = np.linspace(0.5, 2.0, M)
     cells = np.broadcast_to(rows[:, None], (M, Q))
     stored = sparse.csr_array((cells[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
-    expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=stored).predict()
+    expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, stored).predict()
     more = sparse.csr_array(cells)  # weights of pairs that have no label
     for weights in (rows, rows[:, None], cells, list(rows), more, stored.tocoo()):
         assert_array_equal(
-            KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=weights).predict(),
+            KroneckerRidge(tol=1e-11).fit(X, SPARSE, T, weights).predict(),
             expected,
         )
 
@@ -138,7 +139,7 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
         tasks = None if model.__class__ in (IndependentTaskRidge, TwoStepRidge) else T
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, expected = (clone(model).fit(X, given, tasks=tasks) for given in (labels, Y))
+            found, expected = (clone(model).fit(X, given, tasks) for given in (labels, Y))
         assert_array_equal(found.predict(), expected.predict())
     edges = np.triu(FULL[:, :1] @ FULL[:, :1].T)
     network = np.where(edges + edges.T == 0, 1.0, edges + edges.T)
@@ -152,7 +153,7 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
 def test_a_grid_that_is_never_formed(monkeypatch, model):
     # 100 million cells would take 800 MB.
     m = q = 10_000
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.integers(0, m, 1000)
     columns = rng.integers(0, q, 1000)
     features = rng.normal(size=(m, 3))
@@ -163,7 +164,7 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
     task_groups = np.arange(q) % 2
     tracemalloc.start()
     try:
-        found = clone(model).fit(features, labels, tasks=tasks)
+        found = clone(model).fit(features, labels, tasks)
         held_out = found.holdout("A", cells=np.arange(labels.nnz) % 2)
         new = found.holdout("D", groups=groups, task_groups=task_groups)
         pairs = np.c_[rows, columns]
@@ -197,14 +198,14 @@ def given_or_known(features, tasks):
 
 
 def test_intervals_of_few_labels_a_row_are_of_one_width():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = rng.normal(size=(46, 4))
     tasks = rng.normal(size=(36, 3))
     labels = sparse.random_array((40, 30), density=0.15, rng=rng)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SMALL_GRID", 0)
         patch.setattr(training, "fits_in_memory", lambda *_: False)
-        found = KroneckerRidge().fit(rows[:40], labels, tasks=tasks[:30])
+        found = KroneckerRidge().fit(rows[:40], labels, tasks[:30])
     for setting, given in zip(
         "BCD", ((rows[40:], None), (None, tasks[30:]), (rows[40:], tasks[30:])), strict=True
     ):
@@ -305,13 +306,13 @@ def test_bad_input_gets_a_sentence(listed, case):
     given = {"y": SPARSE, **given}
     model = TwoStepRidge(given.pop("alpha", 1.0))
     with pytest.raises(kind, match=message) as caught:
-        model.fit(X, given.pop("y"), tasks=T, **given)
+        model.fit(X, given.pop("y"), T, **given)
     assert "\n" not in str(caught.value)
     assert not hasattr(model, "_coefficients")
 
 
 def test_folds_that_do_not_fit_get_a_sentence(listed):
-    model = KroneckerRidge().fit(X, SPARSE, tasks=T)
+    model = KroneckerRidge().fit(X, SPARSE, T)
     for setting, groups, message in (
         (
             "A",
@@ -337,7 +338,7 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
 
 
 def test_attributes_of_a_grid_are_not_there(listed):
-    model = KroneckerRidge().fit(X, SPARSE, tasks=T)
+    model = KroneckerRidge().fit(X, SPARSE, T)
     for name in ("completed_", "dual_coef_"):
         with pytest.raises(AttributeError, match=f"^{name} does not exist. "):
             getattr(model, name)

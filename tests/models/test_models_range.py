@@ -26,8 +26,8 @@ def test_a_regularisation_too_small_to_divide_by_is_refused():
         ValueError,
         match=r"^alpha = 1e-305 vanishes beside eigenvalues of up to .*: use 0, or at least",
     ):
-        KroneckerRidge(1e-305).fit(X, Y, tasks=T)
-    model = KroneckerRidge(1e-285).fit(X, Y, tasks=T)
+        KroneckerRidge(1e-305).fit(X, Y, T)
+    model = KroneckerRidge(1e-285).fit(X, Y, T)
     for setting in "ABCD":
         assert np.isfinite(model.holdout(setting)).all()
     before = model.predict(X)
@@ -40,8 +40,8 @@ def test_a_regularisation_too_small_to_divide_by_is_refused():
 def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
     holes = np.where(np.arange(40).reshape(8, 5) == 7, np.nan, Y)
     for y in (Y, holes):
-        small = TwoStepRidge().fit(X, y, tasks=T)
-        large = TwoStepRidge().fit(X, y * scale, tasks=T)
+        small = TwoStepRidge().fit(X, y, T)
+        large = TwoStepRidge().fit(X, y * scale, T)
         assert_allclose(large.predict(X) / scale, small.predict(X), rtol=1e-9)
         assert_allclose(large.score(X, y * scale), small.score(X, y), rtol=1e-9)
 
@@ -53,7 +53,7 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
     with pytest.raises(ValueError, match="^The instance " + sentence):
         TwoStepRidge().fit(form(X * scale), Y)
     with pytest.raises(ValueError, match="^The task " + sentence):
-        KroneckerRidge().fit(X, Y, tasks=form(T * scale))
+        KroneckerRidge().fit(X, Y, form(T * scale))
 
 
 def test_kernels_too_small_to_divide_by_are_refused():
@@ -64,7 +64,7 @@ def test_kernels_too_small_to_divide_by_are_refused():
         ):
             IndependentTaskRidge(alpha, kernel="precomputed").fit(K * 1e-310, Y)
     with pytest.raises(ValueError, match=r"^The eigenvalues of the task kernel are so small"):
-        TwoStepRidge(task_kernel="precomputed").fit(X, Y, tasks=(T @ T.T + np.eye(5)) * 1e-300)
+        TwoStepRidge(task_kernel="precomputed").fit(X, Y, (T @ T.T + np.eye(5)) * 1e-300)
     model = IndependentTaskRidge(0.0, kernel="precomputed").fit(K * 1e-280, Y)
     assert_allclose(
         model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B")
@@ -86,7 +86,7 @@ def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
 
 
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge().fit(X, Y, T)
     before = model.coef_.copy()
     for rows, labels in ((X * 1e200, Y), (X * 1e150, Y * 1e200)):
         with pytest.raises(
@@ -109,7 +109,7 @@ def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
         model.set_alpha(0.0)
     with pytest.warns(PrecisionWarning, match=r"^The task kernel .* with task_alpha=0"):
         TwoStepRidge(1.0, 0.0, task_kernel="precomputed").fit(
-            X, RNG.normal(size=(8, 12)), tasks=hilbert(12)
+            X, RNG.normal(size=(8, 12)), hilbert(12)
         )
 
 
@@ -129,7 +129,7 @@ def test_forgetting_what_was_far_larger_is_warned_of():
         (X[:1], Y[:1] * 1e12),
         (X[:1] * [1.0, 1e8, 1.0], Y[:1]),
     ):
-        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge().fit(X, Y, T)
         before = model.coef_.copy()
         model.partial_fit(rows, labels)
         with pytest.warns(
@@ -154,5 +154,5 @@ def test_ordinary_forgetting_is_not_warned_of():
         twin = OnlineTwoStepRidge(alpha).fit(rows[395:], labels[395:])
         assert_allclose(model.predict(rows[395:]), twin.predict(rows[395:]), rtol=1e-6, atol=1e-6)
         assert model.forget(rows[395:], labels[395:]).n_seen_ == 0
-    tasks = OnlineTwoStepRidge().fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
+    tasks = OnlineTwoStepRidge().fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], T)
     assert tasks.forget_tasks([4]).n_tasks_ == 4

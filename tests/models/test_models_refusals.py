@@ -226,7 +226,7 @@ PARAMETERS = [
 @over(lines("params models error sentence", *PARAMETERS))
 def test_parameters(params, models, error, sentence):
     for Model in models:
-        refused(lambda Model=Model: Model(**params).fit(X, Y, tasks=T), error, sentence)
+        refused(lambda Model=Model: Model(**params).fit(X, Y, T), error, sentence)
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ QUESTIONS = [
 @over(lines("method given error sentence", *QUESTIONS))
 @over(every(**every_pair_model))
 def test_questions(Model, method, given, error, sentence):
-    refused(lambda: getattr(Model().fit(X, Y, tasks=T), method)(*given), error, sentence)
+    refused(lambda: getattr(Model().fit(X, Y, T), method)(*given), error, sentence)
 
 
 @over(every(method=["predict", "predict_pairs", "score"]))
@@ -400,15 +400,15 @@ def test_a_block_of_a_kernel_on_its_side_is_told():
     ):
         model.predict(block.T)
     with pytest.raises(IdError, match=r"^tasks looks transposed"):
-        model.predict(block, tasks=task_block.T)
+        model.predict(block, task_block.T)
 
 
 def test_independent_tasks_know_no_new_tasks():
-    model = IndependentTaskRidge().fit(X, Y, tasks=T)
+    model = IndependentTaskRidge().fit(X, Y, T)
     with pytest.raises(
         ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"
     ):
-        model.predict(X, tasks=T)
+        model.predict(X, T)
 
 
 @over(
@@ -422,7 +422,7 @@ def test_independent_tasks_know_no_new_tasks():
     )
 )
 def test_coef_exists_only_in_the_primal(model, tasks):
-    model.fit(X, Y, tasks=tasks)
+    model.fit(X, Y, tasks)
     assert not hasattr(model, "coef_")
     with pytest.raises(
         AttributeError,
@@ -456,19 +456,19 @@ def test_an_unfitted_model_says_so(Model):
 def test_a_failed_first_fit_leaves_the_model_unfitted():
     model = precomputed(repair="error")
     with pytest.raises(KernelError):
-        model.fit(K, Y, tasks=spoilt(G, 9.0))
+        model.fit(K, Y, spoilt(G, 9.0))
     with pytest.raises(NotFittedError):
         model.predict(K)
 
 
 @over(every(alphas=[(2.0, -1.0), (-1.0, 2.0), (2.0, "x")]))
 def test_one_refused_alpha_refuses_both(alphas):
-    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
-    predicted = model.predict(X, tasks=T)
+    model = TwoStepRidge(0.5, 0.25).fit(X, Y, T)
+    predicted = model.predict(X, T)
     with pytest.raises((TypeError, ValueError), match="alpha must be"):
         model.set_alpha(*alphas)
     assert (model.alpha, model.task_alpha) == (0.5, 0.25)
-    assert_array_equal(model.predict(X, tasks=T), predicted)
+    assert_array_equal(model.predict(X, T), predicted)
 
 
 @over(every(model=[TwoStepRidge(0.5, 0.25), KroneckerRidge(0.5)]))
@@ -476,7 +476,7 @@ def test_an_alpha_that_cannot_be_solved_leaves_the_model_as_it_was(model):
     """At λ = 0 too few labels are left to say anything of the missing ones: the last thing that may fail."""
     labels = np.full((M, Q), np.nan)
     labels[0] = 1.0
-    model.fit(X, labels, tasks=T)
+    model.fit(X, labels, T)
     params = model.get_params()
     predicted = model.predict(X)
     completed = model.completed_
@@ -489,13 +489,13 @@ def test_an_alpha_that_cannot_be_solved_leaves_the_model_as_it_was(model):
 
 
 def test_none_leaves_alphas_as_they_are():
-    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.25).fit(X, Y, T)
     assert model.set_alpha().get_params()["alpha"] == 0.5
     model.set_alpha(task_alpha=3.0)
     assert (model.alpha, model.task_alpha) == (0.5, 3.0)
     assert_allclose(
-        model.predict(X, tasks=T),
-        TwoStepRidge(0.5, 3.0).fit(X, Y, tasks=T).predict(X, tasks=T),
+        model.predict(X, T),
+        TwoStepRidge(0.5, 3.0).fit(X, Y, T).predict(X, T),
         rtol=1e-12,
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -67,7 +68,7 @@ class Cells(NamedTuple):
 
 def some_cells(n_sides, seed, n=20, *, alike=False):
     """Return random labels, some of them of one cell."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     sizes = dict(zip(NAMES, rng.integers(3, 6, n_sides), strict=False))
     if alike:
         sizes["father"] = sizes["mother"] = 5
@@ -353,7 +354,7 @@ def test_series_have_the_index_of_their_frame():
 
 
 def test_features_in_frames_are_found_by_id():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     names = list("uvwxyz")
     weather = pd.DataFrame(rng.normal(size=(6, 3)), index=names, columns=["a", "b", "c"])
     table = {"line": rng.integers(0, 6, 30), "environment": rng.choice(names[1:], 30)}
@@ -565,7 +566,7 @@ def test_comparisons_draw_levels_of_all_sides():
 
 @over(every(variances=[None, "likelihood"]))
 def test_permutations_move_descriptions_to_other_levels(variances):
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X = rng.normal(size=(12, 3))
     table = {"a": np.repeat(np.arange(12), 4), "b": np.tile(np.arange(4), 12)}
     y = (X @ rng.normal(size=3))[table["a"]] + 0.3 * rng.normal(size=48)

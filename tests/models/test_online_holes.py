@@ -52,15 +52,13 @@ def test_which_models_it_equals():
     full = np.nan_to_num(Y, nan=1.0)
     online = OnlineTwoStepRidge(0.3, 0.7)
     # Complete labels: the two-step model, whatever came in between.
-    model = online.fit(X, full, tasks=T).partial_fit(X[:3], Y[:3]).forget(X[:3], Y[:3])
-    assert_allclose(
-        model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, tasks=T).predict(X), rtol=1e-8
-    )
+    model = online.fit(X, full, T).partial_fit(X[:3], Y[:3]).forget(X[:3], Y[:3])
+    assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, T).predict(X), rtol=1e-8)
     # Holes: not the two-step model that completes them by both steps, but two regressions in a row.
-    found = online.fit(X, Y, tasks=T).predict(X)
-    two_ridges_in_a_row = TwoStepRegressor(Ridge(0.3), Ridge(0.7)).fit(X, Y, tasks=T)
+    found = online.fit(X, Y, T).predict(X)
+    two_ridges_in_a_row = TwoStepRegressor(Ridge(0.3), Ridge(0.7)).fit(X, Y, T)
     assert_allclose(found, two_ridges_in_a_row.predict(X), rtol=1e-8)
-    assert np.abs(found - TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(X)).max() > 0.05
+    assert np.abs(found - TwoStepRidge(0.3, 0.7).fit(X, Y, T).predict(X)).max() > 0.05
     # Without features of the tasks the two are the same.
     wanted = IndependentTaskRidge(0.3).fit(X, Y)
     assert_allclose(OnlineTwoStepRidge(0.3).fit(X, Y).predict(X), wanted.predict(X), rtol=1e-8)
@@ -87,10 +85,10 @@ def test_a_task_without_a_label(fit_intercept):
         wanted = IndependentTaskRidge(0.3, fit_intercept=False).fit(X, Y).predict(X)
     assert_allclose(bare.predict(X), wanted, rtol=1e-8)
     # With features it has no part in the second step, and is predicted as a new one.
-    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, T)
     columns = [0, 1, 3, 4, 5]
     known = Twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
-    assert_allclose(model.predict(X), known.predict(X, tasks=T), rtol=1e-8)
+    assert_allclose(model.predict(X), known.predict(X, T), rtol=1e-8)
     # Its first label makes it one of the others, and forgetting this undoes it.
     more = np.where(np.arange(Q) == 2, 1.0, np.nan)[None, :]
     model.partial_fit(X[:1] + 1, more)
@@ -101,43 +99,44 @@ def test_a_task_without_a_label(fit_intercept):
     if fit_intercept:
         with pytest.warns(NoLabelWarning, match="positions 2"):
             bare.forget(X[:1] + 1, more)
-    assert_allclose(model.forget(X[:1] + 1, more).predict(X), known.predict(X, tasks=T))
+    assert_allclose(model.forget(X[:1] + 1, more).predict(X), known.predict(X, T))
 
 
 def test_forgetting_everything():
     X, Y, T = make()
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).forget(X, Y)
+    model = OnlineTwoStepRidge().fit(X, Y, T).forget(X, Y)
     assert np.isnan(model.predict(X)).all()
     assert_allclose(
         model.partial_fit(X, Y).predict(X), Twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8
     )
-    plain = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).forget(X, Y)
+    plain = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, T).forget(X, Y)
     assert_array_equal(plain.predict(X), np.zeros((M, Q)))
 
 
-class TestRefusals:
-    """What cannot be done with holes is told, and changes nothing."""
+# --- What cannot be done with holes is told, and changes nothing ----------------------------------
 
-    @over(every(method=["forget", "holdout", "landscape"]))
-    def test_labels_that_were_learnt(self, method):
-        X, Y, T = make()
-        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y), tasks=T)
-        with pytest.raises(ValueError, match="the model was fitted on complete labels"):
-            getattr(model, method)(X, Y)
 
-    def test_gram_matrices_that_do_not_fit(self, monkeypatch):
-        _, Y, _ = make()
-        X = np.random.default_rng(0).normal(size=(len(Y), 200))
-        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
-        before = model._learnt
-        # Enough for the rows and one Gram matrix, but not for one of each task.
-        monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
-        with pytest.raises(
-            NotEnoughMemoryError,
-            match=r"200 features for \d tasks that are observed for different inst",
-        ):
-            model.partial_fit(X, Y)
-        assert model._learnt is before
+@over(every(method=["forget", "holdout", "landscape"]))
+def test_labels_that_were_learnt(method):
+    X, Y, T = make()
+    model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y), T)
+    with pytest.raises(ValueError, match="the model was fitted on complete labels"):
+        getattr(model, method)(X, Y)
+
+
+def test_gram_matrices_that_do_not_fit(monkeypatch):
+    _, Y, _ = make()
+    X = np.random.default_rng(0).normal(size=(len(Y), 200))
+    model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
+    before = model._learnt
+    # Enough for the rows and one Gram matrix, but not for one of each task.
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
+    with pytest.raises(
+        NotEnoughMemoryError,
+        match=r"200 features for \d tasks that are observed for different inst",
+    ):
+        model.partial_fit(X, Y)
+    assert model._learnt is before
 
 
 def test_lone_labels_of_independent_tasks_are_not_scored():
@@ -163,7 +162,7 @@ def test_lone_labels_of_independent_tasks_are_not_scored():
 def test_another_model_is_announced():
     X, Y, T = make()
     message = "Labels are missing, so this result is that of TwoStepRidge"
-    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, T)
     for ask in (
         lambda: model.fitted_,
         model.to_two_step,
@@ -174,7 +173,7 @@ def test_another_model_is_announced():
             ask()
     # Without task features, or with complete labels, both models are equal.
     for labels, tasks in ((Y, None), (np.nan_to_num(Y), T)):
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, labels, tasks=tasks)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, labels, tasks)
         assert_allclose(model.to_two_step().predict(X), model.predict(X), rtol=1e-8)
     with pytest.raises(ValueError, match="predicts only for given instances: give X"):
         model.predict()

@@ -14,7 +14,7 @@ from telling import taken
 
 def travelled(model, X, Y, T):
     """Return a model that has learnt and forgotten much, and knows all rows and tasks but the first two of each."""
-    model.fit(X[:9], Y[:9, :4], tasks=T[:4]).partial_fit(X[9:], Y[9:, :4])
+    model.fit(X[:9], Y[:9, :4], T[:4]).partial_fit(X[9:], Y[9:, :4])
     model.partial_fit_tasks(T[4:], chunks=[(X[:10], Y[:10, 4:]), (X[10:], Y[10:, 4:])])
     return model.forget(X[:2], Y[:2]).forget_tasks([0, 1])
 
@@ -35,8 +35,8 @@ def test_offsets_of_features_and_labels_take_no_digits(data, offset, level, alph
     far = travelled(OnlineTwoStepRidge(*alphas), X + offset, Y + level, T - offset)
     assert_allclose(far.coef_, near.coef_, rtol=1e-9, atol=2e-15 * level)
     rounding = {"rtol": 0, "atol": 1e-11 + 2e-15 * level}
-    found = far.predict(X + offset, tasks=T - offset) - level
-    assert_allclose(found, near.predict(X, tasks=T), **rounding)
+    found = far.predict(X + offset, T - offset) - level
+    assert_allclose(found, near.predict(X, T), **rounding)
     labels = Y[2:, 2:]
     grid = {"alphas": [0.1, 10], "task_alphas": [0.2, 5]}
     for setting in "ABCD":
@@ -69,13 +69,13 @@ def test_sparse_features_are_not_made_dense():
 
 def test_few_rows_and_few_tasks(data):
     X, Y, T = data
-    model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], tasks=T[:1])
-    assert_allclose(model.predict(X, tasks=T), np.full(Y.shape, Y[0, 0]))
+    model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], T[:1])
+    assert_allclose(model.predict(X, T), np.full(Y.shape, Y[0, 0]))
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     assert not model.forget(X[:1], Y[:1, :1]).predict(X).any()  # nothing is known
     model.partial_fit(X[4:9], Y[4:9, :1])
-    wanted = TwoStepRidge().fit(X[4:9], Y[4:9, :1], tasks=T[:1])
+    wanted = TwoStepRidge().fit(X[4:9], Y[4:9, :1], T[:1])
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10)
 
 
@@ -84,12 +84,12 @@ def test_whether_there_is_an_intercept_is_decided_by_the_fit(data):
     for wrong in ("yes", None, 1):
         with pytest.raises(TypeError, match="fit_intercept must be True or False"):
             OnlineTwoStepRidge(fit_intercept=wrong).fit(X, Y)
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    model = OnlineTwoStepRidge().fit(X, Y, T)
     known = model.predict(X)
     model.set_params(fit_intercept=False)
     for change, *given in ((model.partial_fit, X, Y), (model.forget, X, Y), (model.set_alpha, 2.0)):
         with pytest.raises(ValueError, match="was fitted with fit_intercept=True"):
             change(*given)
         assert_allclose(model.predict(X), known, rtol=0)
-    wanted = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
-    assert_allclose(model.fit(X, Y, tasks=T).predict(X), wanted.predict(X), rtol=1e-10)
+    wanted = TwoStepRidge(fit_intercept=False).fit(X, Y, T)
+    assert_allclose(model.fit(X, Y, T).predict(X), wanted.predict(X), rtol=1e-10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -28,7 +29,7 @@ def problem(shape, holes=0.4, seed=0):
         shape, max(holes, 0.1), seed
     )  # the last task has no label, the last but one has one
     if not holes:
-        Y = np.random.default_rng(seed).normal(size=Y.shape)
+        Y = default_rng(seed).normal(size=Y.shape)
     X[1] = X[0]  # two users with equal features
     return X, Y, T
 
@@ -75,17 +76,17 @@ def online(constant=True, row_alpha=ROW_ALPHA, **options):
 def test_predictions_equal_two_ridges_and_a_ridge_of_each_row(shape, constant, holes, row_alpha):
     X, Y, T = problem(shape, holes)
     X_, Y_, T_ = framed(X, Y, T)
-    model = online(constant, row_alpha).fit(X_[:5], Y_[:5], tasks=T_).partial_fit(X_[5:], Y_[5:])
+    model = online(constant, row_alpha).fit(X_[:5], Y_[:5], T_).partial_fit(X_[5:], Y_[5:])
     wanted = refit(X, Y, T, X, Y, constant=constant, alphas=(ALPHA, TASK_ALPHA, row_alpha))
     assert_allclose(model.predict(X_), wanted, rtol=1e-8, atol=1e-9)
     assert np.abs(wanted[0] - wanted[1]).max() > (1e-2 if row_alpha < 10 else 1e-8)
-    new_tasks = np.random.default_rng(1).normal(size=(3, T.shape[1]))
+    new_tasks = default_rng(1).normal(size=(3, T.shape[1]))
     wanted = refit(X, Y, T, X, Y, new_tasks, constant, (ALPHA, TASK_ALPHA, row_alpha))
     assert_allclose(model.predict(X_, new_tasks), wanted, rtol=1e-8, atol=1e-9)
     found = model.predict_pairs(X_, new_tasks, [("u4", 2), ("u0", 1)])
     assert_allclose(found, wanted[[4, 0], [2, 1]], rtol=1e-8, atol=1e-9)
     # Rows without ids, and other ids, are new: they have no term.
-    plain = online(constant, None).fit(X_, Y_, tasks=T_)
+    plain = online(constant, None).fit(X_, Y_, T_)
     mixed = X_[:3].set_axis(["u2", "new", "u0"])
     labels = np.stack([Y[2], np.full(len(T), np.nan), Y[0]])
     wanted = refit(X, Y, T, X[:3], labels, constant=constant, alphas=(ALPHA, TASK_ALPHA, row_alpha))
@@ -98,7 +99,7 @@ def test_predictions_equal_two_ridges_and_a_ridge_of_each_row(shape, constant, h
 def test_updates_equal_a_fit_on_the_final_labels(shape, constant, holes, tmp_path):
     X, Y, T = problem(shape, holes)
     X_, Y_, T_ = framed(X, Y, T)
-    model = online(constant).fit(X_[:6], Y_.iloc[:6, :4], tasks=T_[:4])
+    model = online(constant).fit(X_[:6], Y_.iloc[:6, :4], T_[:4])
     model.predict(X_)
     model.partial_fit(X_[6:], Y_.iloc[6:, :4])
     model.partial_fit_tasks(T_[4:], Y_.iloc[:, 4:])
@@ -164,7 +165,7 @@ def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
 @over(covering(shape=SMALL, constant=[True, False], setting=list(Setting), row_alpha=[1e-6, 1e5]))
 def test_holdout_equals_refits(shape, constant, setting, row_alpha):
     X, Y, T = problem(shape)
-    model = online(constant, row_alpha).fit(X, Y, tasks=T)
+    model = online(constant, row_alpha).fit(X, Y, T)
     wanted = left_out(X, Y, T, setting, constant, (ALPHA, TASK_ALPHA, row_alpha))
     known = ~np.isinf(wanted)
     some = [3, 1]
@@ -176,7 +177,7 @@ def test_holdout_equals_refits(shape, constant, setting, row_alpha):
 @over(covering(shape=SMALL, constant=[True, False], setting=[Setting.A, Setting.C]))
 def test_holdout_of_complete_labels(shape, constant, setting):
     X, Y, T = problem(shape, holes=0)
-    found = online(constant).fit(X, Y, tasks=T).holdout(X, Y, setting)
+    found = online(constant).fit(X, Y, T).holdout(X, Y, setting)
     if setting is Setting.C:
         wanted = left_out(X, Y, T, setting, constant)
         known = ~np.isinf(wanted)
@@ -200,7 +201,7 @@ def test_holdout_of_complete_labels(shape, constant, setting):
 
 def test_landscape_scores_the_held_out_predictions():
     X, Y, T = problem((7, 2, 6, 2))
-    model = online().fit(X, Y, tasks=T)
+    model = online().fit(X, Y, T)
     found = model.landscape(X, Y, [0.1, 1.0], [0.5], setting="A")
     for alpha, score in zip([0.1, 1.0], found[:, 0], strict=True):
         held_out = model.set_alpha(alpha, 0.5).holdout(X, Y, "A")
@@ -219,7 +220,7 @@ def test_landscape_scores_the_held_out_predictions():
 def test_what_is_refused(change, error, words):
     X, Y, T = problem((12, 3, 7, 2))
     with pytest.raises(error, match=words):
-        clone(online()).set_params(**change).fit(X, Y, tasks=T)
+        clone(online()).set_params(**change).fit(X, Y, T)
 
 
 def test_terms_need_tasks_and_stored_labels():
@@ -228,14 +229,14 @@ def test_terms_need_tasks_and_stored_labels():
     with pytest.raises(ValueError, match="fit with keep_labels=True and tasks="):
         model.fit(X, Y[:, :4])
     assert not hasattr(model, "_learnt")
-    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).set_params(keep_labels=True, row_alpha=1.0)
+    model = OnlineTwoStepRidge().fit(X, Y, T).set_params(keep_labels=True, row_alpha=1.0)
     with pytest.raises(ValueError, match="fit with keep_labels=True and tasks="):
         model.predict(X)
 
 
 def test_two_step_ridge_has_no_terms_and_says_so():
     X, _, T = problem((12, 3, 7, 2))
-    model = online().fit(X, np.random.default_rng(3).normal(size=(12, 7)), tasks=T)
+    model = online().fit(X, default_rng(3).normal(size=(12, 7)), T)
     with pytest.warns(
         UserWarning, match="Terms of rows are left out, so this result is that of TwoStepRidge"
     ):

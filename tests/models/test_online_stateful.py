@@ -96,7 +96,7 @@ class Learner:
         """Compare with a model that is fitted on what is known."""
         params = self.model.get_params()
         tasks = self.T if self.has_tasks else None
-        fresh = OnlineTwoStepRidge(**params).fit(self.X, self.Y, tasks=tasks)
+        fresh = OnlineTwoStepRidge(**params).fit(self.X, self.Y, tasks)
         assert (self.model.n_seen_, self.model.n_tasks_) == self.Y.shape
         new = np.random.default_rng(0).normal(size=(3, self.X.shape[1]))
         assert_allclose(self.model.predict(new), fresh.predict(new), atol=1e-8)

@@ -44,8 +44,8 @@ def fitted(Model, kernel):
     """Return a model with new instances and tasks for it."""
     model = Model(alpha=0.5, kernel=kernel, task_kernel=kernel)
     if kernel == "precomputed":
-        return model.fit(X @ X.T, Y, tasks=T @ T.T), X_NEW @ X.T, T_NEW @ T.T
-    return model.fit(X, Y, tasks=T), X_NEW, T_NEW
+        return model.fit(X @ X.T, Y, T @ T.T), X_NEW @ X.T, T_NEW @ T.T
+    return model.fit(X, Y, T), X_NEW, T_NEW
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     gathers.clear()
     model, rows, tasks = fitted(Model, kernel)
     chosen = pairs(n)
-    grid = model.predict(rows, tasks=tasks)
+    grid = model.predict(rows, tasks)
     values = model.predict_pairs(rows, tasks, chosen)
     assert values.shape == (n,)
     assert_allclose(values, grid[chosen[:, 0], chosen[:, 1]], rtol=1e-9)
@@ -90,7 +90,7 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
 )
 def test_pairs_may_come_in_any_table(given):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
-    grid = model.predict(rows, tasks=tasks)
+    grid = model.predict(rows, tasks)
     assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
 
 
@@ -111,7 +111,7 @@ def named(kind):
     model = TwoStepRidge(alpha=0.5).fit(
         frame(kind, X, training, features),
         frame(kind, Y, training, TRAINING_TASKS),
-        tasks=frame(kind, T, TRAINING_TASKS, task_features),
+        frame(kind, T, TRAINING_TASKS, task_features),
     )
     return model, frame(kind, X_NEW, ROWS, features), frame(kind, T_NEW, TASKS, task_features)
 
@@ -121,7 +121,7 @@ def kind(request):
     return request.param
 
 
-GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
+GRID = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, T_NEW)
 
 
 @over(every(n=[FEW, MANY]))
@@ -139,19 +139,19 @@ def test_ids_name_pairs(kind, n):
 def test_a_side_without_ids_goes_by_position(kind):
     _, rows, tasks = named(kind)
     by_rows = TwoStepRidge(alpha=0.5).fit(
-        frame(kind, X, [f"m{i}" for i in range(M)], list("abcd")), Y, tasks=T
+        frame(kind, X, [f"m{i}" for i in range(M)], list("abcd")), Y, T
     )
     given = [("i3", 6), ("i0", 9)]
     for table in (given, pd.DataFrame(given), pl.DataFrame(given, orient="row")):
         assert_allclose(by_rows.predict_pairs(rows, T_NEW, table), GRID[[3, 0], [6, 9]], rtol=1e-9)
-    by_tasks = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=frame(kind, T, TRAINING_TASKS, list("uvw")))
+    by_tasks = TwoStepRidge(alpha=0.5).fit(X, Y, frame(kind, T, TRAINING_TASKS, list("uvw")))
     found = by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")])
     assert_allclose(found, GRID[[3, 0], [6, 9]], rtol=1e-9)
 
 
 def test_whole_numbers_may_be_ids():
     rows = pd.DataFrame(X_NEW, list(range(100, 100 + A)))
-    model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
+    model = TwoStepRidge(alpha=0.5).fit(X, Y, T)
     assert_allclose(
         model.predict_pairs(rows, T_NEW, [(103, 6), (100, 9)]), GRID[[3, 0], [6, 9]], rtol=1e-9
     )
@@ -171,14 +171,14 @@ def test_whole_numbers_may_be_ids():
     )
 )
 def test_positions_must_lie_inside(pair, tasks, message):
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     with pytest.raises(ValueError, match=message):
         model.predict_pairs(X_NEW, tasks, [(0, 0), pair])
 
 
 @over(every(pair=[("i0", 0), (0.0, 0)]))
 def test_positions_must_be_whole_numbers(pair):
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     with pytest.raises(
         TypeError, match=r"^X has no ids, so pairs must give whole row positions into it\.$"
     ):
@@ -198,7 +198,7 @@ def test_positions_must_be_whole_numbers(pair):
     )
 )
 def test_pairs_have_two_columns(given, error, found):
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     with pytest.raises(
         error, match=rf"^pairs must (have two columns \(instance, task\)|be an array.*), {found}\.$"
     ):

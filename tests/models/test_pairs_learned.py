@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import LearnedKernelRidge, PairRegressor, TwoStepRidge
@@ -20,7 +21,7 @@ RBF = ("rbf", {"gamma": 0.5})
 
 
 def _entities():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     U = rng.normal(size=(M, 2))
     V = rng.normal(size=(Q, 2))
     others = rng.normal(size=(Q, 2))
@@ -46,7 +47,7 @@ def _sides(form):
 def _table():
     """Return pairs of the first instances, some of them not there, and their values."""
     Y = _entities()[3]
-    seen = np.random.default_rng(1).random((11, Q)) < 0.8
+    seen = default_rng(1).random((11, Q)) < 0.8
     i, j = np.nonzero(seen)
     return pd.DataFrame({"i": ROWS[i], "t": COLUMNS[j]}), Y[i, j]
 
@@ -82,7 +83,7 @@ def _grid_twin(model, form):
         return {"features": X["features"].loc[ids], "kernel": X["kernel"].loc[ids, rows]}
 
     twin = LearnedKernelRidge(**model.model.get_params())
-    return twin.fit(some(rows), grid.loc[rows, columns], tasks=T.loc[columns]), some
+    return twin.fit(some(rows), grid.loc[rows, columns], T.loc[columns]), some
 
 
 @over(
@@ -140,7 +141,7 @@ def test_other_tables_are_looked_up_by_id(stages):
     model = pickle.loads(_stored("mapping", stages))
     wanted = model.predict(pairs)
     X = model.instances
-    order = np.random.default_rng(3).permutation(ROWS)[:13]
+    order = default_rng(3).permutation(ROWS)[:13]
     order = [*order, *(row for row in model.instance_ids_ if row not in order)]
     model.set_params(
         instances={"features": X["features"].loc[order], "kernel": X["kernel"].loc[order, order]}

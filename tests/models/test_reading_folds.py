@@ -56,7 +56,7 @@ def polars_frame(values, kind, order, ids=True):
 
 @pytest.fixture(scope="module")
 def model():
-    return TwoStepRidge(0.5, 2.0).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
+    return TwoStepRidge(0.5, 2.0).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), T)
 
 
 def test_cells_as_frames(each, model):
@@ -109,7 +109,7 @@ def test_groups_as_frames_and_series(each, model):
 def test_sparse_cells(each):
     holes = problems.with_holes(Y, 0.2, seed=2)
     for labels in each([Y, holes]):
-        model = KroneckerRidge(0.5).fit(X, labels, tasks=T)
+        model = KroneckerRidge(0.5).fit(X, labels, T)
         observed = ~np.isnan(labels)
         cells = sparse.coo_array(
             (FOLDS[observed], np.nonzero(observed)), shape=Y.shape

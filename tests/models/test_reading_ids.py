@@ -79,12 +79,12 @@ def test_whole_numbers_are_ids_not_positions():
     rows = [40, 0, 3, 2, 10, 1, 5]
     tasks = [2, 1, 0, 9, 3]
     new = [1, 0, 70, 4]
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW)
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, G).predict(K_NEW)
     kernel = pd.DataFrame(K, rows, rows)
     model = make(TwoStepRidge, "precomputed").fit(
         kernel.iloc[::-1][rows[2:] + rows[:2]],
         pd.DataFrame(Y, rows, tasks).iloc[[3, 0, 6, 1, 4, 2, 5], ::-1],
-        tasks=pd.DataFrame(G, tasks, tasks).iloc[::-1],
+        pd.DataFrame(G, tasks, tasks).iloc[::-1],
     )
     predicted = model.predict(pd.DataFrame(K_NEW, new, rows).iloc[::-1, ::-1])
     assert sorted(predicted.index) == sorted(new)
@@ -99,9 +99,9 @@ def test_ids_are_named_also_if_their_numbers_differ(kind):
         with pytest.raises(
             IdError, match=r"X and the rows of Y do not match: 1 only in X \('i0'\)"
         ):
-            Model().fit(features, labels, tasks=tasks)
+            Model().fit(features, labels, tasks)
         with pytest.raises(IdError, match=r"tasks and the columns of Y .* 1 only in tasks"):
-            Model().fit(features[1:], labels, tasks=tasks)
+            Model().fit(features[1:], labels, tasks)
     with pytest.raises(ValueError, match="X has 7 instances, but Y has 6 rows"):
         TwoStepRidge().fit(pd.DataFrame(X), pd.DataFrame(Y[1:]))
 
@@ -110,17 +110,17 @@ def test_ids_are_named_also_if_their_numbers_differ(kind):
 
 
 def test_columns_are_the_ids_of_a_polars_kernel_without_a_text_column():
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, G).predict(K_NEW, G_NEW)
     model = make(TwoStepRidge, "precomputed").fit(
         frame("polars", K, None, ROWS),
         frame("polars", Y[::-1, ::-1], ROWS[::-1], TASKS[::-1]),
-        tasks=frame("polars", G, None, TASKS),
+        frame("polars", G, None, TASKS),
     )
     back = list(range(M))[::-1]
     other = list(range(Q))[::-1]
     predicted = model.predict(
         frame("polars", K_NEW[:, back], None, [ROWS[i] for i in back]),
-        tasks=frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
+        frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
     )
     assert predicted.columns == NEW_TASKS
     assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
@@ -151,10 +151,10 @@ def test_names_of_both_axes_are_kept_in_pandas():
     labels = pd.DataFrame(Y, pd.Index(ROWS, name="protein"), pd.Index(TASKS, name="drug"))
     kernel = pd.DataFrame(K, pd.Index(ROWS, name="protein"), ROWS)
     new = pd.DataFrame(K_NEW, pd.Index(NEW_ROWS, name="new protein"), ROWS)
-    model = make(TwoStepRidge, "precomputed").fit(kernel, labels, tasks=G)
+    model = make(TwoStepRidge, "precomputed").fit(kernel, labels, G)
     assert model.predict(new).columns.name == "drug"
     tasks = pd.DataFrame(G_NEW, pd.Index(NEW_TASKS, name="new drug"), TASKS)
-    predicted = model.predict(new, tasks=tasks)
+    predicted = model.predict(new, tasks)
     assert predicted.index.name == "new protein"
     assert predicted.columns.name == "new drug"
 
@@ -199,7 +199,7 @@ def test_tasks_and_columns_of_labels_must_match(kind, kernel):
         match=r"tasks and the columns of Y do not match: 1 only in the columns of Y \('t0'\); "
         r".*'x'",
     ):
-        model.fit(X, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+        model.fit(X, frame(kind, Y, ROWS, TASKS), tasks)
 
 
 def test_rows_and_columns_of_a_kernel_must_match(kind):
@@ -212,7 +212,7 @@ def test_rows_and_columns_of_a_kernel_must_match(kind):
 
 def test_columns_of_a_kernel_block_must_be_the_training_ids(kind):
     model = make(TwoStepRidge, "precomputed").fit(
-        frame(kind, K, ROWS, ROWS), frame(kind, Y, ROWS, TASKS), tasks=frame(kind, G, TASKS, TASKS)
+        frame(kind, K, ROWS, ROWS), frame(kind, Y, ROWS, TASKS), frame(kind, G, TASKS, TASKS)
     )
     block = frame(kind, K_NEW, NEW_ROWS, ["x", "y", *ROWS[2:]])
     with pytest.raises(
@@ -222,7 +222,7 @@ def test_columns_of_a_kernel_block_must_be_the_training_ids(kind):
     task_block = frame(kind, G_NEW, NEW_TASKS, [*TASKS[:4], "x"])
     good = frame(kind, K_NEW, NEW_ROWS, ROWS)
     with pytest.raises(IdError, match=r"columns of tasks and the training data .*'t4'.*'x'"):
-        model.predict(good, tasks=task_block)
+        model.predict(good, task_block)
 
 
 # --- feature names -----------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_feature_tables_with_and_without_names_warn_as_scikit_learn_does(kind, g
 def test_score_aligns_labels_on_both_sides(kind):
     kernel = frame(kind, K, ROWS, ROWS)
     tasks = frame(kind, G, TASKS, TASKS)
-    model = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+    model = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks)
     labels = frame(kind, Y[::-1, ::-1], ROWS[::-1], TASKS[::-1])
     other = frame(kind, G[:, ::-1], TASKS, TASKS[::-1])
     expected = r2_score(Y, values_of(model.predict(kernel)))
@@ -258,18 +258,18 @@ def test_a_table_of_the_library_is_read_as_a_frame_is(model):
     T = pd.DataFrame(rng.normal(size=(4, 3)), index=list("pqrs"), columns=["x", "y", "z"])
     Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("fedcba"), columns=list("sqrp"))
     X_new = pd.DataFrame(rng.normal(size=(2, 2)), index=["g", "h"], columns=["u", "v"])
-    expected = clone(model).fit(X, Y, tasks=T).predict(X_new, tasks=T).to_numpy()
+    expected = clone(model).fit(X, Y, T).predict(X_new, T).to_numpy()
 
     def table(frame):
         return Table(frame.to_numpy(), Ids(tuple(frame.index)), Ids(tuple(frame.columns)))
 
-    fitted = clone(model).fit(table(X), table(Y), tasks=table(T))
+    fitted = clone(model).fit(table(X), table(Y), table(T))
     # Arrays of frames lie in memory in another order, in which sums are rounded otherwise.
-    np.testing.assert_allclose(fitted.predict(table(X_new), tasks=table(T)), expected, rtol=1e-12)
-    named = clone(model).fit(X, Y, tasks=T)
+    np.testing.assert_allclose(fitted.predict(table(X_new), table(T)), expected, rtol=1e-12)
+    named = clone(model).fit(X, Y, T)
     with pytest.raises(
         ValueError, match="feature names of X should match .* in the order of the training data"
     ):
         named.predict(table(X_new[["v", "u"]]))
     with pytest.raises(ValueError, match="feature names of tasks"):
-        fitted.predict(table(X_new), tasks=table(T[["y", "x", "z"]]))
+        fitted.predict(table(X_new), table(T[["y", "x", "z"]]))

@@ -31,8 +31,8 @@ def masked(array):
 
 
 def test_masked_labels_are_not_observed():
-    model = TwoStepRidge().fit(X, MASKED, tasks=T)
-    twin = TwoStepRidge().fit(X, HOLES, tasks=T)
+    model = TwoStepRidge().fit(X, MASKED, T)
+    twin = TwoStepRidge().fit(X, HOLES, T)
     assert_allclose(model.predict(X), twin.predict(X), rtol=1e-12)
     assert_allclose(model.score(X, MASKED), twin.score(X, HOLES), rtol=1e-12)
     long = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(PAIRS, MASKED.ravel())
@@ -54,7 +54,7 @@ def test_masked_ids_are_missing():
     lines(
         "call name",
         (lambda: IndependentTaskRidge().fit(masked(X), Y), "X"),
-        (lambda: TwoStepRidge().fit(X, Y, tasks=masked(T)), "tasks"),
+        (lambda: TwoStepRidge().fit(X, Y, masked(T)), "tasks"),
         (lambda: TwoStepRidge().fit(X, Y).predict(masked(X)), "X"),
         (lambda: TwoStepRidge().fit(X, Y, sample_weight=masked(np.ones(6))), "sample_weight"),
         (
@@ -118,7 +118,7 @@ def test_dates_are_refused_in_a_sentence(given, words):
     for name, call in (
         ("X", lambda: IndependentTaskRidge().fit(given, [1.0, 2.0])),
         ("Y", lambda: IndependentTaskRidge().fit(X[:2], given)),
-        ("tasks", lambda: TwoStepRidge().fit(X, Y[:, :2], tasks=given)),
+        ("tasks", lambda: TwoStepRidge().fit(X, Y[:, :2], given)),
     ):
         with pytest.raises((ValueError, TypeError), match=rf"^{name} holds .*{words}"):
             call()

@@ -61,12 +61,12 @@ pair_models = {"Model": [KroneckerRidge, TwoStepRidge]}
 @may_be_indefinite
 @over(every_choice)
 def test_a_named_kernel_is_that_of_its_gram_matrices(name, params):
-    model = make(TwoStepRidge, name, params or None).fit(X, Y, tasks=T)
+    model = make(TwoStepRidge, name, params or None).fit(X, Y, T)
     K, G = (gram(rows, kernel=name, kernel_params=params) for rows in (X, T))
     sides = ((X_NEW, X), (T_NEW, T))
     K_new, G_new = (gram(*rows, kernel=name, kernel_params=params) for rows in sides)
-    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_new, tasks=G_new)
-    assert_allclose(model.predict(X_NEW, tasks=T_NEW), expected, rtol=1e-8, atol=1e-10)
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, G).predict(K_new, G_new)
+    assert_allclose(model.predict(X_NEW, T_NEW), expected, rtol=1e-8, atol=1e-10)
 
 
 # --- callables and combinations ----------------------------------------------------------------
@@ -150,12 +150,12 @@ def stays_sparse(monkeypatch):
 @over(covering(**pair_models, form=[sparse.csr_array, sparse.csr_matrix], name=SPARSE, strength=1))
 def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
     params = PARAMS[name] if name in ESTIMATED else None
-    dense = make(Model, name, params).fit(X, Y, tasks=T)
-    model = make(Model, name, params).fit(form(X), Y, tasks=form(T))
+    dense = make(Model, name, params).fit(X, Y, T)
+    model = make(Model, name, params).fit(form(X), Y, form(T))
     near = {"rtol": 1e-8, "atol": 1e-10}
-    predicted = model.predict(form(X_NEW), tasks=form(T_NEW))
+    predicted = model.predict(form(X_NEW), form(T_NEW))
     assert type(predicted) is np.ndarray
-    assert_allclose(predicted, dense.predict(X_NEW, tasks=T_NEW), **near)
+    assert_allclose(predicted, dense.predict(X_NEW, T_NEW), **near)
     pairs = [(0, 1), (4, 3), (2, 0)]
     assert_allclose(
         model.predict_pairs(form(X_NEW), form(T_NEW), pairs),
@@ -168,7 +168,7 @@ def test_sparse_features_run_in_the_primal(stays_sparse, decompositions):
     for fit_intercept in (False, True):
         decompositions.clear()
         model = TwoStepRidge(ALPHA, TASK_ALPHA, fit_intercept=fit_intercept)
-        model.fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
+        model.fit(sparse.csr_array(X), Y, sparse.csr_array(T))
         assert decompositions == [("sparse", (D, D)), ("sparse", (R, R))]
         own, task_own = (side - side.mean(axis=0) if fit_intercept else side for side in (X, T))
         left = np.linalg.solve(own.T @ own + ALPHA * np.eye(D), own.T)
@@ -191,7 +191,7 @@ def test_the_gram_matrix_is_computed_once_for_a_fit(monkeypatch):
     monkeypatch.setattr(
         side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs)
     )
-    model = make(TwoStepRidge, "rbf").fit(X, Y, tasks=T)
+    model = make(TwoStepRidge, "rbf").fit(X, Y, T)
     assert len(calls) == 2
     model.set_alpha(2.0, 3.0)
     _ = model.dual_coef_

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import problems
@@ -29,10 +30,10 @@ def precomputed(Model=TwoStepRidge, **params):
 
 
 EIGENVALUES = np.array([-1.5, -0.25, 0.5, 1.0, 2.0, 4.0])
-U = np.linalg.qr(np.random.default_rng(5).normal(size=(M, M)))[0]
+U = np.linalg.qr(default_rng(5).normal(size=(M, M)))[0]
 INDEFINITE = (U * EIGENVALUES) @ U.T
 INDEFINITE = (INDEFINITE + INDEFINITE.T) / 2
-TWIST = np.triu(np.random.default_rng(6).normal(size=(M, M)), 1)
+TWIST = np.triu(default_rng(6).normal(size=(M, M)), 1)
 TWIST *= 0.15 / np.abs(TWIST).max()
 # Its mean with its transpose is the indefinite one, the largest gap 0.3.
 BENT = INDEFINITE + TWIST - TWIST.T
@@ -102,9 +103,7 @@ def test_both_sides_are_repaired_and_each_warned_of_once(Model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_allclose(model.predict(INDEFINITE), expected, rtol=1e-9, atol=1e-12)
-        assert_allclose(
-            model.predict(INDEFINITE, tasks=INDEFINITE), expected, rtol=1e-9, atol=1e-12
-        )
+        assert_allclose(model.predict(INDEFINITE, INDEFINITE), expected, rtol=1e-9, atol=1e-12)
         model.set_alpha(ALPHA)
 
 
@@ -114,11 +113,11 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
     first, second = repaired(model, BENT, labels, tasks=INDEFINITE)
     assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in first
     assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in second
-    new = np.random.default_rng(7).normal(size=(3, M))
+    new = default_rng(7).normal(size=(3, M))
     middle = parameters(SHIFTED) @ labels @ parameters(SHIFTED, 0.5)
     # A shift is similarity to oneself: rows that are given are others, the training tasks are
     # themselves.
-    assert_allclose(model.predict(new, tasks=new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.predict(new, new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
     expected = new @ parameters(SHIFTED) @ labels @ hat(SHIFTED, 0.5)
     assert_allclose(model.predict(new), expected, rtol=1e-9, atol=1e-12)
 
@@ -139,8 +138,8 @@ def test_rounding_is_no_reason_to_warn():
     singular = X @ X.T
     for fit_intercept in (False, True):
         model = precomputed(repair="error", fit_intercept=fit_intercept)
-        model.fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
-        expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, tasks=T).predict(X)
+        model.fit(singular * (1 + 1e-15), Y, T @ T.T)
+        expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, T).predict(X)
         assert_allclose(model.predict(singular), expected, rtol=1e-9)
 
 

@@ -67,12 +67,12 @@ def test_the_model_is_that_of_features(kernel):
     if kernel == "spectrum":
         T, _ = kmer_counts([*PROTEINS, NEW[1]])
         plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="cosine")
-        by_hand = plain.fit(X[:7], Y, tasks=T[:5])
+        by_hand = plain.fit(X[:7], Y, T[:5])
         grid = by_hand.predict(X, T)
     else:
         K, _ = smith_waterman([*PROTEINS, NEW[1]])
         plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="precomputed")
-        by_hand = plain.fit(X[:7], Y, tasks=K[:5, :5])
+        by_hand = plain.fit(X[:7], Y, K[:5, :5])
         grid = by_hand.predict(X, K[:, :5])
     expected = [grid[0, 1], grid[7, 1], grid[1, 5], grid[7, 5]]
     assert_allclose(model.predict(mixed()), expected, rtol=1e-9)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn.exceptions import LeverageError
@@ -24,7 +25,7 @@ Q = 5
 
 def both(kinds=("full", "full"), alpha=0.4):
     """Return the model and the one that has formulas, on the same sides."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     spectra = []
     for n, kind in zip((M, Q), kinds, strict=True):
         features = rng.normal(size=(n, 3))
@@ -36,7 +37,7 @@ def both(kinds=("full", "full"), alpha=0.4):
 
 
 def labels(missing=0.0):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     Y = rng.normal(size=(M, Q))
     Y[rng.random((M, Q)) < missing] = np.nan
     return Y
@@ -63,9 +64,7 @@ def test_everything_else(kinds):
     Y = labels()
     assert_allclose(cell_slack(plain), cell_slack(fast), rtol=1e-10)
     assert_allclose(plain.dual(Y), fast.dual(Y), rtol=1e-8, atol=1e-10)
-    spectral = (
-        np.random.default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
-    )
+    spectral = default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
     found = plain.expansion(plain.coefficients_of(spectral, 0.0)).fitted()
     expected = fast.expansion(fast.coefficients_of(spectral, 0.0)).fitted()
     assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
@@ -132,7 +131,7 @@ def test_two_free_constants_are_a_free_mean(each):
     assert model.free_mean
     assert model.floor == 0
     assert not model.interpolates
-    weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
+    weights = default_rng(5).uniform(0.3, 2.0, size=(M, Q))
     for missing, given in each([(0.0, None), (0.3, None), (0.0, weights), (0.3, weights)]):
         Y = labels(missing) + 5.0
         held_out = [

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
@@ -90,7 +91,7 @@ def test_costs_count_multiplications(model, kinds):
 @over(lines("alphas n_free", ((0.5, 0.5), 1), ((1e-10, 0.5), 2), ((0.5, 1e-10), 3)))
 def test_main_effects_beside_a_tiny_regularisation_are_a_border(alphas, n_free):
     """The grand mean always, and main effects of the side that has none: of one feature, or of two."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     sides = (
         Spectrum.from_features(rng.normal(size=(n, d)), constant="free")
         for n, d in ((6, 1), (5, 2))
@@ -130,7 +131,7 @@ def test_two_step_without_regularisation():
     given = grids.holes("two-step", shape)
     spectra = given.operators.spectra
     operators = TwoStep(*(spectrum.smoother(Tikhonov(), 0.0) for spectrum in spectra))
-    grid = np.random.default_rng(4).normal(size=shape)
+    grid = default_rng(4).normal(size=shape)
     grids.close(operators.hat(grid), grid, 1e-12)
     expected = np.kron(np.linalg.inv(given.K), np.eye(5)) + np.kron(
         np.eye(6), np.linalg.inv(given.G)
@@ -147,7 +148,7 @@ def test_two_step_without_regularisation():
 
 def test_floors():
     """Pairs are interpolated only where every side keeps a direction whole."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     one, other = (grids.spectrum("full", grids.features("full", n, rng)) for n in (6, 5))
     whole = one.smoother(SpectralCutoff(), 0.8)
     shrunk = one.smoother(Tikhonov(), 0.8)
@@ -174,7 +175,7 @@ def test_what_vanishes_without_regularisation():
 
 
 def test_many_blocks_take_the_work_of_all_rows_once(monkeypatch):
-    rng = np.random.default_rng(6)
+    rng = default_rng(6)
     rows, columns = (
         grids.spectrum("full", grids.features("full", n, rng)).smoother(Tikhonov(), 0.5)
         for n in (30, 4)

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import dyadlearn.pairing.full as full_module
@@ -48,7 +49,7 @@ def labels_of(grouping, setting, shape):
             return np.where(np.arange(size) == start % size, "one", "rest")
         # Groups of 1, 2, 3, … members, scattered over the rows.
         sizes = np.repeat(np.arange(size), np.arange(1, size + 1))[:size]
-        return sizes[np.random.default_rng(start).permutation(size)]
+        return sizes[default_rng(start).permutation(size)]
 
     m, q = shape
     if setting == "A":
@@ -94,7 +95,7 @@ def test_one_group_of_everything_is_refused(method, setting):
 
 
 def test_one_row_and_one_column():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for shape in ((1, 4), (4, 1), (1, 1)):
         sides = [Spectrum.from_gram(problems.gram(n, n, rng)) for n in shape]
         Y = rng.normal(size=shape)
@@ -157,7 +158,7 @@ transductive = partial(refit, fixed_penalty=True)
 def labels_in_pairs(setting, shape):
     """Return groups of two rows and columns, or of three cells."""
     if setting == "A":
-        return {"cells": np.random.default_rng(2).integers(0, 12, size=shape)}
+        return {"cells": default_rng(2).integers(0, 12, size=shape)}
     labels = {"groups": np.arange(shape[0]) // 2} if setting in "BD" else {}
     return labels | ({"task_groups": np.arange(shape[1]) // 2} if setting in "CD" else {})
 
@@ -216,7 +217,7 @@ MODELS = {
 
 def made(model, shape, kind, alpha, constant, put=np.asarray):
     """Return a model of pairs on random sides."""
-    rng = np.random.default_rng([*shape, constant])
+    rng = default_rng([*shape, constant])
     if constant:
         word = {kronecker: "feature", shared: "feature"}.get(model, "free")
     else:
@@ -231,7 +232,7 @@ def made(model, shape, kind, alpha, constant, put=np.asarray):
 
 
 def stack_of(shape, n=4):
-    return np.random.default_rng(0).normal(size=(n, *shape)) + 2.0
+    return default_rng(0).normal(size=(n, *shape)) + 2.0
 
 
 def one_by_one(pairing, stack, setting, *members):
@@ -283,7 +284,7 @@ def test_groups_leave_together(model, setting, constant):
 @over(every(sign=[1, -1], setting="ABCD", constant=[False, True]))
 def test_networks(sign, setting, constant):
     n = 4
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     nodes = problems.spectrum(
         "full", problems.features("full", n, rng), constant="free" if constant else None
     )
@@ -319,7 +320,7 @@ def test_memory_is_foreseen(model, setting):
 @over(every(setting=list(Setting), constant=[False, True]))
 def test_the_formula_of_any_model_takes_many_grids(setting, constant):
     model = made(kronecker, (5, 4), "full", 0.5, constant)
-    stack = np.random.default_rng(0).normal(size=(3, 5, 4)) + 7
+    stack = default_rng(0).normal(size=(3, 5, 4)) + 7
     general = hold_out_stack.dispatch(object)
     assert_allclose(
         general(model, stack, setting), hold_out_stack(model, stack, setting), rtol=1e-9

@@ -5,6 +5,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
@@ -51,7 +52,7 @@ def has_place(kinds, free, constant):
 
 def sides(kinds, shape, seed=0, constant=True):
     """Return kernels of both sides with a constant feature, and their spectra."""
-    rng = np.random.default_rng([seed, *shape])
+    rng = default_rng([seed, *shape])
     given = [grids.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
     given = [np.column_stack([x, np.ones(len(x))]) if constant else x for x in given]
     return [x @ x.T for x in given], [
@@ -61,18 +62,13 @@ def sides(kinds, shape, seed=0, constant=True):
 
 def posed(kinds, shape, shares, free_mean, alpha, seed=0, constant=True):
     kernels, spectra = sides(kinds, shape, seed, constant)
-    Y = np.random.default_rng(seed + 1).normal(size=shape) + 3.0
+    Y = default_rng(seed + 1).normal(size=shape) + 3.0
     return PairKernel(*spectra, alpha, shares, free_mean), kernels, Y
 
 
 def mean_of(pairing, Y):
     """Return the unpenalised mean of the labels."""
     return replace(pairing).centred(Y)[1]
-
-
-def pairs(K, G, shares):
-    a, b, c = shares
-    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
 
 
 def solved(P, labels, alpha, free_mean):
@@ -138,10 +134,10 @@ def held_out(P, Y, letter, alpha, free_mean, units):
 )
 def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, missing):
     pairing, kernels, Y = posed(kinds, shape, shares, free, alpha, constant=constant)
-    observed = grids.pattern(missing, Y.shape, np.random.default_rng(5))
+    observed = grids.pattern(missing, Y.shape, default_rng(5))
     Y = np.where(observed, Y, np.nan)
     units = groups_of(letter, shape) if grouped else {}
-    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, units)
+    expected = held_out(grids.pair_kernel(*kernels, *shares), Y, letter, alpha, free, units)
     some = grids.some_cells(shape)
     problem = Problem.of(pairing, Y, tol=1e-13)
     grids.close(holdout(problem, letter, **units)[some], expected[some], 1e-9)
@@ -163,7 +159,7 @@ def test_holdout(shape, kinds, shares, alpha, letter, free, constant, grouped, m
 )
 def test_dual_coefficients_and_the_mean(kinds, shares, free, alpha, constant):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=constant)
-    P = pairs(*kernels, shares)
+    P = grids.pair_kernel(*kernels, *shares)
     dual, mean = solved(P, Y.ravel(), alpha, free)
     grids.close(pairing.dual(Y), dual.reshape(Y.shape), 1e-10)
     assert_allclose(mean_of(pairing, Y), mean, rtol=1e-10)
@@ -235,7 +231,7 @@ def test_a_mean_that_nothing_determines():
 @over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3]))
 def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     """Whatever the mean of all labels was before one row, column or both of them left."""
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     features = rng.normal(size=(7, 9))
     task_features = rng.normal(size=(5, 6))
     spectra = [Spectrum.from_gram(side @ side.T + 1) for side in (features, task_features)]
@@ -251,7 +247,7 @@ def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
 
 
 def test_columns_without_ridge_are_determined_by_kernels_of_full_rank_only():
-    X = np.random.default_rng(0).normal(size=(4, 6))
+    X = default_rng(0).normal(size=(4, 6))
     for features, is_singular in ((X, False), (X[:, :2], True)):
         spectrum = Spectrum.from_gram(features @ features.T)
         ridges = np.array([[0.0, 0.0, 0.5]])
@@ -264,7 +260,7 @@ def test_columns_without_ridge_are_determined_by_kernels_of_full_rank_only():
 @over(every(level=[1.0, 0.04, 25.0]))
 def test_the_projection_of_ones_keeps_its_digits(level):
     """Along directions that are nearly orthogonal to ones, where a product of eigenvectors and ones is rounding."""
-    features = 1e-6 * (np.random.default_rng(0).normal(size=(9, 2)) + 0.1)
+    features = 1e-6 * (default_rng(0).normal(size=(9, 2)) + 0.1)
     with mpmath.workdps(60):
         exact = mpmath.matrix(np.column_stack([features, np.ones(9)]).tolist())
         exact[:, 2] *= mpmath.sqrt(mpmath.mpf(level))
@@ -281,10 +277,10 @@ def test_the_projection_of_ones_keeps_its_digits(level):
 @over(every(side=[0, 1], product=[0.0, 0.7]))
 def test_the_best_of_new_pairs_have_their_predictions(side, product):
     """Also where two new rows share no function, so that all have the mean."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X, tasks = rng.normal(size=(6, 3)), rng.normal(size=(5, 2))
     model = PairKernelRidge(0.5, product=product, per_task=1.0, per_instance=0.5)
-    fitted = model.fit(X, rng.normal(size=(6, 5)) + 3.0, tasks=tasks).fitted_
+    fitted = model.fit(X, rng.normal(size=(6, 5)) + 3.0, tasks).fitted_
     rows, others = (
         fitted.new_rows(new, axis)[1] for axis, new in enumerate((X + 1.0, tasks - 1.0))
     )

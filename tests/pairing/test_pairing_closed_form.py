@@ -1,6 +1,7 @@
 """The closed forms of the models, against references in extended precision."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -26,7 +27,7 @@ def keeps_digits(rank, alpha, task_alpha=1.0, **_):
 
 def make_side(n_rows, rank, seed):
     """Return features of small whole numbers, so that kernels are exact in both precisions, and new rows."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     if rank == "full":
         # A multiple of the identity among the features bounds the condition of the kernel.
         features = np.column_stack([rng.integers(-1, 2, size=(n_rows, 4)), 2 * np.eye(n_rows)])
@@ -86,7 +87,7 @@ def check(method, shape, rank, alphas, filters=(RIDGE, RIDGE), forms=("gram", "g
     (X, X_new), (T, T_new) = (
         make_side(n, rank, seed) for n, seed in zip(shape, (1, 2), strict=True)
     )
-    Y = np.random.default_rng(shape[0]).integers(-4, 5, size=shape).astype(float)
+    Y = default_rng(shape[0]).integers(-4, 5, size=shape).astype(float)
     labels = Y.astype(dtype)
     spectra = [spectrum_of(side, form, dtype) for side, form in zip((X, T), forms, strict=True)]
     model = pairing_of(method, spectra, alphas, filters)
@@ -138,7 +139,7 @@ def test_a_tiny_ridge_on_singular_kernels(method, shape, alphas, form, dtype):
     """The reference would lose digits here, so that these predictions have fifty of them."""
     sides = [make_side(n, "singular", seed) for n, seed in zip(shape, (1, 2), strict=True)]
     (X, X_new), (T, T_new) = sides
-    Y = np.random.default_rng(shape[0]).integers(-4, 5, size=shape).astype(float)
+    Y = default_rng(shape[0]).integers(-4, 5, size=shape).astype(float)
     model = pairing_of(method, [spectrum_of(side, form, dtype) for side in (X, T)], alphas)
     asked = [new @ own.T if form == "gram" else new for own, new in sides]
     given = X, T, Y, np.ones(shape)

@@ -42,7 +42,7 @@ def computed(monkeypatch):
 
 
 def fitted(alpha=0.5, **given):
-    return KroneckerRidge(alpha, **RBF).fit(X, Y, tasks=T, **given)
+    return KroneckerRidge(alpha, **RBF).fit(X, Y, T, **given)
 
 
 def test_all_settings_share_one_inverse(computed):
@@ -88,9 +88,7 @@ def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(
         weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
     else:
         weights = None
-    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(
-        X, table, tasks=T, sample_weight=weights
-    )
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(X, table, T, weights)
     assert last_inverse.known(model.fitted_.problem, "factor") is not None
     found = explain(model, 3, 4)
     last_inverse.forget()
@@ -139,7 +137,7 @@ def test_an_inverse_goes_with_its_model():
 
 
 def test_a_search_keeps_one(computed):
-    search = KroneckerRidgeCV(np.geomspace(0.01, 1000.0, 3), setting="D", **RBF).fit(X, Y, tasks=T)
+    search = KroneckerRidgeCV(np.geomspace(0.01, 1000.0, 3), setting="D", **RBF).fit(X, Y, T)
     assert len(computed) == 4
     search.holdout("A")
     assert len(computed) == 4
@@ -173,7 +171,7 @@ def test_it_is_forgotten_before_memory_is_refused(monkeypatch):
 
 def test_a_warning_of_rounding_is_repeated():
     rows, labels, tasks = problems.data(40, 30, 3, 2, missing=0.6)
-    model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks=tasks)
+    model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks)
     for setting in "BB":
         with pytest.warns(PrecisionWarning, match="rounding leaves") as told:
             model.holdout(setting)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -57,7 +58,7 @@ def predicted(model, X, Y, T, asked, weights=None):
     """Fit and predict one pair; positions stand for rows of training."""
     given = {} if weights is None else {"sample_weight": weights}
     if T is not None:
-        model = clone(model).fit(X, Y, tasks=T, **given)
+        model = clone(model).fit(X, Y, T, **given)
     else:
         model = clone(model).fit(X, Y, **given)
     new = [None if isinstance(each, int) else each for each in asked]
@@ -101,7 +102,7 @@ def check(model, X, Y, T, asked, weights=None, *, sign=0, rtol):
     prediction, fitted = predicted(model, X, Y, T, asked, weights)
     found, total = found_weights(fitted, asked)
     # The sum below has all labels in it; by itself each of a few is fitted again.
-    cells = np.random.default_rng(Y.size).permutation(np.argwhere(~np.isnan(Y)))[:SOME]
+    cells = default_rng(Y.size).permutation(np.argwhere(~np.isnan(Y)))[:SOME]
     slow = unit_weights(model, X, Y, T, asked, cells, weights, sign)
     size = max(1.0, float(np.abs(slow).max()))
     assert found.dtype == Y.dtype
@@ -140,14 +141,14 @@ def test_one_system_of_the_observed_pairs(
     name, system, sides, constant, asked, weighted, alpha, monkeypatch
 ):
     """The weights are those by the operators of the grid, for labels of a grid and of a list."""
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     m, q = (5, 4) if system == "cells" else (12, 9)
     (X, new, kernel), (T, new_task, task_kernel) = (rows_of(sides, n, rng) for n in (m, q))
     model = name(alpha, constant).set_params(kernel=kernel, task_kernel=task_kernel, tol=1e-13)
     Y = np.where(pattern("50%", (m, q), rng), rng.normal(size=(m, q)) + 2.0, np.nan)
     Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
     weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
-    problem = model.fit(X, Y, tasks=T, sample_weight=weights).fitted_.training_problem
+    problem = model.fit(X, Y, T, weights).fitted_.training_problem
     for place in (1, 3):
         known = zip(asked, (new, new_task), strict=True)
         places = asked_rows(model, [place if each == "known" else row for each, row in known])
@@ -179,11 +180,11 @@ def test_one_system_of_the_observed_pairs(
     )
 )
 def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, alpha):
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (12, 9))
     Y = rng.normal(size=(12, 9)) + 2.0
     Y[[1, 1, 5, 11], [3, 4, 0, 8]] = np.nan
-    model = name(alpha, constant).fit(X, Y, tasks=T)
+    model = name(alpha, constant).fit(X, Y, T)
     problem = model.fitted_.training_problem
     places = asked_rows(
         model,
@@ -229,7 +230,7 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     )
 )
 def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, alpha):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m = 5
     q = 4
     (X, new, kernel), (T, new_task, task_kernel) = (
@@ -263,7 +264,7 @@ def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, 
     )
 )
 def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing, alpha):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     n = 5
     sign = 1 if word == "symmetric" else -1
     X, new, kernel = rows_of(sides, n, rng)
@@ -296,7 +297,7 @@ def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing
     )
 )
 def test_interpolation(model, alpha):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     (X, new, _), (T, new_task, _) = (rows_of("dual", n, rng) for n in (4, 3))
     asked = (1, 2), (1, new_task), (new, 2), (new, new_task)
     # Both kinds of grids for each place, with or without a constant.
@@ -311,7 +312,7 @@ def test_interpolation(model, alpha):
 
 
 def test_one_dimension_and_no_side_of_tasks():
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     X, new, _ = rows_of("primal", 6, rng)
     y = rng.normal(size=6)
     for model, asked in product((TwoStepRidge(0.3), IndependentTaskRidge(0.3)), (2, new)):
@@ -335,16 +336,16 @@ def test_one_dimension_and_no_side_of_tasks():
     )
 )
 def test_libraries_and_precisions(name, constant, asked, missing, library):
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (6, 5))
     Y = np.where(pattern(missing, (6, 5), rng), rng.normal(size=(6, 5)), np.nan)
     places = [
         place if each == "known" else row
         for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
     ]
-    expected, _ = found_weights(name(0.5, constant).fit(X, Y, tasks=T), places)
+    expected, _ = found_weights(name(0.5, constant).fit(X, Y, T), places)
     put = library.asarray
-    model = name(0.5, constant).fit(put(X), put(Y), tasks=put(T))
+    model = name(0.5, constant).fit(put(X), put(Y), put(T))
     found, _ = found_weights(
         model, [place if isinstance(place, int) else put(place) for place in places]
     )
@@ -372,7 +373,7 @@ def test_a_solver_that_stops_short_says_so(monkeypatch):
     )
 )
 def test_a_column_is_weighed_as_it_is_completed(kind, constant, missing, weighted, alpha):
-    rng = np.random.default_rng(6)
+    rng = default_rng(6)
     n = 8
     side = spectrum(kind, features(kind, n, rng), constant=constant).smoother(RIDGE, alpha)
     observed = pattern(missing, (n, 1), rng)[:, 0]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn.pairing import PairKernel
@@ -13,7 +14,7 @@ array_api_strict = pytest.importorskip("array_api_strict")
 
 
 def kernels(n):
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     full = rng.normal(size=(n, n))
     some = rng.normal(size=(n, max(1, n // 3)))
     points = rng.normal(size=(n, 2))
@@ -41,7 +42,7 @@ def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
         values = np.where(values > 0, values, 0.0)
         gram = (vectors * values) @ vectors.T
         size = values.max()
-        shuffled = np.random.default_rng(0).permutation(n)
+        shuffled = default_rng(0).permutation(n)
         found = without_each(values[shuffled], vectors[:, shuffled], slice(0, n))
         for row, (roots, turned, cross) in enumerate(zip(*found, strict=True)):
             rest = np.delete(np.arange(n), row)
@@ -84,7 +85,7 @@ def test_pairs_left_out_are_those_of_decompositions_of_each_rest(name, shape, mo
     first, second, shares, free_mean = CASES[name]
     grams = kernels(shape[0])[first], kernels(shape[1])[second]
     sides = [Spectrum.from_gram(gram / np.trace(gram)) for gram in grams]
-    Y = np.random.default_rng(1).normal(size=(1, *shape))
+    Y = default_rng(1).normal(size=(1, *shape))
     alphas = [1e-4, 20.0]
     model = PairKernel(*map(strict, sides), 1.0, shares, free_mean)
     numpy_model = PairKernel(*sides, 1.0, shares, free_mean)

@@ -83,7 +83,7 @@ def test_the_numbers_of_a_view_are_those_of_its_display(ax):
 
 def test_what_cannot_be_looked_at_is_refused(real, each):
     X, Y, T = real
-    online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    online = OnlineTwoStepRidge().fit(X, Y, T)
     words = "OnlineTwoStepRidge keeps statistics only, not the labels: .*from_predictions"
     cases = [
         (HoldoutDisplay, "a model", TypeError, "model must be a .* found str.*from_predictions"),
@@ -110,7 +110,7 @@ def with_holes(Y):
 @pytest.mark.parametrize("letter", "AD")
 def test_roc_points_are_those_of_all_cells(binary, ax, letter):
     X, Y, T = binary
-    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
+    model = TwoStepRidge(fit_intercept=False).fit(X, Y, T)
     display = HoldoutDisplay.from_estimator(model, letter, ax=ax)
     x, y, _ = roc_curve(Y.ravel(), model.holdout(letter).ravel())
     assert_allclose(display.points[NAMES[letter]], (x, y))
@@ -130,7 +130,7 @@ def test_roc_points_are_those_of_all_cells(binary, ax, letter):
 def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
     X, Y, T = binary
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(
-        X, Y, tasks=T
+        X, Y, T
     )
     display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
     assert display.kind == kind
@@ -143,7 +143,7 @@ def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
 )
 def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     X, Y, T = binary
-    model = KroneckerRidge().fit(X, Y, tasks=T)
+    model = KroneckerRidge().fit(X, Y, T)
     display = HoldoutDisplay.from_estimator(model, kind=kind, ax=ax)
     assert list(display.scores) == list(NAMES.values())
     assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)[scoring]))
@@ -195,7 +195,7 @@ def test_of_many_points_some_are_drawn_and_it_is_said(ridge, ax):
 def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, method):
     X, Y, T = binary
     Y = with_holes(Y)
-    fitted = model().fit(X, Y, tasks=T)
+    fitted = model().fit(X, Y, T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
     assert_allclose(
         list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"])
@@ -238,7 +238,7 @@ def star(display):
 @pytest.mark.parametrize("letter", "ABCD")
 def test_the_star_is_the_model(real, ax, letter):
     X, Y, T = real
-    search = TwoStepRidgeCV(GRID, TASK_GRID, setting=letter).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV(GRID, TASK_GRID, setting=letter).fit(X, Y, T)
     display = LandscapeDisplay.from_estimator(search, ax=ax)
     assert_allclose(star(display), [search.task_alpha_, search.alpha_])
     assert_array_equal(display.scores, search.landscape_)
@@ -266,7 +266,7 @@ def test_the_map_is_of_the_loss_over_powers_of_ten_in_ascending_order(ax):
 @pytest.mark.parametrize("model", [KroneckerRidgeCV, IndependentTaskRidgeCV])
 def test_one_regularisation_is_a_line(real, ax, model):
     X, Y, T = real
-    search = model([100.0, 0.01, 1.0], setting="B").fit(X, Y, tasks=T)
+    search = model([100.0, 0.01, 1.0], setting="B").fit(X, Y, T)
     display = LandscapeDisplay.from_estimator(search, ax=ax)
     (line,) = display.lines_
     assert display.map_ is None
@@ -343,7 +343,7 @@ PICTURES = {
 
 def fit(model, data):
     X, Y, T = data
-    return model.fit(X, Y, tasks=T)
+    return model.fit(X, Y, T)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

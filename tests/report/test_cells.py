@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, MultiwayRidge, evaluate
@@ -18,7 +19,7 @@ NEW = [(), "mother", ("mother", "father")]
 
 @pytest.fixture(scope="module")
 def model():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = pd.DataFrame(
         {
             "mother": rng.choice([f"m{i}" for i in range(12)], 200),
@@ -81,7 +82,7 @@ def test_points_are_labels_and_held_out_predictions(model, summary):
 
 
 def test_warnings_name_scores_below_baselines_and_terms_without_variance():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     table = {name: rng.integers(0, 9, 80).astype(str) for name in ("a", "b")}
     model = MultiwayRidge("a + b").fit(table, rng.normal(size=80))
     summary = cell_summary(model, SummaryOptions(notes=["Look here."]), None)
@@ -122,8 +123,8 @@ def test_refusals(model, tmp_path, options, sentence):
 
 
 def test_models_of_pairs_have_no_new_sides(tmp_path):
-    rng = np.random.default_rng(0)
-    pairs = KroneckerRidge().fit(rng.normal(size=(5, 2)), rng.normal(size=(5, 4)), tasks=np.eye(4))
+    rng = default_rng(0)
+    pairs = KroneckerRidge().fit(rng.normal(size=(5, 2)), rng.normal(size=(5, 4)), np.eye(4))
     with pytest.raises(TypeError, match="new= names sides of a MultiwayRidge"):
         write_report(pairs, tmp_path / "report.html", new=["mother"])
 

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -135,7 +136,7 @@ def test_the_actual_settings_of_held_out_labels_are_counted():
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(8, 6))
     Y[0, 1:] = np.nan  # the only label of an instance is one of a new instance when it is left out
-    model = TwoStepRidge().fit(rng.normal(size=(8, 3)), Y, tasks=rng.normal(size=(6, 2)))
+    model = TwoStepRidge().fit(rng.normal(size=(8, 3)), Y, rng.normal(size=(6, 2)))
     text = render(summary_of(model, SummaryOptions(setting="AB")))
     (row,) = re.findall("<tr[^>]*>(?:(?!</tr>).)*labels really in B.*?</tr>", text, re.DOTALL)
     assert re.findall(">([0-9]+)<", row)[0] == "1"
@@ -208,19 +209,18 @@ def test_the_table_of_cells(page, summary):
 
 
 def test_an_unfinished_character_does_no_harm(binary, tmp_path):
-    pd = pytest.importorskip("pandas")
     from dyadlearn.report import write_report
 
     X, Y, T = binary
     rows = [f"\ud800{i}" for i in range(24)]
-    model = TwoStepRidge().fit(X, pd.DataFrame(Y, pd.Index(rows, dtype=object)), tasks=T)
+    model = TwoStepRidge().fit(X, pd.DataFrame(Y, pd.Index(rows, dtype=object)), T)
     path = write_report(model, tmp_path / "report.html", setting="B", alphas=[1.0, 2.0])
     assert "\\ud800" in path.read_text(encoding="utf-8")
 
 
 def test_real_labels_show_points(real):
     X, Y, T = real
-    text, found = read(KroneckerRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0, 10.0])
+    text, found = read(KroneckerRidge().fit(X, Y, T), alphas=[0.1, 1.0, 10.0])
     assert len(found.all("path", **{"class": "setting-A"})) > 0
     assert "observed label" in text
     assert "ROC" not in text
@@ -242,7 +242,7 @@ def test_a_large_grid_makes_a_small_page():
     X, Y, T = problems.data(664, 30, 8, 6)
     Y = (Y > 12).astype(float)
     text, found = read(
-        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], setting="CD"
+        TwoStepRidge().fit(X, Y, T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], setting="CD"
     )
     assert len(text) < 1_000_000
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
@@ -289,10 +289,10 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
     constant[3], constant[:, 5] = 1, 0
     few = {"alphas": [1.0, 2.0]}
     cases = [
-        (TwoStepRidge().fit(X, constant, tasks=T), few),
+        (TwoStepRidge().fit(X, constant, T), few),
         # Its landscapes would be solved again.
-        (TwoStepRidge().fit(X, holes[1][:12, :8], tasks=T), {}),
-        (KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T), few),
+        (TwoStepRidge().fit(X, holes[1][:12, :8], T), {}),
+        (KroneckerRidge(1e9, kernel="rbf").fit(X, Y, T), few),
         (TwoStepRidge(symmetry="symmetric").fit(X[:8], (network > 0).astype(float)), few),
     ]
     plain = re.compile(r"\b(?:instance|task|node)s?\b")
@@ -322,16 +322,13 @@ HOSTILE = [
 
 
 def test_hostile_ids_stay_text_everywhere(binary, each):
-    pd = pytest.importorskip("pandas")
     X, Y, T = binary
     rows = [*HOSTILE, *HOSTILE[::-1]]
     rows[12:] = [f"{name} again" for name in rows[12:]]
     columns = [f"{name} {j}" for j, name in enumerate([*HOSTILE, *HOSTILE][:16])]
     network = np.maximum(Y[:16], Y[:16].T)
     cases = [
-        TwoStepRidge().fit(
-            X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T
-        ),
+        TwoStepRidge().fit(X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), T),
         TwoStepRidge(symmetry="symmetric").fit(
             pd.DataFrame(X[:16], columns), pd.DataFrame(network, columns, columns)
         ),
@@ -375,7 +372,7 @@ def learned(real):
     Y = real[1][:12, :8]
     T = real[2][:8]
     model = LearnedKernelRidge(setting="A", stages=2, n_steps=1, cv=2)
-    return model.fit({"<b>": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
+    return model.fit({"<b>": X[:, :3], "rest": X[:, 3:]}, Y, T)
 
 
 def test_a_section_with_words_bars_and_stages(learned):

@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 
+import pandas as pd
 import pytest
 
 import problems
@@ -15,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def model():
-    pd = pytest.importorskip("pandas")
     X, Y, T = problems.data(30, 20, 6, 5, noise=6.0)
     Y = (Y > 3).astype(float)
     rows = [
@@ -27,7 +27,7 @@ def model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = TwoStepRidgeCV(alphas, alphas, setting="D", scoring="roc_auc")
-        return search.fit(X, pd.DataFrame(Y, rows, columns), tasks=T)
+        return search.fit(X, pd.DataFrame(Y, rows, columns), T)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import warnings
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
@@ -29,23 +30,22 @@ _BOXES = """svgs => svgs.map(svg => {
 
 def models(real, binary, holes):
     """Return models whose figures have long numbers, equal regularisations, one side, holes, and lines."""
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X, Y, T = real
     two = binary[1]
     gaps = holes[1]
     wild = 1e3 * Y + 1e4 * rng.standard_t(1.5, size=Y.shape)
     network = (Y[:16] + Y[:16].T > 1).astype(float)
-    yield TwoStepRidge(1.0, 1.0).fit(X, pd.DataFrame(wild, _ROWS, _COLUMNS), tasks=T)
-    yield TwoStepRidge(30.0, 30.0).fit(X, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T)
+    yield TwoStepRidge(1.0, 1.0).fit(X, pd.DataFrame(wild, _ROWS, _COLUMNS), T)
+    yield TwoStepRidge(30.0, 30.0).fit(X, pd.DataFrame(gaps, _ROWS, _COLUMNS), T)
     yield TwoStepRidge(symmetry="symmetric").fit(X[:16], network)
     wide = ["x" * 300, "\U0001f9ec" * 60, "\u05e9" * 90, "a\nb " * 40, "<b>" * 50, "_" * 200]
     rows, columns = ([f"{wide[i % 6]}{i}" for i in range(n)] for n in two.shape)
-    yield TwoStepRidge().fit(X, pd.DataFrame(two, rows, columns), tasks=T)
-    yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, tasks=T)
+    yield TwoStepRidge().fit(X, pd.DataFrame(two, rows, columns), T)
+    yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, T)
     described = {"W" * 60: X[:, :2], "an unusually long name of a description": X[:, 2:], "x": X}
     yield LearnedKernelRidge(setting="A", stages=2, n_steps=3).fit(
-        described, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T
+        described, pd.DataFrame(gaps, _ROWS, _COLUMNS), T
     )
 
 

@@ -11,7 +11,7 @@ from dyadlearn.report import write_report
 @pytest.fixture
 def model(real):
     X, Y, T = real
-    return TwoStepRidge().fit(X, Y, tasks=T)
+    return TwoStepRidge().fit(X, Y, T)
 
 
 def test_a_report_is_a_file(model, tmp_path):

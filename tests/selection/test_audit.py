@@ -4,6 +4,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,7 +75,6 @@ def test_masks_are_tables_of_their_cells(cells):
 
 
 def test_tables_may_be_of_different_forms():
-    pl = pytest.importorskip("polars")
     train = [(1, "a"), (2, "b")]
     test = pl.DataFrame({"i": [1, 3], "j": ["b", "b"]})
     assert audit(train, test).settings.tolist() == ["A", "B"]

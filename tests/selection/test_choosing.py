@@ -61,7 +61,7 @@ def twins(labels, setting="B", **options):
     """Fit both searches alone."""
     found = searches(setting, **options)
     found["kronecker"].set_params(constants=CONSTANTS)
-    return {name: each.fit(X, labels, tasks=T) for name, each in found.items()}
+    return {name: each.fit(X, labels, T) for name, each in found.items()}
 
 
 @over(every(setting="AD"))
@@ -88,9 +88,7 @@ def test_the_better_of_two_searches_of_complete_labels(setting):
 
 def test_where_two_step_has_no_formula_kronecker_is_kept():
     found = better_of(searches("B"), X, HOLES, tasks=T)
-    twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(
-        X, HOLES, tasks=T
-    )
+    twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(X, HOLES, T)
     assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
     assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
     assert found.model.holdout_method_ == "exact leave-one-out"
@@ -134,7 +132,7 @@ def test_groups_and_weights_are_passed_on():
     groups = np.arange(14) // 3
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=14)
     found = better_of({"two-step": searches("B")["two-step"]}, X, Y, T, weights, groups=groups)
-    twin = searches("B")["two-step"].fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
+    twin = searches("B")["two-step"].fit(X, Y, T, weights, groups=groups)
     assert found.model.holdout_method_ == twin.holdout_method_
     assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
 
@@ -249,25 +247,25 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call):
 
 
 def test_searches_take_the_method_that_is_asked_for():
-    folds = TwoStepRidgeCV([0.1, 1.0], [1.0], method="folds", **KERNELS).fit(X, Y, tasks=T)
+    folds = TwoStepRidgeCV([0.1, 1.0], [1.0], method="folds", **KERNELS).fit(X, Y, T)
     assert (folds.holdout_method_, folds.holdout_reason_) == (
         "5 folds, refitted",
         "5 folds, refitted: folds were asked for",
     )
-    exact = TwoStepRidgeCV([0.1, 1.0], [1.0], cv=5, **KERNELS).fit(X, Y, tasks=T)
+    exact = TwoStepRidgeCV([0.1, 1.0], [1.0], cv=5, **KERNELS).fit(X, Y, T)
     assert exact.holdout_method_ == "exact leave-fold-out"
     assert_allclose(folds.best_score_, exact.best_score_, rtol=1e-6)
     with pytest.raises(ValueError, match="Setting B has no exact hold-out here: two-step ridge"):
-        TwoStepRidgeCV([1.0], [1.0], method="exact", **KERNELS).fit(X, HOLES, tasks=T)
+        TwoStepRidgeCV([1.0], [1.0], method="exact", **KERNELS).fit(X, HOLES, T)
     with pytest.raises(ValueError, match="method must be one of 'exact', 'folds', found 'loo'"):
-        TwoStepRidgeCV([1.0], [1.0], method="loo").fit(X, Y, tasks=T)
+        TwoStepRidgeCV([1.0], [1.0], method="loo").fit(X, Y, T)
 
 
 def test_models_without_a_formula_refuse_the_exact_method():
-    refitted = TwoStepRegressor(IndependentTaskRidge(), TwoStepRidge()).fit(X, Y, tasks=T)
+    refitted = TwoStepRegressor(IndependentTaskRidge(), TwoStepRidge()).fit(X, Y, T)
     with pytest.raises(ValueError, match="TwoStepRegressor has no formula"):
         evaluate(refitted, "B", method="exact")
-    learned = LearnedKernelRidge(n_steps=2, setting="B").fit(X, Y, tasks=T)
+    learned = LearnedKernelRidge(n_steps=2, setting="B").fit(X, Y, T)
     with pytest.raises(ValueError, match="learned again for each fold have no formula"):
         evaluate(learned, "B", method="exact")
 
@@ -277,12 +275,12 @@ def test_models_without_a_formula_refuse_the_exact_method():
 
 def test_a_long_search_tells_its_cost_before_it_starts(monkeypatch, capsys):
     monkeypatch.setattr(planning, "seconds_of", lambda work: 100.0)
-    KroneckerRidgeCV([1.0], setting="B", **KERNELS).fit(X, HOLES, tasks=T)
+    KroneckerRidgeCV([1.0], setting="B", **KERNELS).fit(X, HOLES, T)
     search = "Search B: exact leave-one-out by inverse over "
     assert capsys.readouterr().err.startswith(search)
-    KroneckerRidgeCV([1.0], setting="B", progress=False, **KERNELS).fit(X, HOLES, tasks=T)
+    KroneckerRidgeCV([1.0], setting="B", progress=False, **KERNELS).fit(X, HOLES, T)
     assert capsys.readouterr().err == ""
-    model = TwoStepRidge(**KERNELS).fit(X, HOLES, tasks=T)
+    model = TwoStepRidge(**KERNELS).fit(X, HOLES, T)
     with Progress(None, "Working", None):
         evaluate(model, "A")
     line = capsys.readouterr().err

@@ -26,8 +26,6 @@ from dyadlearn.metrics import scorer
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
-pytest.importorskip("pandas")
-
 
 def make_data():
     X, Y, T = problems.data(9, 7)
@@ -61,7 +59,7 @@ def worst(Y, F):
 )
 def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     table = evaluate(model, scoring=scoring)
     assert list(table) == [
         "setting",
@@ -87,9 +85,9 @@ def test_every_setting_has_its_own_average(model, scoring):
 
 def test_settings_that_are_asked_for():
     X, Y, T = make_data()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     assert list(evaluate(model, ["both", "leave_x1_out"])["setting"]) == ["D", "B"]
-    alone = IndependentTaskRidge().fit(X, Y, tasks=T)
+    alone = IndependentTaskRidge().fit(X, Y, T)
     assert list(evaluate(alone)["setting"]) == ["A", "B"]
     with pytest.raises(ValueError, match="knows nothing of tasks: .* setting A or B"):
         evaluate(alone, "CD")
@@ -100,7 +98,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
     X, Y, T = make_data()
     for scoring, name in ((scorer("precision_at_k", k=3), "precision_at_3"), (worst, "worst")):
         params = {"setting": "D", "scoring": scoring, "fit_intercept": False}
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **params).fit(X, Y, tasks=T)
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **params).fit(X, Y, T)
         table = evaluate(search, "BD")
         judge = scorer(scoring)
         expected = [judge(Y, search.holdout(letter), setting=letter) for letter in "BD"]
@@ -114,8 +112,8 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
 def test_other_settings_use_the_groups_of_the_search():
     X, Y, T = make_data()
     groups = np.arange(9) // 3
-    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="B").fit(X, Y, T, groups=groups)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, T)
     for letters, options in (("ACD", {}), ("D", {"cv": SettingKFold("D", 3, random_state=0)})):
         table = evaluate(search, letters, scoring="r2", **options)
         expected = evaluate(model, letters, scoring="r2", groups=groups, **options)
@@ -125,10 +123,8 @@ def test_other_settings_use_the_groups_of_the_search():
 
 def test_a_model_without_search_is_judged_by_what_suits_its_labels():
     X, Y, T = make_data()
-    assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D")
-    assert "neg_mean_squared_error" in evaluate(
-        TwoStepRidge().fit(X, Y + np.arange(7), tasks=T), "D"
-    )
+    assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, T), "D")
+    assert "neg_mean_squared_error" in evaluate(TwoStepRidge().fit(X, Y + np.arange(7), T), "D")
 
 
 def test_a_score_does_not_take_the_place_of_another_column():
@@ -136,7 +132,7 @@ def test_a_score_does_not_take_the_place_of_another_column():
         return 0.5
 
     X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D", scoring=method)
+    table = evaluate(TwoStepRidge().fit(X, Y, T), "D", scoring=method)
     assert list(table["score"]) == [0.5]
     assert list(table["method"]) == ["exact leave-one-out"]
 
@@ -150,7 +146,7 @@ def make_holes():
 
 def test_a_setting_without_a_score_has_a_reason():
     X, Y, T = problems.data(9, 7)
-    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
+    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, T)
     with pytest.raises(LeverageError, match="leverage 1"):
         evaluate(model, "BC")
     table = evaluate(model, "BC", error_score=np.nan)
@@ -161,7 +157,7 @@ def test_a_setting_without_a_score_has_a_reason():
     expected = evaluate(model, "C")["neg_mean_squared_error"]
     assert_allclose(table["neg_mean_squared_error"], [np.nan, *expected])
     # A score that is undefined leaves the predictions.
-    alike = TwoStepRidge().fit(X, Y, tasks=T)
+    alike = TwoStepRidge().fit(X, Y, T)
     table = evaluate(alike, "D", scoring=[worst, worst_of_none], error_score=-1.0)
     assert table["score"][1] == -1.0
     assert table.results[1].trouble == "roc_auc of nothing"
@@ -177,8 +173,8 @@ def worst_of_none(Y, F):
 
 def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
     X, Y, T = make_data()
-    search = TwoStepRidgeCV([0.5], [2.0], setting="B").fit(X, Y, tasks=T)
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV([0.5], [2.0], setting="B").fit(X, Y, T)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, T)
     expected = evaluate(model, scoring="neg_mean_squared_error")["neg_mean_squared_error"]
     search.set_params(setting="D")
     assert_allclose(evaluate(search)["neg_mean_squared_error"], expected)
@@ -264,7 +260,7 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
     X, Y, T = problems.data(9, 7)
     groups = np.arange(9) // 3 if setting in "BD" else None
     params = {"setting": setting, "fit_intercept": False}
-    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], **params).fit(X, Y, tasks=T, groups=groups)
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], **params).fit(X, Y, T, groups=groups)
     # Groups stay with their instances, and so does the regularisation that was chosen.
     again = TwoStepRidge(search.alpha_, search.task_alpha_, fit_intercept=False)
     random = np.random.RandomState(0)
@@ -273,7 +269,7 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
         rows = np.arange(9) if setting == "C" else random.permutation(9)
         columns = np.arange(7) if setting == "B" else random.permutation(7)
         labels = Y[np.ix_(rows, columns)]
-        held_out = again.fit(X, labels, tasks=T).holdout(setting, groups=groups)
+        held_out = again.fit(X, labels, T).holdout(setting, groups=groups)
         expected.append(scorer(scoring)(labels, held_out, setting=setting))
     table = evaluate(search, setting, scoring=scoring, n_permutations=4)
     assert_allclose(table["null"], [np.mean(expected)], rtol=1e-10)
@@ -285,9 +281,9 @@ def test_there_is_no_null_where_it_takes_long():
     def lacks(model, settings="ABCD", **options):
         return np.isnan(evaluate(model, settings, n_permutations=2, **options)["null"]).tolist()
 
-    assert lacks(KroneckerRidge().fit(X, Y, tasks=T)) == [False, False, False, True]
+    assert lacks(KroneckerRidge().fit(X, Y, T)) == [False, False, False, True]
     X, Y, T = make_holes()
-    assert lacks(TwoStepRidge().fit(X, Y, tasks=T), cv=3) == [True] * 4
+    assert lacks(TwoStepRidge().fit(X, Y, T), cv=3) == [True] * 4
     alone = IndependentTaskRidge().fit(X, X[:, 0])
     assert lacks(alone, "A", scoring="neg_mean_squared_error") == [False]
     with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0"):
@@ -296,7 +292,7 @@ def test_there_is_no_null_where_it_takes_long():
 
 def test_what_is_new_is_called_as_the_sides_are():
     X, Y, T = make_data()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     table = evaluate(model, sides=("host", "parasite"))
     assert list(table["new"]) == ["pair", "host", "parasite", "both"]
     with pytest.raises(ValueError, match="sides must be two"):

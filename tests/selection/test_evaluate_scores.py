@@ -5,6 +5,8 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from rich.cells import cell_len
 
@@ -25,7 +27,7 @@ LONG = "a very long name for one of the two side"
 @pytest.fixture(scope="module")
 def fitted():
     X, Y, T = problems.data(12, 9)
-    return TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    return TwoStepRidge(0.5, 2.0).fit(X, Y, T)
 
 
 def scores_of(
@@ -128,12 +130,10 @@ def test_print_fits_eighty_columns(fitted, settings, options):
 
 
 def test_frames_are_of_the_library_of_the_labels():
-    pd = pytest.importorskip("pandas")
-    pl = pytest.importorskip("polars")
     X, Y, T = problems.data(9, 7)
     named = pd.DataFrame(Y, columns=[f"t{j}" for j in range(7)])
     for library, labels, other in ((pd, named, pl), (pl, pl.DataFrame(Y), pd)):
-        scores = evaluate(TwoStepRidge().fit(X, labels, tasks=T), n_permutations=0)
+        scores = evaluate(TwoStepRidge().fit(X, labels, T), n_permutations=0)
         frame = scores.frame()
         assert isinstance(frame, library.DataFrame)
         assert list(frame.columns) == list(scores)
@@ -159,7 +159,7 @@ def test_it_is_a_dict_that_can_be_kept(fitted):
 
 def test_other_results_have_a_table_in_notebooks_too(fitted):
     X, Y, T = problems.data(12, 9)
-    other = KroneckerRidge().fit(X, Y, tasks=T)
+    other = KroneckerRidge().fit(X, Y, T)
     for result in (
         screen(fitted, n=3),
         compare({"<b>": fitted, "other": other}, "B", n_resamples=10, random_state=0),

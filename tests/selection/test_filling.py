@@ -3,6 +3,7 @@
 from functools import cache, partial
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -11,6 +12,7 @@ import dyadlearn
 from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels.vectors import rbf
 from dyadlearn.selection import filling
+from problems import pair_kernel
 from sweeps import lines, over
 
 M = 14
@@ -52,7 +54,7 @@ def fitted(case="pairs"):
     labels = HOLED if case == "missing labels" else Y
     model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
     model.set_params(fit_intercept=case != "no intercept")
-    return model.fit(OLD[0], labels, tasks=None if case == "no tasks" else OLD[1]), labels
+    return model.fit(OLD[0], labels, None if case == "no tasks" else OLD[1]), labels
 
 
 def terms(model, axis, A):
@@ -84,7 +86,7 @@ def coefficients(model, Y, axis):
     a, b, c = model.fitted_.spec.shares
     K = K + one
     G = sum(terms(model, 1, OLD[1]).values()) + one
-    P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
+    P = pair_kernel(K, G, a, b, c)
     seen = ~np.isnan(Y).reshape(-1)
     dual = np.zeros(m * q)
     solved = bordered(P[np.ix_(seen, seen)], model.alpha_, Y.reshape(-1, 1)[seen], one)[:, 0]
@@ -173,7 +175,7 @@ def test_kernels_and_sparse_tables(tmp_path):
     thin = sparse.csr_array(X["a"])
     kernel = {"a": "linear", "k": "precomputed"}
     model = LearnedKernelRidge(kernel=kernel, setting="B", stages=1, n_steps=2, progress=False)
-    model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
+    model.fit({"a": thin[:M], "k": K[:M, :M]}, Y, OLD[1])
     dense = X["a"][M:]
     new = K[M:, :M]
     expected = model.predict({"a": dense})
@@ -188,7 +190,6 @@ def test_kernels_and_sparse_tables(tmp_path):
 
 
 def test_frames():
-    pandas = pytest.importorskip("pandas")
     frames = {
         name: pandas.DataFrame(table.copy(), index=list("wxyz"))
         for name, table in NEW_ROWS[0].items()

@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
@@ -23,7 +24,7 @@ from dyadlearn.selection import default_alphas
 from dyadlearn.selection.edges import edges_of
 from sweeps import covering, lines, over
 
-RNG = np.random.default_rng(7)
+RNG = default_rng(7)
 M = 9
 Q = 6
 X = RNG.normal(size=(M, 4)) + 0.5
@@ -43,11 +44,6 @@ def centred(K):
     return P @ K @ P
 
 
-def pairwise(K, G, a=1.0, b=0.0, c=0.0):
-    """Return the kernel between all pairs, with the shares of the three kernels."""
-    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-
-
 K = X @ X.T
 G = T @ T.T
 SCALES = {
@@ -59,22 +55,25 @@ SCALES = {
     ),
     "independent": (IndependentTaskRidge(), {"alphas": centred(K)}),
     "independent of the paper": (IndependentTaskRidge(fit_intercept=False), {"alphas": K}),
-    "Kronecker": (KroneckerRidge(), {"alphas": centred(pairwise(K + 1, G + 1))}),
-    "Kronecker of the paper": (KroneckerRidge(fit_intercept=False), {"alphas": pairwise(K, G)}),
+    "Kronecker": (KroneckerRidge(), {"alphas": centred(problems.pair_kernel(K + 1, G + 1))}),
+    "Kronecker of the paper": (
+        KroneckerRidge(fit_intercept=False),
+        {"alphas": problems.pair_kernel(K, G)},
+    ),
     "pair kernels": (
         PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0),
-        {"alphas": centred(pairwise(K + 1, G + 1, 0.5, 0.3, 2.0))},
+        {"alphas": centred(problems.pair_kernel(K + 1, G + 1, 0.5, 0.3, 2.0))},
     ),
     "pair kernels of the paper": (
         PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0, fit_intercept=False),
-        {"alphas": pairwise(K, G, 0.5, 0.3, 2.0)},
+        {"alphas": problems.pair_kernel(K, G, 0.5, 0.3, 2.0)},
     ),
 }
 
 
 @over(lines("model kernels", *SCALES.values()))
 def test_the_scale_is_the_mean_eigenvalue(model, kernels):
-    grids = default_alphas(model.fit(X, Y, tasks=T))
+    grids = default_alphas(model.fit(X, Y, T))
     assert grids.keys() == kernels.keys()
     for name, kernel in kernels.items():
         assert_allclose(grids[name], MULTIPLES * np.linalg.eigvalsh(kernel).mean(), rtol=1e-12)
@@ -91,13 +90,13 @@ def test_one_regularisation_grows_with_the_weights():
     """A weight of c for every label divides the regularisation by c, so the grid is multiplied by c."""
     given = {"tasks": T, "sample_weight": WEIGHTS}
     for model in (KroneckerRidge(), PairKernelRidge(per_task=1.0), IndependentTaskRidge()):
-        plain = default_alphas(model.fit(X, HOLES, tasks=T))["alphas"]
+        plain = default_alphas(model.fit(X, HOLES, T))["alphas"]
         weighted = default_alphas(model.fit(X, HOLES, **given))["alphas"]
         assert_allclose(
             weighted, np.mean(WEIGHTS[~np.isnan(HOLES)]) * np.asarray(plain), rtol=1e-13
         )
     for model in (TwoStepRidge(), IndependentTaskRidge(filter=IteratedTikhonov(2))):
-        assert default_alphas(model.fit(X, HOLES, tasks=T)) == default_alphas(
+        assert default_alphas(model.fit(X, HOLES, T)) == default_alphas(
             model.fit(X, HOLES, **given)
         )
 
@@ -110,7 +109,7 @@ def test_a_kernel_of_zeros_counts_as_one():
             KroneckerRidgeCV(fit_intercept=False),
             IndependentTaskRidgeCV(),
         ):
-            search.fit(np.zeros((M, 2)), Y, tasks=T)
+            search.fit(np.zeros((M, 2)), Y, T)
             assert_allclose(search.alphas_, MULTIPLES, rtol=1e-14)
 
 
@@ -148,7 +147,7 @@ def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", BaselineWarning)
-        return again.fit(X * rows, labels, tasks=T * columns, sample_weight=weights)
+        return again.fit(X * rows, labels, T * columns, weights)
 
 
 @cache
@@ -217,9 +216,7 @@ def test_a_search_with_default_grids_divides_weights_by_their_mean():
     """Two-step models cannot absorb a factor of the weights; its hold-out uses the same weights as its fit."""
     search = fitted(TwoStepRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
     weights = WEIGHTS / WEIGHTS[~np.isnan(HOLES)].mean()
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(
-        X, HOLES, tasks=T, sample_weight=weights
-    )
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, T, weights)
     assert_allclose(search.predict(), model.predict(), atol=1e-7)
     cells = np.arange(Y.size).reshape(Y.shape) % 3
     found, expected = (each.holdout("A", cells=cells) for each in (search, model))
@@ -297,9 +294,9 @@ def test_an_edge_of_the_default_grid_is_reported(search, name):
 
 
 def test_the_tasks_on_an_edge_are_counted():
-    rows = np.random.default_rng(0).normal(size=(30, 3))
+    rows = default_rng(0).normal(size=(30, 3))
     # Four tasks without noise, and two with some.
-    noise = 2.0 * np.random.default_rng(1).normal(size=(30, 6)) * (np.arange(6) > 3)
+    noise = 2.0 * default_rng(1).normal(size=(30, 6)) * (np.arange(6) > 3)
     search = IndependentTaskRidgeCV(alpha_per_task=True)
     ((category, text),) = told(search, rows, rows @ np.ones((3, 6)) + noise)
     assert category is GridEdgeWarning
@@ -313,7 +310,7 @@ def test_what_predicts_no_better_than_means_is_one_message():
     """The larger the regularisation the better, up to the edge: two rows are alike, and their labels are opposite."""
     row = np.full(300, 1e-3)
     row[:2] = 1.0
-    labels = 0.3 + 1e-3 * np.random.default_rng(0).normal(size=300)
+    labels = 0.3 + 1e-3 * default_rng(0).normal(size=300)
     labels[:2] = 3.0, -3.0
     search = IndependentTaskRidgeCV(fit_intercept=False)
     found = told(search, row[:, None], labels)

@@ -40,13 +40,13 @@ def test_a_regularisation_without_a_score_is_not_chosen(search):
     with pytest.warns(
         UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
     ) as seen:
-        search.fit(SINGULAR, Y[:3], tasks=T)
+        search.fit(SINGULAR, Y[:3], T)
     assert {warning.filename for warning in seen} == {__file__}
     assert np.isnan(search.landscape_[0]).all()
     assert np.isfinite(search.landscape_[1:]).all()
     assert np.all(search.alpha_ > 0)
     with pytest.raises(LeverageError, match="leverage 1"):
-        search.set_params(alphas=[0.0]).fit(SINGULAR, Y[:3], tasks=T)
+        search.set_params(alphas=[0.0]).fit(SINGULAR, Y[:3], T)
 
 
 def test_kernel_parameters_without_a_score_are_not_chosen():
@@ -78,17 +78,17 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
 def test_something_must_be_left_to_learn_from(search, shape, groups, message):
     m, q = shape
     with pytest.raises(ValueError, match=f"Setting . leaves out .*{message}"):
-        search.fit(X[:m], Y[:m, :q], tasks=T[:q], groups=groups)
+        search.fit(X[:m], Y[:m, :q], T[:q], groups=groups)
     # Rows and columns without labels are nothing to learn from.
     hidden = np.full((m + 2, 4), np.nan)
     hidden[:m, :q] = Y[:m, :q]
     groups = None if groups is None else [*groups, 1, 2]
     with pytest.raises(ValueError, match="leaves out"):
-        search.fit(X[: m + 2], hidden, tasks=T, groups=groups)
+        search.fit(X[: m + 2], hidden, T, groups=groups)
 
 
 def test_a_single_row_is_enough_where_pairs_are_left_out():
-    search = TwoStepRidgeCV(GRID, GRID, setting="A").fit(X[:1], Y[:1], tasks=T)
+    search = TwoStepRidgeCV(GRID, GRID, setting="A").fit(X[:1], Y[:1], T)
     assert np.isfinite(search.landscape_).all()
     assert np.isfinite(landscape(search, setting="AC")["C"]).all()
 
@@ -97,7 +97,7 @@ def test_one_label_whose_square_is_no_number_is_refused():
     labels = Y.copy()
     labels[0, 0] = 1e160
     with pytest.raises(ValueError, match="square of the largest label of Y, 1e\\+160"):
-        TwoStepRidgeCV(GRID, GRID).fit(X, labels, tasks=T)
+        TwoStepRidgeCV(GRID, GRID).fit(X, labels, T)
 
 
 @over(every(scale=[1e160, 1e-170]))
@@ -111,7 +111,7 @@ def test_labels_whose_squares_are_no_numbers_are_refused(scale):
             with pytest.raises(
                 ValueError, match="square of the largest label of Y, .*, is out of the range of f"
             ):
-                search.fit(X, labels, tasks=T)
+                search.fit(X, labels, T)
     ranked = IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y * scale)
     assert (
         ranked.best_score_

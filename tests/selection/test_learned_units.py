@@ -61,7 +61,7 @@ def _fitted(problem, **factors):
     model = LearnedKernelRidge(
         setting=setting, kernel=kernel, task_kernel=kernel, n_steps=2, cv=2, **problem["more"]
     )
-    model.fit(K, problem["labels"] * used["labels"] + used["shift"], tasks=G, sample_weight=weights)
+    model.fit(K, problem["labels"] * used["labels"] + used["shift"], G, weights)
     found = [model.predict(), model.holdout_]
     if model.n_stages_ == 1:
         found += [model.predict(K_new), model.predict(tasks=G_new), model.predict(K_new, G_new)]

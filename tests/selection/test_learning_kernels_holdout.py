@@ -43,7 +43,7 @@ def _profiled(setting="A"):
 def _stored(setting):
     """Return a model with profiles, pickled, so that each test has one of its own."""
     X, T, Y = _data(setting)
-    model = _model(setting=setting).fit(X, Y, tasks=T)
+    model = _model(setting=setting).fit(X, Y, T)
     assert model.n_stages_ == 2
     return pickle.dumps(model)
 
@@ -127,7 +127,7 @@ def test_rows_of_training_are_known_by_their_ids():
     columns = [f"t{j}" for j in range(Q)]
     X = pd.DataFrame(X, index=rows)
     T = pd.DataFrame(T, index=columns)
-    model = _model().fit(X, pd.DataFrame(Y, index=rows, columns=columns), tasks=T)
+    model = _model().fit(X, pd.DataFrame(Y, index=rows, columns=columns), T)
     assert model.n_stages_ == 2
     assert min(model.shares_) > 0  # what an instance has of its own would be lost
     whole = model.predict()

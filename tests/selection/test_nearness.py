@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import audit
@@ -15,7 +16,7 @@ NAMES = [f"d{place}" for place in range(12)]
 
 
 def frame(kernel="tanimoto"):
-    X = (np.random.default_rng(0).random((12, 9)) < 0.5).astype(float)
+    X = (default_rng(0).random((12, 9)) < 0.5).astype(float)
     X[:, 0] = 1
     X[11] = X[2]
     X[10] = X[2]
@@ -25,7 +26,7 @@ def frame(kernel="tanimoto"):
 
 
 def split():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     train = [
         (NAMES[i], int(j))
         for i, j in zip(rng.integers(0, 6, 30), rng.integers(0, 4, 30), strict=True)
@@ -69,10 +70,10 @@ def test_bands():
 
 def test_histograms_and_scores_by_band():
     train, test = split()
-    tasks = np.random.default_rng(2).normal(size=(6, 3))
+    tasks = default_rng(2).normal(size=(6, 3))
     result = audit(train, test, instances=frame(), tasks=tasks, kernel="tanimoto")
-    y = np.random.default_rng(3).normal(size=40)
-    predicted = y + np.random.default_rng(4).normal(size=40)
+    y = default_rng(3).normal(size=40)
+    predicted = y + default_rng(4).normal(size=40)
     y[7] = np.nan
     table = pd.DataFrame(result.bands(y, predicted))
     assert set(table.side) == {"instance", "task"}

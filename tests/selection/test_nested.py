@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -99,7 +101,6 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
 
 @quiet
 def test_nested_frames_are_aligned_by_id():
-    pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
     rows = [f"i{i}" for i in range(13)]
     columns = [f"t{j}" for j in range(10)]
@@ -107,7 +108,7 @@ def test_nested_frames_are_aligned_by_id():
     frames = pd.DataFrame(X, rows, rows), pd.DataFrame(T, columns)
     labels = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
     groups = pd.Series(np.arange(13) // 2, rows)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     search = make_search(TwoStepRidgeCV, setting="D", kernel="precomputed")
     plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), cv=2, random_state=3)
     found = nested_score(
@@ -242,7 +243,7 @@ def draws(random, m, q, over, n_resamples):
     )
 )
 def test_interval_equals_a_loop(scoring, average, over):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y = (rng.random((7, 6)) < 0.3).astype(float)
     Y[0], Y[:, 1] = 0, 0
     F = rng.normal(size=(7, 6))
@@ -273,7 +274,7 @@ def test_interval_equals_a_loop(scoring, average, over):
 
 
 def test_labels_that_are_not_observed_do_not_count():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6))
     Y[rng.random((8, 6)) < 0.3] = np.nan
     found = bootstrap_interval(Y, F, n_resamples=40, random_state=0)

@@ -77,7 +77,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
         weights = None
     groups = np.arange(M) // 2 if labels == "grouped" else None
     model = _model(setting=own, stages=stages, cv=2, **kernels)
-    model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
+    model.fit(X, Y, T, weights, groups=groups)
     found, method, units, *_ = model.fitted_.relearned_holdout(Setting(asked), cv=2)
     wanted = fitted_in_folds(model, (X, Y, T), asked, 1, weights, groups=groups)[0]
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs,
@@ -93,7 +93,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
 
 def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     X, _, T, Y = _data()
-    model = _model(setting="B").fit(X, Y, tasks=T)
+    model = _model(setting="B").fit(X, Y, T)
     table = evaluate(model, "BC")
     assert list(table["method"]) == ["5 folds, kernels learned again"] * 2
     assert np.isnan(table["null"]).all()
@@ -110,7 +110,7 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
 
 def test_folds_and_groups_that_are_given_are_learned_without():
     X, _, T, Y = _data()
-    model = _model(setting="B", cv=2).fit(X, Y, tasks=T)
+    model = _model(setting="B", cv=2).fit(X, Y, T)
     usual = evaluate(model, "B", cv=2).results[0]
     splitter = SettingKFold("B", 2, random_state=1)
     rows = [
@@ -126,7 +126,7 @@ def test_folds_and_groups_that_are_given_are_learned_without():
     wanted = fitted_in_folds(model, (X, Y, T), "B", 1, groups=groups)[0]
     assert_allclose(found.predictions, wanted, rtol=1e-6, atol=1e-8)
     assert np.abs(found.predictions - usual.predictions).max() > 1e-3
-    grouped = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=groups)
+    grouped = _model(setting="B", cv=2).fit(X, Y, T, groups=groups)
     assert_allclose(
         evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8
     )
@@ -134,7 +134,7 @@ def test_folds_and_groups_that_are_given_are_learned_without():
 
 def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_path):
     X, _, T, Y = _data()
-    model = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=np.arange(M) // 2)
+    model = _model(setting="B", cv=2).fit(X, Y, T, groups=np.arange(M) // 2)
     first = model.fitted_.relearned_holdout(Setting.B, cv=2)[0]
     save(model, tmp_path / "model.dyad")
     read = load(tmp_path / "model.dyad")
@@ -142,7 +142,7 @@ def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_p
     assert_array_equal(
         read.fitted_.relearned_holdout(Setting.B, cv=2)[0], first
     )  # in the same groups
-    model.fit(X, 2 * Y, tasks=T)
+    model.fit(X, 2 * Y, T)
     assert np.abs(model.fitted_.relearned_holdout(Setting.B, cv=2)[0] - first).max() > 0.1
 
 
@@ -152,15 +152,13 @@ def test_fewer_rows_have_fewer_folds(kind):
     rows = [(np.delete(np.arange(M), fold), fold) for fold in np.array_split(np.arange(M), 4)]
     cv = {"splitter": SettingKFold("B", 4, random_state=3), "rows": rows}[kind]
     groups = None if kind == "rows" else np.arange(M) % 4
-    model = _model(setting="B", stages=1, n_steps=1, cv=cv).fit(
-        X, _holes(Y), tasks=T, groups=groups
-    )
+    model = _model(setting="B", stages=1, n_steps=1, cv=cv).fit(X, _holes(Y), T, groups=groups)
     assert not np.isnan(model.fitted_.relearned_holdout(Setting.B)[0]).any()
 
 
 def test_an_interrupt_ends_it_all(monkeypatch):
     X, _, T, Y = _data()
-    model = _model(setting="B").fit(X, Y, tasks=T)
+    model = _model(setting="B").fit(X, Y, T)
 
     def stopped(self, parameters):
         raise KeyboardInterrupt
@@ -182,6 +180,6 @@ def test_nested_score_is_that_of_the_same_folds():
     assert found.alphas.shape == found.fold_scores.shape == (2,)
     assert found.task_alphas is None
     assert not hasattr(model, "alpha_")
-    evaluated = evaluate(model.fit(X, Y, tasks=T), "A", cv=2)
+    evaluated = evaluate(model.fit(X, Y, T), "A", cv=2)
     assert_allclose(evaluated["neg_mean_squared_error"][0], found.score, rtol=1e-3)
     assert_allclose(evaluated["task_means"][0], found.baselines["task_means"])

@@ -55,12 +55,12 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
         "dyadlearn.decomposing.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix)
     )
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": False}
-    search_for(name, setting="B", **kernels).fit(X, Y, tasks=T)
+    search_for(name, setting="B", **kernels).fit(X, Y, T)
     assert sorted(calls) == [(11, 11), (14, 14)]
     calls.clear()
     gammas = [{"gamma": gamma} for gamma in (0.1, 1.0, 3.0)]
     grids = {"kernel_grid": gammas, "task_kernel_grid": gammas[:2]}
-    search_for(name, setting="B", **kernels, **grids).fit(X, Y, tasks=T)
+    search_for(name, setting="B", **kernels, **grids).fit(X, Y, T)
     assert sorted(calls) == [(11, 11)] * 2 + [(14, 14)] * 3
 
 
@@ -72,13 +72,13 @@ def test_kernel_parameters_join_the_search(name, letter):
     task_gammas = [{"gamma": value} for value in (1e-2, 5.0)]
     given = {"setting": letter, "kernel": "rbf", "task_kernel": "rbf"}
     grids = {"kernel_grid": gammas, "task_kernel_grid": task_gammas}
-    search = search_for(name, **given, **grids).fit(X, Y, tasks=T)
+    search = search_for(name, **given, **grids).fit(X, Y, T)
     found = []
     for (i, params), (j, task_params) in itertools.product(
         enumerate(gammas), enumerate(task_gammas)
     ):
         own = {"kernel_params": params, "task_kernel_params": task_params}
-        found.append(search_for(name, **given, **own).fit(X, Y, tasks=T))
+        found.append(search_for(name, **given, **own).fit(X, Y, T))
         assert_allclose(search.landscape_[i, j], found[-1].landscape_)
     winner = max(found, key=lambda each: each.best_score_)
     assert_allclose(search.best_score_, winner.best_score_)
@@ -94,10 +94,10 @@ def test_the_edge_of_the_grid():
     with pytest.warns(
         GridEdgeWarning, match=r"best alpha, 0.001, is on the edge of the grid \(0.0001 … 0.001\)"
     ) as seen:
-        TwoStepRidgeCV([1e-4, 1e-3], [0.1, 0.3, 1, 3, 10], setting="D").fit(X, Y, tasks=T)
+        TwoStepRidgeCV([1e-4, 1e-3], [0.1, 0.3, 1, 3, 10], setting="D").fit(X, Y, T)
     assert {warning.filename for warning in seen} == {__file__}
     with pytest.warns(GridEdgeWarning, match=r"best task_alpha, 1e\+08, is on the edge"):
-        TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, tasks=T)
+        TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, T)
     with pytest.warns(
         GridEdgeWarning, match="best alpha"
     ) as seen:  # whatever the order of the values
@@ -110,12 +110,12 @@ def test_no_warning_inside_the_grid():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = TwoStepRidgeCV([1e-9, 0.1, 1, 3, 1e9], [1e9, 1e-9, 0.1, 1], setting="D").fit(
-            X, Y, tasks=T
+            X, Y, T
         )
         assert 1e-9 < found.alpha_ < 1e9
         assert 1e-9 < found.task_alpha_ < 1e9
         # A single value is no grid with edges.
-        TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
+        TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, T)
 
 
 @over(
@@ -142,7 +142,7 @@ def test_bad_input_leaves_the_estimator_as_it_was(search, message):
     X, Y, T = make_data()
     params = search.get_params()
     with pytest.raises(ValueError, match=message):
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
     assert vars(search) == vars(type(search)(**params))
     with pytest.raises(NotFittedError):
         search.predict(X)
@@ -152,16 +152,16 @@ def test_bad_input_leaves_the_estimator_as_it_was(search, message):
 @over(every(cls=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV]))
 def test_a_failed_fit_leaves_what_was_fitted(cls):
     X, Y, T = make_data()
-    search = cls(GRID).fit(X, Y, tasks=T)
+    search = cls(GRID).fit(X, Y, T)
     before = dict(vars(search))
     predicted = search.predict(X)
     with pytest.raises(ValueError, match="groups"):
-        search.fit(X, Y, tasks=T, groups=[1, 2])
+        search.fit(X, Y, T, groups=[1, 2])
     assert vars(search) == before
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(GridEdgeWarning):
-            search.set_params(alphas=[1e-5, 1e-4]).fit(X, Y, tasks=T)
+            search.set_params(alphas=[1e-5, 1e-4]).fit(X, Y, T)
     assert_array_equal(search.predict(X), predicted)
     assert not clone(search).__sklearn_is_fitted__()
 
@@ -184,9 +184,9 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
         independent = IndependentTaskRidgeCV(FLAT, **alike).fit(np.eye(8), Y)
         per_task = IndependentTaskRidgeCV(FLAT, alpha_per_task=True, **alike).fit(np.eye(8), Y)
         both = {"task_kernel": "precomputed", "setting": "D", **alike}
-        kronecker = KroneckerRidgeCV(FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
-        two_step = TwoStepRidgeCV(FLAT, FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
-        rows = TwoStepRidgeCV(FLAT, [1.0], **both).fit(np.eye(8), Y, tasks=np.eye(5))
+        kronecker = KroneckerRidgeCV(FLAT, **both).fit(np.eye(8), Y, np.eye(5))
+        two_step = TwoStepRidgeCV(FLAT, FLAT, **both).fit(np.eye(8), Y, np.eye(5))
+        rows = TwoStepRidgeCV(FLAT, [1.0], **both).fit(np.eye(8), Y, np.eye(5))
     assert np.ptp(two_step.landscape_) <= 1e-14 * abs(two_step.best_score_)
     assert_array_equal(per_task.alpha_, 100.0)
     assert (independent.alpha_, kronecker.alpha_, rows.alpha_) == (100.0, 100.0, 100.0)
@@ -199,7 +199,7 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
 def test_a_number_is_a_grid_of_one():
     X, Y, T = make_data()
     for alphas in (3, np.array(3.0)):
-        search = TwoStepRidgeCV(alphas, 2.0, setting="D").fit(X, Y, tasks=T)
+        search = TwoStepRidgeCV(alphas, 2.0, setting="D").fit(X, Y, T)
         assert search.landscape_.shape == (1, 1)
         assert (search.alpha_, search.task_alpha_) == (3.0, 2.0)
 
@@ -212,7 +212,7 @@ def test_what_can_be_read_but_once_is_refused():
         (KroneckerRidgeCV("auto"), "^alphas must be a number or a sequence of numbers, found"),
     ):
         with pytest.raises(TypeError, match=message):
-            search.fit(X, Y, tasks=T)
+            search.fit(X, Y, T)
 
 
 def test_a_search_that_loses_to_its_baselines_warns():
@@ -270,7 +270,7 @@ def test_a_search_has_the_parameters_of_its_model(Search):
     own = set(model().get_params()) - {"alpha", "task_alpha"}
     assert own <= set(Search().get_params())
     X, Y, T = make_data(9, 7)
-    search = Search(GRID).fit(X, Y, tasks=T)
+    search = Search(GRID).fit(X, Y, T)
     message = f"is given, found {Search.__name__}, which .*: fit {model.__name__} with"
     with pytest.raises(TypeError, match=message):
         search.set_alpha(1.0)
@@ -284,8 +284,8 @@ def test_folds_as_scikit_learn_cuts_them(Search):
     groups = np.zeros(9, int)
     for number, (_, test) in enumerate(splits):
         groups[test] = number
-    found = Search(GRID, cv=splits).fit(X, Y, tasks=T)
-    wanted = Search(GRID).fit(X, Y, tasks=T, groups=groups)
+    found = Search(GRID, cv=splits).fit(X, Y, T)
+    wanted = Search(GRID).fit(X, Y, T, groups=groups)
     assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
     assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
     short = [(train[1:], test) for train, test in splits]
@@ -297,4 +297,4 @@ def test_folds_as_scikit_learn_cuts_them(Search):
         (splits, ValueError, {}, {"groups": groups}, "cannot be combined with a list of folds"),
     ):
         with pytest.raises(error, match=message):
-            Search(GRID, cv=cv, **options).fit(X, Y, tasks=T, **given)
+            Search(GRID, cv=cv, **options).fit(X, Y, T, **given)

@@ -52,7 +52,7 @@ def make_search(Search, **options):
 def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     """More cells than are solved for directly: 1e-5 in the search, compared with 1e-10."""
     X, Y, T = make_data(72, 40, 0.78)
-    search = make_search(Search, cv=2).fit(X, Y, tasks=T)
+    search = make_search(Search, cv=2).fit(X, Y, T)
     assert search.n_iter_ > 1
     assert search.residual_ <= 1e-8
     groups = search.fitted_.validation.units.sides[0]
@@ -61,7 +61,7 @@ def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     for place in np.ndindex(*search.landscape_.shape):
         alphas = {"alpha": ALPHAS[place[0]]}
         alphas |= {"task_alpha": TASK_ALPHAS[place[1]]} if len(place) > 1 else {}
-        model = PLAIN[Search](**alphas, **RBF, tol=1e-10).fit(X, Y, tasks=T)
+        model = PLAIN[Search](**alphas, **RBF, tol=1e-10).fit(X, Y, T)
         held_out[place] = model.holdout("B", groups=groups)
         score = judge(Y, held_out[place], setting="B")
         assert_allclose(search.landscape_[place], score, rtol=1e-4)
@@ -85,7 +85,7 @@ def test_wrong_folds(Search, holes, cv, error, message):
     X, Y, T = make_data(share=holes)
     search = make_search(Search, cv=cv)
     with pytest.raises(error, match=message):
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
     with pytest.raises(NotFittedError):
         search.predict(X)
 
@@ -95,7 +95,7 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
     X, Y, T = make_data(72, 40, 0.78)
     search = make_search(Search, cv=2, max_iter=1)
     with pytest.warns(ConvergenceWarning) as told:
-        search.fit(X, Y, tasks=T)
+        search.fit(X, Y, T)
     messages = [str(warning.message) for warning in told if warning.category is ConvergenceWarning]
     n_points = search.landscape_.size
     assert re.match(
@@ -138,7 +138,7 @@ def test_many_regularisations_have_the_scores_of_few(weighted, setting):
     few = many[[1, 6, 10]]
     scores = [
         KroneckerRidgeCV(alphas, setting=setting, scoring="neg_mean_squared_error", **RBF)
-        .fit(X, Y, tasks=T, sample_weight=weights)
+        .fit(X, Y, T, weights)
         .landscape_
         for alphas in (many, few)
     ]

@@ -96,7 +96,7 @@ def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, owner, name, call)
         with pytest.warns(SearchStoppedWarning, match="was interrupted") as told:
-            model.fit(X, y, tasks=tasks)
+            model.fit(X, y, tasks)
     assert np.isfinite(model.predict()).all()
     assert np.isfinite(model.holdout_).any()
     if evaluated is not None:
@@ -120,19 +120,19 @@ def test_before_there_is_anything_to_keep_nothing_is_fitted(model, owner, name):
     with pytest.MonkeyPatch.context() as patch:
         interrupt(patch, owner, name)
         with pytest.raises(KeyboardInterrupt):
-            model.fit(X, HOLES, tasks=tasks)
+            model.fit(X, HOLES, tasks)
     with pytest.raises(NotFittedError):
         model.predict()
 
 
 def test_a_second_interrupt_leaves_the_model_as_it_was(monkeypatch):
-    model = kronecker().fit(X, HOLES, tasks=T)
+    model = kronecker().fit(X, HOLES, T)
     before = model.predict()
     monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
     interrupt(monkeypatch, FittedRidge, "solve")
     interrupt(monkeypatch, searching, "_validated")
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, HOLES + 1.0, tasks=T)
+        model.fit(X, HOLES + 1.0, T)
     assert_array_equal(model.predict(), before)
 
 
@@ -152,5 +152,5 @@ def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     )
     interrupt(monkeypatch, FittedRidge, "solve")
     with pytest.warns(SearchStoppedWarning):
-        kronecker().fit(X, HOLES, tasks=T)
+        kronecker().fit(X, HOLES, T)
     assert scored == []

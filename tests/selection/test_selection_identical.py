@@ -66,14 +66,12 @@ def test_rows_that_differ_a_little_are_not_identical():
 def models():
     """Models with equal descriptions of the same rows."""
     X, Y, T = data()
-    yield TwoStepRidge().fit(X, Y, tasks=T)
-    yield PairKernelRidge(per_task=0.5, per_instance=0.5).fit(X, Y, tasks=T)
-    yield KroneckerRidge(kernel="precomputed", task_kernel="precomputed").fit(
-        X @ X.T, Y, tasks=T @ T.T
-    )
-    yield TwoStepRidge().fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
-    yield TwoStepRidgeCV(1.0, 1.0).fit(X, Y, tasks=T)
-    yield TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
+    yield TwoStepRidge().fit(X, Y, T)
+    yield PairKernelRidge(per_task=0.5, per_instance=0.5).fit(X, Y, T)
+    yield KroneckerRidge(kernel="precomputed", task_kernel="precomputed").fit(X @ X.T, Y, T @ T.T)
+    yield TwoStepRidge().fit(sparse.csr_array(X), Y, sparse.csr_array(T))
+    yield TwoStepRidgeCV(1.0, 1.0).fit(X, Y, T)
+    yield TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, T)
 
 
 def test_counts_and_groups_of_every_model():
@@ -102,7 +100,7 @@ def test_counts_and_groups_of_every_model():
 
 def test_notes():
     X, Y, T = data()
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     scores = evaluate(
         model, "ABCD", scoring=["r2", "neg_mean_squared_error"], sides=("drug", "target")
     )
@@ -121,7 +119,7 @@ def test_searches_find_identical_rows_before_they_fit():
     X, Y, T = data()
     for given, kernel in ((X, "linear"), (X @ X.T, "precomputed")):
         search = TwoStepRidgeCV(1.0, 1.0, setting="B", kernel=kernel)
-        search.fit(given, Y, tasks=T, groups="identical")
+        search.fit(given, Y, T, groups="identical")
         same_partition(search.fitted_.validation.groups[0], COPIES)
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
@@ -25,7 +26,7 @@ Q = 6
 X, FULL, T = problems.data(M, Q)
 ALPHAS = [0.1, 10.0]
 # Task 1 has one label, task 4 none; those of task 3 all lie in one group.
-Y = np.where(np.random.default_rng(1).random((M, Q)) < 0.3, np.nan, FULL + 50.0)
+Y = np.where(default_rng(1).random((M, Q)) < 0.3, np.nan, FULL + 50.0)
 Y[:, 1], Y[:, 4], Y[:, 3] = np.nan, np.nan, np.nan
 Y[5, 1], Y[[0, 1, 2], 3] = 52.0, [49.0, 48.0, 51.0]
 GROUPS = np.repeat(np.arange(4), 3)
@@ -90,7 +91,7 @@ def test_a_task_without_labels_is_not_predicted_and_that_is_said_once():
 @over(every(weighted=[False, True], letter="AB"))
 def test_what_is_held_out_is_what_refits_say(weighted, letter):
     if weighted:
-        weights = np.random.default_rng(0).uniform(0.5, 2.0, size=(M, Q))
+        weights = default_rng(0).uniform(0.5, 2.0, size=(M, Q))
     else:
         weights = None
     model = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y, sample_weight=weights)[0]
@@ -179,8 +180,8 @@ def test_advice_is_given_of_what_is_predicted():
 
 def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
     model = fitted()
-    new = np.random.default_rng(4).normal(size=(M, X.shape[1]))
-    labels = np.random.default_rng(5).normal(size=(M, Q)) + 50.0
+    new = default_rng(4).normal(size=(M, X.shape[1]))
+    labels = default_rng(5).normal(size=(M, Q)) + 50.0
     others = np.delete(np.arange(Q), 4)
     again = fitted(Y[:, others])
     assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)

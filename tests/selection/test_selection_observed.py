@@ -115,7 +115,7 @@ def test_an_undefined_score_of_a_list_is_refused():
 
 
 def test_folds_that_stop_short_are_told(listed, monkeypatch):
-    problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T).fitted_.training_problem
+    problem = KroneckerRidge(1e-3).fit(X, SPARSE, T).fitted_.training_problem
     # As for many labels, no system of all labels is solved directly.
     monkeypatch.setattr(observed, "suits_direct", lambda *given: False)
     with pytest.warns(ConvergenceWarning, match="stopped in 3 of 3 folds after 1 iter"):
@@ -123,7 +123,7 @@ def test_folds_that_stop_short_are_told(listed, monkeypatch):
 
 
 def test_folds_on_the_diagonal_scout(listed):
-    problem = KroneckerRidge().fit(X, SPARSE, tasks=T).fitted_.training_problem
+    problem = KroneckerRidge().fit(X, SPARSE, T).fitted_.training_problem
     how = plan(problem, Setting.D, cv=3, method="folds")
     scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]

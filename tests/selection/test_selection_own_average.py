@@ -50,7 +50,7 @@ def held_out_of(model, setting):
 
 @pytest.fixture(scope="module")
 def model():
-    return TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    return TwoStepRidge(0.5, 2.0).fit(X, Y, T)
 
 
 def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_own(model):
@@ -61,7 +61,7 @@ def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_o
     assert_allclose(list(own["B"].values()), 0.0, atol=1e-12)
     assert_allclose(own["A"]["task_means"], 0.0, atol=1e-12)
     per_instance = scorer("roc_auc", average="instance")
-    binary = TwoStepRidge(0.5, 2.0).fit(X, (Y > 0).astype(float), tasks=T)
+    binary = TwoStepRidge(0.5, 2.0).fit(X, (Y > 0).astype(float), T)
     assert_allclose(
         list(evaluate(binary, "C", scoring=per_instance).results[0].baselines.values()), 0.5
     )
@@ -79,7 +79,7 @@ def test_notes_and_table_name_the_average(model):
 
 def test_a_search_and_its_file_keep_the_average(tmp_path):
     alphas = [0.01, 1.0, 100.0]
-    search = TwoStepRidgeCV(alphas, alphas, setting="B", scoring=PER_TASK).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV(alphas, alphas, setting="B", scoring=PER_TASK).fit(X, Y, T)
     assert_allclose(search.best_score_, per_task(Y, search.holdout_, "B"), rtol=1e-10)
     save(search, tmp_path / "search.dyad")
     again = load(tmp_path / "search.dyad")
@@ -89,7 +89,7 @@ def test_a_search_and_its_file_keep_the_average(tmp_path):
 
 def test_learned_kernels():
     learned = LearnedKernelRidge(setting="B", scoring=PER_TASK, n_steps=1)
-    learned.fit({"a": X}, Y, tasks={"b": T})
+    learned.fit({"a": X}, Y, {"b": T})
     assert_allclose(learned.holdout_score_, per_task(Y, learned.holdout_), rtol=1e-9)
 
 
@@ -100,7 +100,7 @@ def test_an_average_equals_a_scorer_with_it(each):
         own = LearnedKernelRidge(setting=setting, scoring=PER_TASK, **given)
         other = LearnedKernelRidge(setting=setting, scoring="pearson", average="task", **given)
         for model in (own, other):
-            model.fit({"a": X}, Y, tasks={"b": T})
+            model.fit({"a": X}, Y, {"b": T})
         assert other.stage_errors_ == own.stage_errors_
         assert other.holdout_score_ == own.holdout_score_
         assert other.n_stages_ == own.n_stages_
@@ -111,9 +111,9 @@ def test_an_average_equals_a_scorer_with_it(each):
 
 def test_an_average_needs_a_score_and_a_known_name():
     with pytest.raises(ValueError, match="average='task' is that of a score"):
-        LearnedKernelRidge(average="task").fit(X, Y, tasks=T)
+        LearnedKernelRidge(average="task").fit(X, Y, T)
     with pytest.raises(ValueError, match="average must be one of"):
-        LearnedKernelRidge(scoring="r2", average="macro").fit(X, Y, tasks=T)
+        LearnedKernelRidge(scoring="r2", average="macro").fit(X, Y, T)
 
 
 def test_searches_with_other_averages_are_not_compared():
@@ -137,7 +137,7 @@ def test_nested_scores(each):
 
 
 def test_comparison_and_bootstrap(each, model):
-    other = TwoStepRidge(50.0, 50.0).fit(X, Y, tasks=T)
+    other = TwoStepRidge(50.0, 50.0).fit(X, Y, T)
     for setting in each("AC"):
         found = compare(
             {"weak": model, "strong": other},

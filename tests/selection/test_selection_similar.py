@@ -59,7 +59,7 @@ def fitted(kind, form, kernel, intercept):
     Y, T = grid(X)
     model = MODELS[kind](kernel=kernel, fit_intercept=intercept)
     given = gram(X, kernel="rbf") if kernel == "precomputed" else X
-    return model.fit(given, Y, tasks=T), X
+    return model.fit(given, Y, T), X
 
 
 @over(
@@ -82,10 +82,8 @@ def test_of_tasks_and_of_other_models():
     X = features("tall")
     Y, T = grid(X)
     expected = Similarity.of_table(T).rows(np.arange(5))
-    assert_allclose(
-        TwoStepRidge().fit(X, Y, tasks=T).fitted_.similarity(1).rows(np.arange(5)), expected
-    )
-    steps = TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
+    assert_allclose(TwoStepRidge().fit(X, Y, T).fitted_.similarity(1).rows(np.arange(5)), expected)
+    steps = TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, T)
     assert_allclose(steps.fitted_.similarity(1).rows(np.arange(5)), expected)
     assert IndependentTaskRidge().fit(X, Y).fitted_.similarity(1) is None
 
@@ -99,7 +97,7 @@ def test_every_hold_out_leaves_similar_rows_out_together():
     assert 1 < task_codes.max() + 1 < 5
     words = {"groups": "similar:0.5", "task_groups": "similar:0.9"}
     arrays = {"groups": codes, "task_groups": task_codes}
-    model = TwoStepRidge(kernel="tanimoto").fit(X, Y, tasks=T)
+    model = TwoStepRidge(kernel="tanimoto").fit(X, Y, T)
     for setting, names in (("B", ["groups"]), ("C", ["task_groups"]), ("D", list(words))):
         one = model.holdout(setting, **{name: words[name] for name in names})
         other = model.holdout(setting, **{name: arrays[name] for name in names})
@@ -116,7 +114,7 @@ def validated(search):
     """Return a function of groups: the held-out predictions of a search of two descriptions or one."""
 
     def held_out(X, Y, T, groups):
-        return search.fit(X, Y, tasks=T, groups=groups).fitted_.validation.predictions
+        return search.fit(X, Y, T, groups=groups).fitted_.validation.predictions
 
     return held_out
 
@@ -151,7 +149,7 @@ def test_searches_nested_scores_and_choices(found):
 def test_errors():
     X = features("tall") + 10.0
     Y, T = grid(X)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     with pytest.raises(ValueError, match=r"All 14 instances are one group, .*similar:0\.8"):
         evaluate(model, "B", groups="similar")
     with pytest.raises(ValueError, match="'identical' or 'similar:0.6' for features, found 'same'"):

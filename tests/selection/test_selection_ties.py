@@ -105,8 +105,8 @@ def test_what_is_zero_when_fitted_again_is_zero():
     groups = {"groups": np.arange(12) // 3, "task_groups": np.arange(20) // 4}
     for model in (KroneckerRidge(0.5), TwoStepRidge(0.5, 0.5)):
         model.set_params(**kernels, task_kernel="precomputed")
-        assert (model.fit(K, rng.normal(size=(12, 20)), tasks=G).holdout("B")[3] == 0).all(), model
-        model.fit(K, single, tasks=G)
+        assert (model.fit(K, rng.normal(size=(12, 20)), G).holdout("B")[3] == 0).all(), model
+        model.fit(K, single, G)
         assert [model.holdout(setting)[5, 7] for setting in "ABCD"] == [0] * 4
         assert (model.holdout("D", **groups)[3:6, 4:8] == 0).all(), model
 

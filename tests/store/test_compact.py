@@ -128,7 +128,7 @@ def learned(form="full", setting="B", stages=1, frames=False):
     model = LearnedKernelRidge(
         kernel=kernels, setting=setting, stages=stages, n_steps=2, progress=False
     )
-    return model.fit(sides, Y, tasks=T), {
+    return model.fit(sides, Y, T), {
         "bits": bits[:4],
         "shape": X[:4] + 0.1,
         "similarity": K[:4],

@@ -9,6 +9,7 @@ from functools import reduce
 from operator import getitem
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ X, Y, T = problems.data(4, 3, 2, 2)
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "model.dyad"
-    save(TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T), path)
+    save(TwoStepRidge(kernel="rbf").fit(X, Y, T), path)
     return path.read_bytes()
 
 
@@ -121,20 +122,17 @@ def test_a_missing_file_stays_a_missing_file(tmp_path):
 
 @pytest.fixture(scope="module")
 def models():
-    pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, index=list("abcd"))
     holes = Y.copy()
     holes[0, 0] = holes[2, 1] = np.nan
     return {
-        "two-step": TwoStepRidge(kernel="rbf").fit(
-            table, pd.DataFrame(Y, index=table.index), tasks=T
-        ),
-        "holes": TwoStepRidge().fit(X, holes, tasks=T),
-        "search": TwoStepRidgeCV([0.01, 0.1, 1.0, 10.0], [0.1, 1e3, 1e9]).fit(X, Y, tasks=T),
+        "two-step": TwoStepRidge(kernel="rbf").fit(table, pd.DataFrame(Y, index=table.index), T),
+        "holes": TwoStepRidge().fit(X, holes, T),
+        "search": TwoStepRidgeCV([0.01, 0.1, 1.0, 10.0], [0.1, 1e3, 1e9]).fit(X, Y, T),
         "pairs": PairRegressor(TwoStepRidge(), instances=table, tasks=T).fit(
             [("a", 0), ("b", 1), ("b", 2), ("c", 0)], [1.0, 2.0, 3.0, 4.0]
         ),
-        "online": OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T),
+        "online": OnlineTwoStepRidge(keep_labels=True).fit(X, Y, T),
     }
 
 

@@ -8,14 +8,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge, load, save
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import OLDEST, VERSION
 from sweeps import lines, over
-
-pd = pytest.importorskip("pandas")
 
 DATA = Path(__file__).parent / "data"
 TASKS = [10, 20, 30, 40]
@@ -58,7 +57,7 @@ def write_files():
     labels = pd.DataFrame(rng.normal(size=(6, 4)).round(3), drugs.index, TASKS)
     rows = rng.normal(size=(2, 3)).round(3).tolist()
     pairs = [("drug 0", task) for task in TASKS[:3]]
-    model = TwoStepRidge(0.5, 0.3, task_kernel="rbf").fit(drugs, labels, tasks=targets)
+    model = TwoStepRidge(0.5, 0.3, task_kernel="rbf").fit(drugs, labels, targets)
     table = PairRegressor(KroneckerRidge(0.5), instances=drugs, tasks=targets)
     table.fit([(drug, task) for drug in drugs.index for task in TASKS], labels.to_numpy().ravel())
     known = {

@@ -21,7 +21,7 @@ Y = np.arange(12.0).reshape(4, 3) % 5
 
 @pytest.fixture
 def model():
-    return TwoStepRidge().fit(X, Y, tasks=T)
+    return TwoStepRidge().fit(X, Y, T)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_goes_wrong_leaves_the_old_file_as_it_was(moment, error, model, tmp
     else:
         monkeypatch.setattr(f"os.{moment}", fail)
     with pytest.raises(type(error)):
-        save(TwoStepRidge(7.0).fit(X, Y, tasks=T), path)
+        save(TwoStepRidge(7.0).fit(X, Y, T), path)
     monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.dyad"]
     assert path.read_bytes() == before
@@ -89,7 +89,7 @@ def test_permissions_and_links_are_kept(model, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
     path.chmod(0o640)
     link.symlink_to(path.name)
-    save(TwoStepRidge(7.0).fit(X, Y, tasks=T), str(link))
+    save(TwoStepRidge(7.0).fit(X, Y, T), str(link))
     assert link.is_symlink()
     assert load(path).alpha == 7.0
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -100,7 +100,7 @@ def test_any_reader_of_safetensors_opens_the_arrays(tmp_path):
     from safetensors.numpy import load_file
 
     model = TwoStepRidgeCV([0.1, 1.0, 1e9], [0.1, 1e-9, 1e9], setting="D", kernel="rbf").fit(
-        np.asfortranarray(X + T[2, 1:]), Y.astype(np.float32), tasks=T
+        np.asfortranarray(X + T[2, 1:]), Y.astype(np.float32), T
     )
     save(model, tmp_path / "model.dyad")
     arrays = load_file(tmp_path / "model.dyad")
@@ -121,7 +121,7 @@ def test_what_cannot_be_loaded_is_not_written(model, tmp_path):
     path = tmp_path / "model.dyad"
     save(model, path)
     before = path.read_bytes()
-    unreadable = TwoStepRidge(7.0).fit(np.ones((30, 30)), np.ones((30, 3)), tasks=T)
+    unreadable = TwoStepRidge(7.0).fit(np.ones((30, 30)), np.ones((30, 3)), T)
     # No text, and refused when it is read.
     unreadable.fitted_ = replace(unreadable.fitted_, precision=np.True_)
     with pytest.raises(

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -121,7 +122,7 @@ def parameter(value):
     )
 )
 def test_what_would_cost_memory_or_raise_something_else_is_refused(change, apart, forge):
-    header, arrays = apart(TwoStepRidge().fit(X, Y, tasks=T))
+    header, arrays = apart(TwoStepRidge().fit(X, Y, T))
     forge(header, arrays)
     change(header, arrays)
     with little_memory(), pytest.raises(ModelFileError, match=r"forged\.dyad") as caught:
@@ -131,7 +132,7 @@ def test_what_would_cost_memory_or_raise_something_else_is_refused(change, apart
 
 def test_an_online_model_has_the_maps_that_its_parameters_name(apart, forge):
     for name in ("feature_map", "task_feature_map"):
-        header, arrays = apart(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+        header, arrays = apart(OnlineTwoStepRidge().fit(X, Y, T))
         header["model"]["$OnlineTwoStepRidge"]["parameters"][name] = 7
         with pytest.raises(ModelFileError, match="do not fit together"):
             forge(header, arrays)
@@ -148,7 +149,7 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, apart, f
         (pairs, weights, "fitted_.labels.weights", (1,)),
         (pairs, weights, "fitted_.labels.values", (1,)),
     ):
-        model = TwoStepRidge().fit(X, labels, tasks=T, sample_weight=given)
+        model = TwoStepRidge().fit(X, labels, T, given)
         header, arrays = apart(model)
         found = forge(header, arrays).set_alpha(2.0).predict()
         np.testing.assert_array_equal(found, model.set_alpha(2.0).predict())
@@ -159,7 +160,7 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, apart, f
 
 def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch, apart, forge):
     monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
-    model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), tasks=T)
+    model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), T)
     header, arrays = apart(model)
     rows = arrays["fitted_.labels.cells.0"]
     for wrong in (rows[::-1], rows - 1, rows + 1):
@@ -177,7 +178,7 @@ def test_an_error_quotes_no_more_of_a_file_than_can_be_read(apart, forge, each):
         "value": lambda model: model["parameters"].update(alpha=long),
     }
     for name in each(places):
-        header, arrays = apart(TwoStepRidge().fit(X, Y, tasks=T))
+        header, arrays = apart(TwoStepRidge().fit(X, Y, T))
         places[name](header["model"]["$TwoStepRidge"])
         with pytest.raises(ModelFileError, match=r"forged\.dyad cannot be read: ") as caught:
             forge(header, arrays)
@@ -187,9 +188,9 @@ def test_an_error_quotes_no_more_of_a_file_than_can_be_read(apart, forge, each):
 
 def test_a_model_that_learnt_nothing_is_refused(apart, forge, each):
     described = LearnedKernelRidge(setting="A", n_steps=1).fit(
-        Descriptions({"a": X, "b": X[:, :1]}), Y, tasks=T
+        Descriptions({"a": X, "b": X[:, :1]}), Y, T
     )
-    for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
+    for model in (TwoStepRidge().fit(X, Y, T), described):
         header, arrays = apart(model)
         wrong = [("fitted_.labels.values", np.nan)]
         if model is not described:  # a learned kernel stores no eigenvectors
@@ -209,7 +210,6 @@ GRID = {"alphas": [0.1, 1.0, 10.0], "progress": False}
 
 
 def pair_regressor():
-    pd = pytest.importorskip("pandas")
     model = PairRegressor(
         KroneckerRidge(0.5), instances=pd.DataFrame(X, IDS), tasks=pd.DataFrame(T, TASKS)
     )
@@ -218,16 +218,16 @@ def pair_regressor():
 
 def with_feature_map():
     landmarks = Landmarks(2, random_state=0).fit(X)
-    return OnlineTwoStepRidge(feature_map=landmarks, task_feature_map=T[:2]).fit(X, Y, tasks=T)
+    return OnlineTwoStepRidge(feature_map=landmarks, task_feature_map=T[:2]).fit(X, Y, T)
 
 
 # One of each class that a file can hold, and the forms that have attributes of their own.
 WHOLE = {
     "landmarks": lambda: Landmarks(3, random_state=0).fit(X),
-    "missing labels": lambda: KroneckerRidge(0.3).fit(sparse.csr_array(X), HOLES, tasks=T),
-    "pair kernel search": lambda: PairKernelRidgeCV(**GRID).fit(X, Y, tasks=T),
+    "missing labels": lambda: KroneckerRidge(0.3).fit(sparse.csr_array(X), HOLES, T),
+    "pair kernel search": lambda: PairKernelRidgeCV(**GRID).fit(X, Y, T),
     "learned": lambda: LearnedKernelRidge(setting="B", n_steps=1, progress=False).fit(
-        Descriptions({"a": X, "b": X**2}), Y, tasks=T
+        Descriptions({"a": X, "b": X**2}), Y, T
     ),
     "online with maps": with_feature_map,
     "pairs": pair_regressor,

@@ -1,6 +1,7 @@
 """Models that the market lacks come back as they were, down to the bit; the others are in test_store_market.py."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -79,7 +80,7 @@ CASES = {
 
 def fitted(name):
     model, (instances, labels, tasks), _ = CASES[name]
-    return model.fit(instances, labels, tasks=tasks)
+    return model.fit(instances, labels, tasks)
 
 
 def fresh(array):
@@ -91,7 +92,7 @@ def answers(model, name, settings):
     """Return everything that the model says, as arrays; an error is an answer too."""
     instances, tasks = CASES[name][2]
     found = {
-        "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
+        "predict": model.predict(fresh(instances), fresh(tasks)),
         "training tasks": model.predict(fresh(instances)),
         "pairs": model.predict_pairs(
             fresh(instances), fresh(tasks), [(0, 0), (3, model.fitted_.labels.values.shape[1] - 1)]
@@ -146,9 +147,9 @@ def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
     data = [torch.as_tensor(a) for a in (X, Y, T)]
     model = TwoStepRidgeCV(**BOTH, kernel="rbf").fit(*data)
     loaded = round_trip(model)
-    found = loaded.predict(X, tasks=T)
+    found = loaded.predict(X, T)
     assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, model.predict(data[0], tasks=data[2]).numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found, model.predict(data[0], data[2]).numpy(), rtol=1e-12)
     np.testing.assert_array_equal(loaded.holdout_, model.holdout_.numpy())
     np.testing.assert_allclose(loaded.holdout("D"), model.holdout("D").numpy(), rtol=1e-9)
 
@@ -168,13 +169,11 @@ def frames(request):
 
 def test_frames_in_frames_out(frames, round_trip, assert_same):
     instances, labels, tasks = frames
-    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
+    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks)
     loaded = round_trip(model)
     assert_same(loaded, model)
     assert_same(loaded.holdout("D"), model.holdout("D"))
-    assert_same(
-        loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks)
-    )
+    assert_same(loaded.predict(instances[::-1], tasks), model.predict(instances[::-1], tasks))
     assert type(loaded.completed_) is type(labels)
 
 
@@ -183,7 +182,7 @@ VALUES = np.arange(len(PAIRS)) % 5 + 0.25
 
 
 def entities(kind):
-    frame = pytest.importorskip("pandas").DataFrame(X, index=[f"row {i}" for i in range(M)])
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(M)])
     return {
         "frame": (TwoStepRidge(0.3), frame, Tasks(np.asfortranarray(T))),
         "ints": (

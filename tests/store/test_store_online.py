@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -20,32 +21,28 @@ NAMES = [f"u{row}" for row in range(60)]
 
 
 def learnt(labels=Y, **parameters):
-    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], labels[:40], tasks=T)
+    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], labels[:40], T)
 
 
 def with_frames():
-    pd = pytest.importorskip("pandas")
     labels = pd.DataFrame(Y[:40], columns=[f"drug {j}" for j in range(7)])
     return OnlineTwoStepRidge().fit(
-        pd.DataFrame(X[:40]), labels, tasks=pd.DataFrame(T, index=labels.columns)
+        pd.DataFrame(X[:40]), labels, pd.DataFrame(T, index=labels.columns)
     )
 
 
 def mapped():
     linear = X[:3].T.copy()
     landmarks = Landmarks(2, random_state=1).fit(T)
-    return OnlineTwoStepRidge(feature_map=linear, task_feature_map=landmarks).fit(
-        X[:40], Y[:40], tasks=T
-    )
+    return OnlineTwoStepRidge(feature_map=linear, task_feature_map=landmarks).fit(X[:40], Y[:40], T)
 
 
 def replaced():
     """A model that knows its instances and has exchanged labels of some, so that others have gone."""
-    pd = pytest.importorskip("pandas")
     rows = pd.DataFrame(X, NAMES)
     labels = pd.DataFrame(HOLES, NAMES)
     model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True)
-    model.fit(rows[:40], labels[:40], tasks=T)
+    model.fit(rows[:40], labels[:40], T)
     return model.partial_fit(rows[10:15] + 1, labels[10:15].fillna(0.0), known="replace")
 
 
@@ -53,7 +50,7 @@ STATES = {
     "tuned": lambda: learnt().tune(X[:15], Y[:15]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
     "sparse": lambda: OnlineTwoStepRidge(keep_labels=True).fit(
-        sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), tasks=T
+        sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), T
     ),
     "frames": with_frames,
     "mapped": mapped,
@@ -89,7 +86,6 @@ def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
 
 
 def test_labels_are_replaced_after_loading(round_trip, assert_same):
-    pd = pytest.importorskip("pandas")
     model = replaced()
     loaded = round_trip(model)
     with pytest.raises(IdError, match="'u12'"):

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,8 +32,6 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.store.container import _CODECS
 from sweeps import lines, over
-
-pd = pytest.importorskip("pandas")
 
 X = np.arange(6.0).reshape(3, 2)
 Y = np.arange(9.0).reshape(3, 3) + 1.0

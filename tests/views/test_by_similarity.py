@@ -47,7 +47,7 @@ def check(table, error, X, folds, name="instance"):
 
 def test_scores_of_leave_one_out():
     X, Y, T = data()
-    model = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.1, 0.1).fit(X, Y, T)
     tables = summary_of(model, SummaryOptions(setting="ABCD")).by_similarity
     assert [table.setting for table in tables] == [Setting.B, Setting.C, Setting.D]
     alone = np.arange(16)
@@ -60,23 +60,23 @@ def test_scores_of_leave_one_out():
 def test_scores_of_groups_and_of_searches():
     X, Y, T = data()
     twins = np.repeat(np.arange(8), 2)
-    model = KroneckerRidge(0.1).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.1).fit(X, Y, T)
     (table,) = summary_of(model, SummaryOptions(setting="B", groups=twins)).by_similarity
     check(table, Y - model.holdout("B", groups=twins), X, twins)
-    search = TwoStepRidgeCV([0.1], setting="B").fit(X, Y, tasks=T, groups=twins)
+    search = TwoStepRidgeCV([0.1], setting="B").fit(X, Y, T, groups=twins)
     (table,) = summary_of(search, SummaryOptions(setting="B")).by_similarity
     check(table, Y - search.holdout("B", groups=twins), X, twins)
 
 
 def test_pages_and_models_without_such_scores():
     X, Y, T = data()
-    model = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.1, 0.1).fit(X, Y, T)
     summary = summary_of(model, SummaryOptions(setting="BD", sides=("drug", "protein")))
     page = by_similarity(summary)
     assert "<h3>B: new drug</h3>" in page
     assert "drugs, 0.9–1" in page
     assert 'id="similarity"' in render(summary)
-    learned = LearnedKernelRidge(n_steps=1, setting="B", random_state=0).fit(X, Y, tasks=T)
+    learned = LearnedKernelRidge(n_steps=1, setting="B", random_state=0).fit(X, Y, T)
     for other, setting in ((model, "A"), (learned, "B")):
         summary = summary_of(other, SummaryOptions(setting=setting))
         assert summary.by_similarity == []

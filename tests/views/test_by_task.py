@@ -57,7 +57,7 @@ def test_correlations_are_those_of_held_out_predictions(setting, form):
     if form == "list":
         cells = np.nonzero(~np.isnan(Y))
         labels = sparse.csr_array((Y[cells], cells), Y.shape)
-    fitted = KroneckerRidge(2.0).fit(X, labels, tasks=T).fitted_
+    fitted = KroneckerRidge(2.0).fit(X, labels, T).fitted_
     setting = Setting(setting)
     cv = folds_by_task(fitted.labels, setting)
     assert (cv is None) == (setting in "CD")
@@ -79,7 +79,7 @@ def test_correlations_are_those_of_held_out_predictions(setting, form):
 def test_a_report_has_a_row_for_each_task():
     X, Y, T = data(60, 5)
     Y[8:, 3] = np.nan  # too few labels
-    model = KroneckerRidge(2.0).fit(X, Y, tasks=T)
+    model = KroneckerRidge(2.0).fit(X, Y, T)
     summary = summary_of(model, SummaryOptions(sides=("line", "environment")))
     found = summary.by_task
     assert (found.setting, found.order.size) == (Setting.B, 4)
@@ -88,21 +88,21 @@ def test_a_report_has_a_row_for_each_task():
     assert "of 4 environments is" in text
     assert "The other 1 environments have too few labels" in text
     searched = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 7), setting="D")
-    searched = searched.fit(X, data(60, 5)[1], tasks=T)
+    searched = searched.fit(X, data(60, 5)[1], T)
     assert summary_of(searched).by_task.setting is Setting.D
 
 
 def test_reports_without_correlations(monkeypatch):
     X, Y, T = data(30, 6)
-    binary = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
+    binary = TwoStepRidge().fit(X, (Y > 0).astype(float), T)
     in_b = SummaryOptions(setting="B")
     assert summary_of(binary, in_b).by_task is None
     assert summary_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T), in_b).by_task is None
-    summary = summary_of(TwoStepRidge().fit(X[:8], Y[:8], tasks=T), in_b)
+    summary = summary_of(TwoStepRidge().fit(X[:8], Y[:8], T), in_b)
     assert summary.by_task is None
     assert "task-table" not in render(summary)
     Y[0, 0] = np.nan
-    slow_model = TwoStepRidge().fit(X, Y, tasks=T)
+    slow_model = TwoStepRidge().fit(X, Y, T)
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     summary = summary_of(slow_model)
     assert summary.by_task is None
@@ -113,7 +113,7 @@ def test_reports_without_correlations(monkeypatch):
 def test_learned_kernels(nested):
     """Without nesting, all settings are shown, with the kernels of the model."""
     X, Y, T = data(60, 4)
-    model = LearnedKernelRidge(setting="B", n_steps=1).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="B", n_steps=1).fit(X, Y, T)
     summary = summary_of(model, SummaryOptions(nested=nested))
     settings = [result.setting.value for result in summary.results]
     assert settings == (["B"] if nested else ["A", "B", "C", "D"])

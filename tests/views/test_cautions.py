@@ -55,7 +55,7 @@ def test_warnings_of_a_report(monkeypatch):
     X, Y, T = data(12, 9)
     Y = np.random.default_rng(0).normal(size=Y.shape)  # nothing to learn
     singular = X[:, :2] @ X[:, :2].T
-    model = TwoStepRidge(kernel="precomputed").fit(singular, Y, tasks=T)
+    model = TwoStepRidge(kernel="precomputed").fit(singular, Y, T)
     scores = room._scores
 
     def warning(request):

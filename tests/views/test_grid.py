@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import (
     average_precision_score,
@@ -44,7 +45,7 @@ def test_the_larger_of_two_values_is_positive():
 
 
 def test_share_of_degrees_is_counted_from_above():
-    Y = (np.random.default_rng(0).random((50, 9)) < 0.4).astype(float)
+    Y = (default_rng(0).random((50, 9)) < 0.4).astype(float)
     curves = grid_of(Y).degree_curves()
     for (x, y), counts in zip(curves.values(), (Y.sum(axis=1), Y.sum(axis=0)), strict=True):
         assert_array_equal(x, [0, *np.unique(counts), counts.max()])
@@ -63,7 +64,7 @@ def test_the_nodes_of_a_network_have_one_distribution():
 
 @over(lines("most", 100, 4, 3, 1))
 def test_means_of_blocks(most):
-    values = np.random.default_rng(0).normal(size=(9, 8))
+    values = default_rng(0).normal(size=(9, 8))
     values[2:5, 3:] = np.nan
     found = grid_of(values).pixels(most)
     height, width = found.block
@@ -102,7 +103,7 @@ def test_labels_of_one_value_or_none():
 
 
 def cells(shape, seed=0, missing=0.2):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Y = (rng.random(shape) < 0.4).astype(float)
     F = Y + rng.normal(size=shape)
     Y[rng.random(shape) < missing] = np.nan

@@ -25,7 +25,7 @@ def test_both_sides_of_a_model(real, fit_intercept):
     """A constant is a direction that is kept whole, beside those of the centred kernel."""
     X, Y, T = real
     options = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": fit_intercept}
-    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, **options).fit(X, Y, tasks=T))
+    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, **options).fit(X, Y, T))
     assert list(sides) == ["instances", "tasks"]
     for side, features, alpha in zip(sides.values(), (X, T), (0.5, 0.02), strict=True):
         kernel = gram(features, kernel="rbf")
@@ -40,11 +40,11 @@ def test_both_sides_of_a_model(real, fit_intercept):
 def test_eigenvalues_of_zero_are_counted(real):
     X, Y, T = real
     sides = spectra_of_model(
-        TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, tasks=T)
+        TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, T)
     )  # linear kernels of rank 5 and 4
     assert (sides["instances"].rank, sides["tasks"].rank) == (5, 4)
     assert sides["instances"].n_rows == 24
-    given = TwoStepRidge(2.0, 0.5, kernel="precomputed", **PAPER).fit(X @ X.T, Y, tasks=T)
+    given = TwoStepRidge(2.0, 0.5, kernel="precomputed", **PAPER).fit(X @ X.T, Y, T)
     full = spectra_of_model(given)["instances"]
     assert_allclose(full.values[:5], sides["instances"].values)
     assert_allclose(full.effective_dimension, sides["instances"].effective_dimension)
@@ -54,7 +54,7 @@ def test_kronecker_filters_the_products(real, monkeypatch):
     X, Y, T = real
     K = gram(X, kernel="rbf")
     G = gram(T, kernel="rbf")
-    model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, T)
     sides = spectra_of_model(model)
     pairs = sides["pairs"]
     assert_allclose(pairs.effective_dimension, np.trace(hat(np.kron(G, K), 0.3)))
@@ -80,7 +80,7 @@ def test_the_constant_of_a_kernel_is_named(real):
     X, Y, T = real
     model = KroneckerRidge(
         0.5, kernel="rbf", kernel_params={"gamma": 0.1}, constants=(0.25, 1.0)
-    ).fit(X, Y, tasks=T)
+    ).fit(X, Y, T)
     assert [side.kernel for side in spectra_of_model(model).values()] == [
         "rbf (gamma=0.1) + 0.25",
         "linear",

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
@@ -37,19 +38,18 @@ def part(data):
 
 def test_sizes_and_ids_without_names(real):
     X, Y, T = real
-    report = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T))
+    report = few(TwoStepRidge(2.0, 0.5).fit(X, Y, T))
     assert report.title == "TwoStepRidge: 24 instances × 16 tasks"
     assert dict(report.facts)["Regularisation"] == "λ_d = 2, λ_t = 0.5"
-    assert few(TwoStepRidge().fit(X, Y, tasks=T), title="Mine").title == "Mine"
+    assert few(TwoStepRidge().fit(X, Y, T), title="Mine").title == "Mine"
 
 
 def test_ids_of_frames_and_of_pairs(real):
-    pd = pytest.importorskip("pandas")
     X, Y, T = real
     rows = [f"row {i}" for i in range(24)]
     columns = [f"column {j}" for j in range(16)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
-    report = few(TwoStepRidge().fit(frames[0], frames[1], tasks=frames[2]))
+    report = few(TwoStepRidge().fit(frames[0], frames[1], frames[2]))
     assert set(report.contradicting.instances) <= set(rows)
     pairs = [(row, column) for row in rows for column in columns]
     model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2])
@@ -80,11 +80,11 @@ def test_cells_are_those_of_the_best_predictions(searched):
 def test_the_edge_of_the_grid_is_warned_of(binary):
     X, Y, T = binary
     with pytest.warns(UserWarning, match="edge"):
-        model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, tasks=T)
+        model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, T)
     found = [text for text in few(model).warnings if "edge" in text]
     assert found[0].startswith("The best alpha, 10000, is on the edge of the grid (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 10, is on the edge")
-    model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
+    model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, T)
     assert not any("edge" in text for text in few(model).warnings)
 
 
@@ -93,9 +93,7 @@ def test_zero_eigenvalues_are_warned_of(real):
     K = np.random.default_rng(0).normal(size=(24, 24))
     K = K + K.T
     with pytest.warns(KernelRepairWarning):
-        model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(
-            K, Y, tasks=np.eye(16)
-        )
+        model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, Y, np.eye(16))
     centring = np.eye(24) - 1 / 24
     n_clipped = int(np.sum(np.linalg.eigvalsh(centring @ K @ centring) < -1e-9))
     # The constant, for which there is no eigenvalue, is none of them.
@@ -108,7 +106,7 @@ def test_undefined_rows_are_warned_of(binary):
     X, Y, T = binary
     Y = Y.copy()
     Y[4] = Y[7] = 0
-    found = few(TwoStepRidge().fit(X, Y, tasks=T)).warnings
+    found = few(TwoStepRidge().fit(X, Y, T)).warnings
     n_alike = int(np.sum(Y.min(axis=1) == Y.max(axis=1)))
     assert any(
         f"In setting B, roc_auc is undefined for {n_alike} of 24 instances" in text
@@ -119,9 +117,7 @@ def test_undefined_rows_are_warned_of(binary):
 def test_a_solver_that_stopped_short_is_warned_of():
     X, Y, T = problems.data(60, 50, 5, 4, missing=0.5)  # small grids are solved at once
     with pytest.warns(ConvergenceWarning):
-        model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(
-            X, Y, tasks=T
-        )
+        model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(X, Y, T)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # they are in the report, and nowhere else
         report = summary_of(model, SummaryOptions(setting="B"))
@@ -140,15 +136,15 @@ def test_other_warnings_are_passed_on(ridge):
 
 def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     X, Y, T = part(holes)
-    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    notes = summary_of(TwoStepRidge().fit(X, Y, T)).notes
     assert not any("would be refitted for every fold" in text for text in notes)
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
-    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    notes = summary_of(TwoStepRidge().fit(X, Y, T)).notes
     (said,) = [text for text in notes if "would be refitted for every fold" in text]
     assert "Setting C and D" in said
     assert said.endswith('setting="ABCD" asks for them.')
     X, Y, T = real
-    notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
+    notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, T)).notes
     assert any("filters other than Tikhonov" in text for text in notes)
     network = Y[:16] + Y[:16].T
     network[2, 5] = network[5, 2] = np.nan
@@ -163,7 +159,7 @@ def test_unlike_settings_are_said_to_be(binary):
     X, Y, T = binary
     groups = np.arange(24) // 3
     model = TwoStepRidgeCV([0.1, 10], [0.1, 10], setting="B", scoring="roc_auc")
-    model.fit(X, Y, tasks=T, groups=groups)
+    model.fit(X, Y, T, groups=groups)
     for options, told in (({}, True), ({"groups": groups}, False)):
         notes = few(model, setting="BC", **options).notes
         assert any("Settings differ in what they leave out" in text for text in notes) == told
@@ -179,7 +175,7 @@ def test_a_model_that_only_interpolates_still_has_a_report(real):
 
 def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monkeypatch):
     X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     report = few(model, sides=("host", "parasite"))
     again = top_pairs(model, n=50)
     assert report.likeliest.instances == again.instances
@@ -194,13 +190,13 @@ def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monke
     assert tuple(report.explanations[0].sides) == ("host", "parasite")
     assert len(few(model, n=3).likeliest) == 3
     X, Y, T = real
-    report = few(TwoStepRidge().fit(X, Y, tasks=T))  # every pair is observed
+    report = few(TwoStepRidge().fit(X, Y, T))  # every pair is observed
     assert (report.likeliest, report.explanations) == (None, [])
 
 
 def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch):
     X, Y, T = part(holes)
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     assert len(summary_of(model).explanations) == 5
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     report = summary_of(model)
@@ -218,7 +214,7 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
 def test_what_is_not_told_is_said(binary, holes):
     for data, told in ((part(holes), True), (binary, False)):
         X, Y, T = data
-        notes = few(TwoStepRidge().fit(X, Y, tasks=T), setting=None, n_permutations=1).notes
+        notes = few(TwoStepRidge().fit(X, Y, T), setting=None, n_permutations=1).notes
         assert any("not permuted in setting A, B, C and D" in text for text in notes) == told
 
 
@@ -228,9 +224,9 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
     network[2, 5] = network[5, 2] = np.nan
     cases = [
         (TwoStepRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
-        (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
+        (TwoStepRidge().fit(X, binary[1][:, :1], T[:1]), "ABCD", 2),
         (IndependentTaskRidgeCV([0.1, 1, 10, 100]).fit(X, binary[1]), "AB", 0),
-        (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
+        (TwoStepRidge().fit(X, np.zeros_like(Y), T), "ABCD", 0),
     ]
     for model, shown, n_lacking in each(cases):
         report = few(model, setting=None)

@@ -67,7 +67,7 @@ def agrees(model, report):
 )
 def test_scores_are_those_of_evaluate(make, scoring, binary):
     X, Y, T = binary
-    model = make(0.5).fit(X, Y, tasks=T)
+    model = make(0.5).fit(X, Y, T)
     report = few(model, scoring=scoring)
     assert letters(each.setting for each in report.results) == "ABCD"
     assert report.scoring == scoring
@@ -77,7 +77,7 @@ def test_scores_are_those_of_evaluate(make, scoring, binary):
 def test_a_learned_model_has_the_nested_score_of_evaluate(real):
     X, Y, T = real
     model = LearnedKernelRidge(setting="B", n_steps=2, cv=2)
-    model.fit({"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
+    model.fit({"some": X[:, :3], "rest": X[:, 3:]}, Y, T)
     report = summary_of(model)
     (result,) = report.results
     nested, quick = (evaluate(model, "B", nested=nested).results[0] for nested in (True, False))
@@ -142,7 +142,7 @@ def test_searched_kernels_show_the_landscape_of_the_best(real):
     X, Y, T = real
     grid = [{"gamma": 5.0}, {"gamma": 0.05}]
     model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="rbf", kernel_grid=grid, setting="D")
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     (found,), _ = landscapes(model, "D")
     assert found.scores.shape == (3, 3)
     assert found.best == (model.best_score_, model.alpha_, model.task_alpha_)
@@ -168,7 +168,7 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     Y = holes[1][:10, :8]
     T = holes[2][:8]
     model = TwoStepRidgeCV([0.5, 1], [0.5, 1], setting="C")
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     report = summary_of(model)
     assert [each.method for each in report.results] == [
         "exact leave-one-out",  # A has a formula
@@ -214,7 +214,7 @@ def test_a_score_that_is_undefined_is_said_to_be(binary):
 def test_a_model_that_interpolates_has_no_score(real):
     X = real[0][:12]
     Y = real[1][:12, :8]
-    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=real[2][:8])
+    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, real[2][:8])
     results = {each.setting: each for each in few(model).results}
     assert "leverage 1" in results[Setting.B].trouble
     assert results[Setting.B].predictions is None
@@ -238,7 +238,7 @@ def test_a_model_that_interpolates_has_no_score(real):
 
 def test_a_filter_without_regularisation_has_no_landscape(real):
     X, Y, T = real
-    found, said = landscapes(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, tasks=T))
+    found, said = landscapes(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, T))
     assert found == []
     assert "does not depend" in said[0]
 
@@ -249,18 +249,18 @@ def test_a_model_that_means_outdo_is_warned_of():
     X = rng.normal(size=(20, 3))
     T = rng.normal(size=(12, 3))
     Y = 5 * rng.normal(size=12) + rng.normal(size=(20, 12))
-    found = few(TwoStepRidge(1e6).fit(X, Y, tasks=T), setting="B").warnings
+    found = few(TwoStepRidge(1e6).fit(X, Y, T), setting="B").warnings
     (said,) = [text for text in found if "the best baseline" in text]
     assert said.startswith("In setting B the model reaches neg_mean_squared_error ")
     assert said.endswith("task means.")
-    learnt = TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T)
+    learnt = TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, T)
     assert not [text for text in few(learnt).warnings if "the best baseline" in text]
 
 
 def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
     X, Y, T = binary
-    model = TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRidge().fit(X, Y, T)
     report = few(model, setting="AC")
     for each in report.results:
         interval = report.intervals[each.setting]
@@ -284,9 +284,9 @@ def test_large_grids_have_no_interval(monkeypatch, real, ridge):
 
 def test_how_far_from_their_predictions_labels_lie(holes, binary):
     X, Y, T = holes
-    report = few(TwoStepRidge().fit(X, Y, tasks=T), setting="AB")
+    report = few(TwoStepRidge().fit(X, Y, T), setting="AB")
     for each in report.results:
         apart = np.sort(np.abs(Y - each.predictions)[~np.isnan(Y)])
         assert report.within()[each.setting] == apart[int(np.ceil(0.9 * apart.size)) - 1]
     X, Y, T = binary
-    assert np.isnan(few(TwoStepRidge().fit(X, Y, tasks=T), setting="A").within()[Setting.A])
+    assert np.isnan(few(TwoStepRidge().fit(X, Y, T), setting="A").within()[Setting.A])

@@ -9,6 +9,7 @@ from dyadlearn.sides import SideNames
 from dyadlearn.views.spectrum import spectra_of_model
 from dyadlearn.views.summary import SummaryOptions, summary_of
 from dyadlearn.views.weights import Weights, percent, weights_of_model
+from problems import pair_kernel
 
 NAMES = SideNames("drug", "protein")
 
@@ -17,7 +18,7 @@ NAMES = SideNames("drug", "protein")
 def learned(real):
     X, Y, T = real
     model = LearnedKernelRidge(setting="B", n_steps=2)
-    return model.fit({"some": X[:, :3], "rest": X[:, 3:], "all": X}, Y, tasks={"t": T})
+    return model.fit({"some": X[:, :3], "rest": X[:, 3:], "all": X}, Y, {"t": T})
 
 
 def test_the_numbers_are_those_of_the_model(learned):
@@ -36,7 +37,7 @@ def test_the_numbers_are_those_of_the_model(learned):
 def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercept):
     X, Y, T = real
     model = LearnedKernelRidge(setting="B", n_steps=1, fit_intercept=fit_intercept)
-    model.fit(X, Y, tasks=T)
+    model.fit(X, Y, T)
     found = weights_of_model(model)
     assert_allclose(sum(found.shares.values()), 1)
     # The kernel between pairs written out, once as the model has it and once in the words of the
@@ -46,14 +47,8 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
         raw = side.spec.kernel(side.features) + fit_intercept
         units.append((raw, raw / np.trace(raw) * len(raw)))
     (K, K_one), (G, G_one) = units
-    a, b, c = model.fitted_.spec.shares
-    wanted = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
-    a, b, c = found.shares.values()
-    ours = (
-        a * np.kron(K_one, G_one)
-        + b * np.kron(K_one, np.eye(len(G)))
-        + c * np.kron(np.eye(len(K)), G_one)
-    )
+    wanted = pair_kernel(K, G, *model.fitted_.spec.shares)
+    ours = pair_kernel(K_one, G_one, *found.shares.values())
     assert_allclose(ours, wanted, rtol=1e-10)
 
 
