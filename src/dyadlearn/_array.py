@@ -770,9 +770,15 @@ def row_blocks(n_rows: int, *per_row: Shape) -> Iterator[slice]:
     return slices(n_rows, BLOCK // max(1, values_in(*per_row)))
 
 
-def cached_blocks(n_rows: int, like: Array, *per_row: Shape) -> Iterator[slice]:
-    """Yield slices of rows as `row_blocks` does, of blocks that are fast on the device of `like`."""
-    limit = _ELSEWHERE if is_foreign(like) else CACHED
+def cached_blocks(
+    n_rows: int, like: Array, *per_row: Shape, limit: int = CACHED
+) -> Iterator[slice]:
+    """Yield slices of rows as `row_blocks` does, of blocks that are fast on the device of `like`.
+
+    On a processor they have at most `limit` values.
+    """
+    if is_foreign(like):
+        limit = _ELSEWHERE
     return slices(n_rows, limit // max(1, values_in(*per_row)))
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
+    cached_blocks,
     epsilon,
     is_foreign,
     is_sparse,
     namespace,
-    row_blocks,
     to_numpy,
 )
 from dyadlearn._checks import (
@@ -52,6 +52,8 @@ _OLD_POOLED = "micro"
 
 #: Number of values for each cell of a block: the sorted copy, positions and counts; an upper bound.
 CELL_VALUES = 8
+# Number of values of the grids that are scored at once: they stay in the cache of a processor.
+_SCORED = 2**21
 
 
 def as_average(average: str | None, setting: str | Setting | NewSides | None) -> str:
@@ -411,7 +413,7 @@ class Metric(ABC):
     def _blocks(self, stack: Array) -> Iterable[slice]:
         """Return the blocks of grids of a stack (s, m, q) that are scored at once."""
         n, m, q = stack.shape
-        return row_blocks(n, (CELL_VALUES, m, q))
+        return cached_blocks(n, stack, (CELL_VALUES, m, q), limit=_SCORED)
 
     def _defined(self, cells: Cells) -> np.ndarray:
         """Return the mask of the rows (R,) for which the metric is defined; by default those with an observed label."""
