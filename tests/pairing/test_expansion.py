@@ -29,14 +29,14 @@ def ridge(rows, other, alpha):
 
 @over(
     covering(
-        form=list(FORMS),
-        task_form=list(FORMS),
+        form=FORMS,
+        task_form=FORMS,
         absorbed=[(True, True), (True, False), (False, True), (False, False)],
     )
 )
 def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, absorbed):
-    spectrum, rows = FORMS[form](X, X_NEW)
-    task_spectrum, task_rows = FORMS[task_form](T, T_NEW)
+    spectrum, rows = form(X, X_NEW)
+    task_spectrum, task_rows = task_form(T, T_NEW)
     monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
     values = model.coefficients(Y)
@@ -56,11 +56,11 @@ def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_for
     covering(
         filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()],
         alpha=[0.0, 0.5],
-        form=list(FORMS),
+        form=FORMS,
     )
 )
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
-    spectrum, rows = FORMS[form](X, X)
+    spectrum, rows = form(X, X)
     smoother = spectrum.smoother(filter, alpha)
     side = Part(smoother.spectrum, smoother)
     product = rng.normal(size=(2, spectrum.values.shape[0]))
@@ -71,14 +71,14 @@ def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
 
 @over(
     covering(
-        form=list(FORMS),
-        task_form=list(FORMS),
+        form=FORMS,
+        task_form=FORMS,
         absorbed=[(True, True), (True, False), (False, True)],
     )
 )
 def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, absorbed):
-    spectrum, rows = FORMS[form](X, X)
-    task_spectrum, task_rows = FORMS[task_form](T, T)
+    spectrum, rows = form(X, X)
+    task_spectrum, task_rows = task_form(T, T)
     monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
     made = model.expansion(model.coefficients(Y))

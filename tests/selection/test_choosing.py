@@ -1,6 +1,5 @@
 """`better_of`: the search with the best exact hold-out, among those that are affordable."""
 
-import signal
 import warnings
 
 import numpy as np
@@ -31,6 +30,7 @@ from dyadlearn.models.spec import TwoStepSpec
 from dyadlearn.selection import choosing
 from dyadlearn.selection.landscape import _PointScore
 from dyadlearn.selection.searching import PosedSearch
+from interrupting import send_at
 from sweeps import every, over
 
 pytestmark = [
@@ -212,14 +212,7 @@ def test_only_the_search_that_is_kept_warns():
 
 def interrupted(monkeypatch, owner, name, call, **options):
     """Return the result where the n-th call of a function is interrupted; the first interrupt is by Ctrl-C."""
-    own, count = getattr(owner, name), iter(range(10**6))
-
-    def stop(*given, **more):
-        if next(count) == call:
-            signal.raise_signal(signal.SIGINT)
-        return own(*given, **more)
-
-    monkeypatch.setattr(owner, name, stop)
+    send_at(monkeypatch, owner, name, call)
     return better_of(searches("A", progress=False, **options), X, HOLES, tasks=T)
 
 
