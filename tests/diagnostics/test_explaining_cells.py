@@ -118,9 +118,9 @@ def test_the_setting_and_the_label_are_those_of_the_cell():
 def test_the_order_of_two_symmetric_sides_does_not_matter():
     table, y, weights = the_table()
     table["father"] = table["father"].str.translate(str.maketrans("vwxyz", "abcde"))
-    model = MultiwayRidge(
-        "mother + mother:father", symmetric=("mother", "father"), variances="likelihood"
-    ).fit(table, y, sample_weight=weights)
+    model = MultiwayRidge("mother + mother:father", symmetric=("mother", "father")).fit(
+        table, y, sample_weight=weights
+    )
     first = dict(table.iloc[0][["mother", "father"]])
     found = explain(model, first)
     turned = explain(model, {"mother": first["father"], "father": first["mother"]})

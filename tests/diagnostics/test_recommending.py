@@ -356,7 +356,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
 
 
 def test_a_growing_model_knows_instances_without_ids_by_their_positions():
-    X, T, Y = make(m=9)
+    X, T, Y = make()
     Y[:, :3] = np.nan
     model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], T)
     model.partial_fit(X[4:], Y[4:])

@@ -146,7 +146,7 @@ def test_folds_without_a_score():
     Y[:, :3] = 1.0
     search = make_search(TwoStepRidgeCV, setting="C", scoring="roc_auc")
     Y[0] = np.arange(10) % 2
-    found = nested_score(search, X, Y, tasks=T, cv=5, random_state=0)
+    found = nested_score(search, X, Y, tasks=T, random_state=0)
     assert_allclose(found.score, roc_auc(Y, found.predictions, setting="C"))
     defined = ~np.isnan(found.fold_scores)
     assert 0 < defined.sum() < 5

@@ -144,7 +144,6 @@ def test_comparison_and_bootstrap(each, model):
             setting,
             scoring=PER_TASK,
             n_resamples=20,
-            random_state=0,
         )
         held_out = {"weak": model.holdout(setting), "strong": other.holdout(setting)}
         for name, fitted in (("weak", model), ("strong", other)):
