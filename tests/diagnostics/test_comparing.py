@@ -255,7 +255,7 @@ def test_only_what_all_predict_is_scored():
 def test_nested_scores_stand_for_their_search():
     X, Y, T = make()
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
-    nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+    nested = nested_score(search, X, Y, T, cv=3, random_state=0)
     model = KroneckerRidge(20.0).fit(X, Y, T)
     found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10)
     assert_allclose(found.scores["nested"], nested.score)

@@ -132,7 +132,7 @@ LEARNED = LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=1, random_s
         validated(KRONECKER),
         validated(LEARNED),
         lambda X, Y, T, groups: (
-            nested_score(TWO_STEP, X, Y, tasks=T, cv=3, groups=groups, random_state=0).predictions
+            nested_score(TWO_STEP, X, Y, T, cv=3, groups=groups, random_state=0).predictions
         ),
         lambda X, Y, T, groups: list(
             better_of({"a": TWO_STEP, "b": KRONECKER}, X, Y, T, groups=groups).scores.values()
