@@ -481,8 +481,9 @@ def test_bad_requests_change_nothing(method, change, given, message):
 
 def test_vectors_where_texts_were():
     found = Landmarks(3, kernel=shared_letters).fit(WORDS)
-    words = "X holds vectors, but the landmarks are texts or other objects"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(
+        ValueError, match="X holds vectors, but the landmarks are texts or other objects"
+    ):
         found.transform(points())
 
 

@@ -424,8 +424,9 @@ def test_frames_with_ids_in_another_order(kind):
     new = {"similar": similar(TEST, [*order, N]), "x": frame(X[TEST], TEST, features)}
     check(TEST, widen(kernel, new), wide)
     assert_array_equal(widen(kernel, Descriptions(given)[[3, 1]]).values[:, 3], [3, 1])
-    lacking = r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
-    with pytest.raises(IdError, match=lacking):
+    with pytest.raises(
+        IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
+    ):
         widen(kernel, {**new, "similar": similar(TEST, TRAIN[1:])})
     odd = frame(SIMILAR[:N, :N], TRAIN, [f"other{place}" for place in TRAIN])
     with pytest.raises(IdError, match=r"X\['similar'\] has no column for 9 of its rows \('e0'"):

@@ -155,8 +155,10 @@ def test_what_is_negative_by_rounding_is_zero_and_by_more_is_told(setting, dtype
     assert (process.variance(**asked) >= 0).all()
     for word in {"diagonal", "task_diagonal"} & asked.keys():
         asked[word] = 0.5 * asked[word]
-    message = r"The variance of \d+ of \d+ pairs is negative by more than rounding"
-    with pytest.warns(PrecisionWarning, match=message):
+    with pytest.warns(
+        PrecisionWarning,
+        match=r"The variance of \d+ of \d+ pairs is negative by more than rounding",
+    ):
         assert (process.variance(**asked) >= 0).all()
 
 
