@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-__all__ = ["WITHOUT_DATA", "conventions"]
-
 #: Checks of estimators that take no grid of features.
 WITHOUT_DATA = [
     "check_do_not_raise_errors_in_init_or_set_params",

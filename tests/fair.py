@@ -10,14 +10,6 @@ from dyadlearn.metrics import scorer
 from dyadlearn.selection import SettingKFold
 from dyadlearn.settings import Setting
 
-__all__ = [
-    "fitted_in_folds",
-    "fold_numbers",
-    "held_out_in_folds",
-    "pairs_in_order",
-    "score_in_folds",
-]
-
 
 def fold_numbers(setting: str, n_folds: int, shape: tuple[int, int]) -> np.ndarray:
     """Return the number of the fold of each cell (m, q); in setting D that of its block."""

@@ -10,8 +10,6 @@ from typing import Any
 import mpmath
 import numpy as np
 
-__all__ = ["cells_of", "hidden_rows", "independent", "left_out", "pair_kernel", "two_step"]
-
 # Arithmetic inside a function has so many digits, whatever the caller has chosen.
 in_fifty_digits = mpmath.workdps(50)
 

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["covering", "every", "lines", "over"]
-
 Case = dict[str, Any]
 
 

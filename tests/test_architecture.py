@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeps import lines, over
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -68,14 +70,14 @@ def test_no_modules_import_each_other():
 LATE = "def f():\n    from round.c import z\n"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+@over(
+    lines(
+        "source",
         "if TYPE_CHECKING:\n    from round.a import y\n",
         LATE + "if TYPE_CHECKING:\n    from round.a import y\n",
         LATE + "from round.a import y\n",
         LATE + "class A:\n    x: int\n\n    from round.a import y\n",
-    ],
+    )
 )
 def test_a_circle_would_be_seen(tmp_path, source):
     package = tmp_path / "round"
@@ -268,9 +270,9 @@ def test_files_of_tests_are_named_after_what_they_test():
     assert others == NAMED_OTHERWISE.keys()
 
 
-@pytest.mark.parametrize(
-    ("file", "is_right"),
-    [
+@over(
+    lines(
+        "file is_right",
         ("kernels/test_vectors.py", True),
         ("kernels/test_vectors_vanraden.py", True),
         ("kernels/test_kernels_memory.py", True),
@@ -280,7 +282,7 @@ def test_files_of_tests_are_named_after_what_they_test():
         ("files/test_files_hostile.py", True),
         ("experiments/test_lshtc.py", True),
         ("nowhere/test_nowhere.py", False),
-    ],
+    )
 )
 def test_a_test_file_that_is_named_otherwise_would_be_seen(file, is_right):
     path = Path(file)

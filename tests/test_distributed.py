@@ -87,7 +87,7 @@ def test_fit_and_predict_equal_the_local_models(each, data, blocks):
         assert_allclose(model.intercept_, local.intercept_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
         predicted = distributed.predict(model, blocks[0])
-        zero_shot = distributed.predict(model, blocks[0], tasks=T[:2])
+        zero_shot = distributed.predict(model, blocks[0], T[:2])
         assert (predicted.shape, predicted.chunks[0]) == (
             (M, Q),
             tuple(filter(None, blocks[0].chunks[0])),
@@ -181,7 +181,7 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
     monkeypatch.setattr(distributed, "SAMPLE", 9)
     feature_map = Nystroem(kernel="rbf", gamma=0.1, n_components=4, random_state=0)
     model = distributed.fit(
-        OnlineTwoStepRidge(feature_map=feature_map), dense(X, 40, P), dense(Y, 40, Q), tasks=T
+        OnlineTwoStepRidge(feature_map=feature_map), dense(X, 40, P), dense(Y, 40, Q), T
     )
     assert_array_equal(
         model.feature_map_.component_indices_, feature_map.fit(X[::10]).component_indices_
@@ -231,7 +231,7 @@ def test_answers_wait_until_they_are_asked_for(data):
         raise RuntimeError("this block was asked for")
 
     with dask.config.set(scheduler="threads"):
-        model = distributed.fit(OnlineTwoStepRidge(), dense(X, 40, P), dense(Y, 40, Q), tasks=T)
+        model = distributed.fit(OnlineTwoStepRidge(), dense(X, 40, P), dense(Y, 40, Q), T)
         rows = dense(X, 40, P).map_blocks(broken, dtype=X.dtype, meta=np.empty((0, 0)))
         lazy = distributed.predict(model, rows), distributed.holdout(model, rows, dense(Y, 40, Q))
         for answer in lazy:
@@ -247,7 +247,7 @@ def refused(data, match, error=ValueError, *, model=None, X=None, Y=None, tasks=
     X = dense(data[0], 40, P) if X is None else X
     Y = dense(data[1], 40, Q) if Y is None else Y
     with pytest.raises(error, match=match):
-        distributed.fit(model, X, Y, tasks=data[2] if tasks is None else tasks)
+        distributed.fit(model, X, Y, data[2] if tasks is None else tasks)
 
 
 def with_nan(array, row, value=np.nan):
@@ -331,7 +331,7 @@ def masked(X, row, value):
             lambda model, X, Y, T: distributed.predict(model, masked(X, 47, np.nan)).compute(),
             "In the block that begins with row 40: Input X contains NaN",
         ),
-        (lambda model, X, Y, T: distributed.predict(model, X, tasks=T), "knows nothing of tasks"),
+        (lambda model, X, Y, T: distributed.predict(model, X, T), "knows nothing of tasks"),
         (
             lambda model, X, Y, T: distributed.holdout(model, X, Y, "D"),
             "Setting D has new tasks, which a model without features",

@@ -305,9 +305,7 @@ def asks_nested(model, kind, case, _):
 
 
 def asks_permutations(model, kind, case, _):
-    found = permutation_test(
-        model, "A", scoring=ERRORS, n_permutations=2, random_state=0, progress=False
-    )
+    found = permutation_test(model, "A", scoring=ERRORS, n_permutations=2, progress=False)
     assert found.p_value in {1 / 3, 2 / 3, 1.0}
     assert np.isfinite(found.null).all()
     if is_fitted_exactly(kind, case) or (case.is_constant and case.is_complete):
@@ -320,7 +318,7 @@ def asks_comparison(model, kind, case, _):
     else:
         other = kind
     models = {"one": model, "other": model if kind.searches else other.fit(case)}
-    found = compare(models, "A", scoring=ERRORS, n_resamples=20, random_state=0).differences[0]
+    found = compare(models, "A", scoring=ERRORS, n_resamples=20).differences[0]
     assert np.isfinite([found.difference, found.low, found.high]).all()
     if is_fitted_exactly(kind, case):
         assert (found.difference, found.p_value) == (0.0, 1.0)

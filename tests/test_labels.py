@@ -104,7 +104,7 @@ BINARY = [
 ]
 
 
-@over(every(Y=list(BINARY)))
+@over(every(Y=BINARY))
 def test_fisher_relabelling_cell_by_cell(Y):
     before = Y.copy()
     relabelled = fisher_relabel(Y)

@@ -7,6 +7,7 @@ import pytest
 
 from dyadlearn._messages import InPython, Message, Parameter, message_of
 from message_templates import messages
+from sweeps import lines, over
 
 MESSAGE = Message("Give <X>, <tasks=> or <setting='A'>[ (see fit)| (see tune)].")
 
@@ -23,8 +24,8 @@ def test_other_places_write_parameters_in_their_way():
     assert MESSAGE.written(name) == "Give <X>, <tasks> or <setting> (see tune)."
 
 
-@pytest.mark.parametrize(
-    ("template", "value"), [("<X>", ""), ("<cv=>", ""), ("<cv=5>", "5"), ('<known="add">', "add")]
+@over(
+    lines("template value", ("<X>", ""), ("<cv=>", ""), ("<cv=5>", "5"), ('<known="add">', "add"))
 )
 def test_parameters_have_the_value_of_the_template(template, value):
     [parameter] = filter(None, Message(template).parts)
@@ -43,14 +44,14 @@ def test_values_stand_in_the_text_and_in_all_marks():
     assert message.written(name) == "1,000 labels: give <tasks> and <cv>, or --tasks 1000."
 
 
-@pytest.mark.parametrize("text", ["<cv=5>", "[a|b]", "{path}", "{", "}", "<", "|"])
+@over(lines("text", "<cv=5>", "[a|b]", "{path}", "{", "}", "<", "|"))
 def test_values_are_never_read_as_a_template(text):
     message = Message("{path}: <cv={path}> [{path}|{path}]", path=text)
     assert message == f"{text}: cv={text} {text}"
     assert message.written(name) == f"{text}: <cv> {text}"
 
 
-@pytest.mark.parametrize("template", ["{path}", "<{path}>", "<cv={path}>", "[{path}|]"])
+@over(lines("template", "{path}", "<{path}>", "<cv={path}>", "[{path}|]"))
 def test_a_missing_value_is_refused(template):
     with pytest.raises(KeyError, match="path"):
         Message(template, file="a.csv")
@@ -73,9 +74,7 @@ def test_messages_of_the_library_have_all_values_and_no_mark_that_is_not_read():
     assert len(places) > 100
 
 
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
-)
+@over(lines("again", copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))))
 def test_copies_of_errors_keep_the_parts(again):
     error = again(ValueError(MESSAGE))
     assert str(error) == MESSAGE

@@ -61,7 +61,7 @@ def data():
 
 
 def nested(X, T, Y, holes):
-    nested = nested_score(TwoStepRidgeCV(setting="B"), X, Y, tasks=T, cv=3, random_state=0)
+    nested = nested_score(TwoStepRidgeCV(setting="B"), X, Y, T, cv=3, random_state=0)
     return nested.predictions, nested.alphas, nested.score
 
 
@@ -195,7 +195,7 @@ def test_workers_show_no_progress(data, capsys):
     X, T, Y, _ = data
     search = TwoStepRidgeCV(setting="B", progress=True)
     with elsewhere():
-        nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+        nested_score(search, X, Y, T, cv=3, random_state=0)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["Nested folds: 3 of 3"]
 
@@ -224,7 +224,7 @@ def test_warnings_of_nested_folds_are_those_of_this_process(data):
     found = []
     for backend in (joblib.parallel_config, elsewhere):
         with backend(), pytest.warns(GridEdgeWarning, match="In 3 of 3 folds") as caught:
-            nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+            nested_score(search, X, Y, T, cv=3, random_state=0)
         found.append([(str(record.message), record.filename) for record in caught])
     assert found[0] == found[1]
 

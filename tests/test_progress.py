@@ -52,14 +52,14 @@ def counted(total, show=None, steps=3):
             bar.advance()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def nobody(monkeypatch):
     """Let nobody watch: no terminal, and no IPython in memory."""
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
 
 
-def test_nobody_watches_and_nothing_is_shown(nobody, capsys):
+def test_nobody_watches_and_nothing_is_shown(capsys):
     counted(3)
     assert sys.stderr.getvalue() == ""
     assert capsys.readouterr().out == ""
@@ -67,7 +67,7 @@ def test_nobody_watches_and_nothing_is_shown(nobody, capsys):
     assert sys.stderr.getvalue() == "Folds: 3 of 3, 0:00, about 0:00 left\n"
 
 
-def test_a_log_has_a_line_from_time_to_time(nobody, monkeypatch):
+def test_a_log_has_a_line_from_time_to_time(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     clock = iter(range(1000))
     monkeypatch.setattr(_progress, "monotonic", lambda: float(next(clock)))
@@ -80,7 +80,7 @@ def test_a_log_has_a_line_from_time_to_time(nobody, monkeypatch):
     assert last == sys.stderr.getvalue().splitlines()[-1]
 
 
-def test_a_terminal_has_a_line_that_goes(nobody, monkeypatch):
+def test_a_terminal_has_a_line_that_goes(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     clock = iter(range(1000))
     monkeypatch.setattr(_progress, "monotonic", lambda: float(next(clock)))
@@ -97,7 +97,7 @@ def test_a_terminal_has_a_line_that_goes(nobody, monkeypatch):
     assert sys.stderr.getvalue() == ""
 
 
-def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
+def test_a_notebook_has_a_line_that_goes(monkeypatch):
     notebook = Notebook(monkeypatch)
     counted(4, steps=4)
     assert notebook.shown == [
@@ -109,7 +109,7 @@ def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
     assert notebook.getvalue().endswith(" \r")
 
 
-def test_it_goes_when_something_fails(nobody, monkeypatch):
+def test_it_goes_when_something_fails(monkeypatch):
     notebook = Notebook(monkeypatch)
 
     def stopped():
@@ -146,7 +146,7 @@ class Log:
         return self.file.getvalue().splitlines()
 
 
-def test_a_step_that_takes_long_is_told_every_ten_seconds(nobody, monkeypatch):
+def test_a_step_that_takes_long_is_told_every_ten_seconds(monkeypatch):
     log = Log(monkeypatch)
     with Progress(None, "Decomposing 5,000 instances", None):
         log.wait(35)
@@ -155,7 +155,7 @@ def test_a_step_that_takes_long_is_told_every_ten_seconds(nobody, monkeypatch):
     ]
 
 
-def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
+def test_all_phases_are_told_and_counted_in_what_is_left(monkeypatch):
     """A search of four points and a final fit that takes as long as two of them."""
     log = Log(monkeypatch)
     with Progress(None, "Working", None):
@@ -178,7 +178,7 @@ def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
     assert log.lines[0] == "Reading: 0:10"
 
 
-def test_a_silent_line_silences_those_inside(nobody, monkeypatch):
+def test_a_silent_line_silences_those_inside(monkeypatch):
     log = Log(monkeypatch)
     with Progress(3, "Folds", False), Progress(3, "Inner", True) as bar, Phase("Phase"):
         bar.advance()
@@ -192,7 +192,7 @@ def threads():
     return [thread for thread in threading.enumerate() if thread.name == "progress"]
 
 
-def test_the_thread_is_one_and_ends_with_the_outermost_line(nobody):
+def test_the_thread_is_one_and_ends_with_the_outermost_line():
     with Progress(3, "Outer", None):
         with Progress(3, "Inner", None):
             assert len(threads()) == 1
@@ -206,7 +206,7 @@ def test_the_thread_is_one_and_ends_with_the_outermost_line(nobody):
     assert _progress._display().bars == []
 
 
-def test_the_thread_repeats_the_line(nobody, monkeypatch):
+def test_the_thread_repeats_the_line(monkeypatch):
     monkeypatch.setattr(_progress, "_PULSE", 0.005)
     monkeypatch.setattr(_progress, "_LOGGED", (0.0, 0.0))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
@@ -217,7 +217,7 @@ def test_the_thread_repeats_the_line(nobody, monkeypatch):
             time.sleep(0.005)
 
 
-def test_nothing_is_shown_in_place_while_a_table_is_printed(nobody, monkeypatch):
+def test_nothing_is_shown_in_place_while_a_table_is_printed(monkeypatch):
     notebook = Notebook(monkeypatch)
     with Progress(4, "Folds", None) as bar:
         bar.advance()

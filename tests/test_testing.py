@@ -83,7 +83,7 @@ def returns_what_it_keeps(predict, self, *given, **named):
 
 
 def ignores_ids(fit, self, X, y, tasks=None, **named):
-    return fit(self, X, getattr(y, "values", y), tasks=tasks, **named)
+    return fit(self, X, getattr(y, "values", y), tasks, **named)
 
 
 def keeps_an_inverse(holdout, self, *given, **named):

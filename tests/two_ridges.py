@@ -83,19 +83,21 @@ def check(model, X, Y, T, **options):
         assert_allclose(whole, wanted, atol=1e-8)
 
 
+def kept_beside(setting, shape, cell):
+    """Return the rows and the columns that are left where a cell leaves in a setting."""
+    sides = enumerate(zip(shape, cell, strict=True))
+    return [
+        np.delete(np.arange(n), at) if axis in setting.new else np.arange(n)
+        for axis, (n, at) in sides
+    ]
+
+
 def refitted_without(X, Y, T, alpha, task_alpha, constant, setting):
     """Return hold-out predictions by refitting for every cell."""
     found = np.full(Y.shape, np.nan)
     for i in range(len(X)):
         for j in range(Y.shape[1]):
-            if 0 in setting.new:
-                rows = np.delete(np.arange(len(X)), i)
-            else:
-                rows = np.arange(len(X))
-            if 1 in setting.new:
-                columns = np.delete(np.arange(len(Y.T)), j)
-            else:
-                columns = np.arange(len(Y.T))
+            rows, columns = kept_beside(setting, Y.shape, (i, j))
             labels = Y.copy()
             if setting is Setting.A or T is None:
                 labels[i, j] = np.nan

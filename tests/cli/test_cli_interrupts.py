@@ -16,6 +16,7 @@ from dyadlearn.models import decomposing
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection import learning_kernels, searching
 from dyadlearn.selection.landscape import _PointScore
+from interrupting import send_at
 from sweeps import lines, over
 
 CODES = {
@@ -27,17 +28,10 @@ CODES = {
 @contextmanager
 def interrupting(owner, name, number, call=0):
     """Handle signals as a command does, and send one when a function is called for the n-th time, counted from 0."""
-    own, count = getattr(owner, name), iter(range(10**9))
-
-    def interrupted(*given, **more):
-        if next(count) == call:
-            signal.raise_signal(number)
-        return own(*given, **more)
-
     before = {each: signal.signal(each, raise_interrupt) for each in CODES}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(raise_interrupt, "_last", -np.inf)
-        patch.setattr(owner, name, interrupted)
+        send_at(patch, owner, name, call, number)
         yield
     for each, handler in before.items():
         # The command is over, and a signal comes too late.

@@ -92,8 +92,9 @@ def test_without_ids_the_order_counts(tables):
     assert found.labels.column_ids.labels == tuple(tables.items[::-1])
     assert sum("are matched by their order" in note for note in terminal.notes) == 2
     np.save(path, tables.Y[:5])
-    words = r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(
+        ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"
+    ):
         dyads(tables, labels=path)
 
 
@@ -284,8 +285,9 @@ def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
     assert dyads(tables, labels=path).labels.column_ids.labels == (item,)
     path.write_text("item,user,stars\n" + "".join(f"{each},{user},2\n" for each in tables.items))
     assert dyads(tables, labels=path, transpose=True).labels.row_ids.labels == (user,)
-    words = "may be a grid of the tasks 'user', 'stars' or a long table"
-    with pytest.raises(DataFileError, match=words):
+    with pytest.raises(
+        DataFileError, match="may be a grid of the tasks 'user', 'stars' or a long table"
+    ):
         dyads(tables, labels=path)
 
 

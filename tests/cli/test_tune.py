@@ -306,7 +306,7 @@ def chosen(tables, labels, setting):
         "two-step": TwoStepRidgeCV(WIDE, WIDE, **given),
         "kronecker": KroneckerRidgeCV(WIDE, **given),
     }
-    return better_of(searches, tables.X, labels, tasks=tables.T)
+    return better_of(searches, tables.X, labels, tables.T)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def given(tables):
     return words, {"GROUPS": str(groups)}
 
 
-@over(every(model=list(MODELS)))
+@over(every(model=MODELS))
 def test_options_that_a_model_has_and_lacks(run, given, model):
     """All that it has are given at once, the others one by one."""
     words = [*given[0](), f"--model {model}"]
@@ -82,7 +82,7 @@ def test_the_table_of_models():
     assert SIX & set(NEEDING_TASKS) == {"two-step", "kronecker", "pair"}
 
 
-@over(every(model=list(NEEDING_TASKS)))
+@over(every(model=NEEDING_TASKS))
 def test_models_that_need_tasks(run, given, model):
     ran = run(*given[0](tasks=False), f"--model {model}")
     assert (ran.code, ran.out) == (2, "")

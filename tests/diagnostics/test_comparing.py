@@ -152,7 +152,7 @@ def test_nodes_of_a_network_are_drawn_once_for_both_sides(setting, missing):
         name: TwoStepRidge(alpha, alpha, symmetry="symmetric").fit(X, Y)
         for name, alpha in (("a", 0.5), ("b", 5.0))
     }
-    found = compare(models, setting, n_resamples=15, random_state=0)
+    found = compare(models, setting, n_resamples=15)
     predictions = {name: model.holdout(setting) for name, model in models.items()}
     _, _, pairs, _, _ = slow_comparison(
         Y, predictions, "neg_mean_squared_error", "pooled", 15, 0.95, 0, network=True
@@ -171,7 +171,6 @@ def test_the_same_predictions_are_not_told_apart():
         {"a": model, "b": model, "worse": TwoStepRidge(1e4, 1e4).fit(X, Y, T)},
         "B",
         n_resamples=99,
-        random_state=0,
     )
     same = found.differences[0]
     assert (same.better, same.other, same.difference, same.low, same.high, same.p_value) == (
@@ -201,7 +200,7 @@ def test_labels_are_matched_by_their_ids():
         pd.DataFrame(Y, index=rows, columns=columns),
         pd.DataFrame(T, index=columns),
     ]
-    plain = compare(three(X, Y, T), "B", n_resamples=20, random_state=0)
+    plain = compare(three(X, Y, T), "B", n_resamples=20)
     models = three(*frames)
     turned = frames[1].iloc[::-1, [3, 1, 4, 0, 2]]
     models["Kronecker"] = KroneckerRidge(20.0).fit(frames[0].iloc[::-1], turned, frames[2])
@@ -209,7 +208,7 @@ def test_labels_are_matched_by_their_ids():
     models["stiff"] = PairRegressor(
         TwoStepRidge(500.0, 500.0), instances=frames[0], tasks=frames[2]
     ).fit(pairs, values)
-    found = compare(models, "B", n_resamples=20, random_state=0)
+    found = compare(models, "B", n_resamples=20)
     assert_allclose(list(found.scores.values()), list(plain.scores.values()), rtol=1e-9)
     assert_allclose(
         [each.low for each in found.differences],
@@ -244,7 +243,7 @@ def test_only_what_all_predict_is_scored():
     X, Y, T = make()
     Y[1:, 3] = np.nan
     models = {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, T)}
-    found = compare(models, "B", n_resamples=10, random_state=0)
+    found = compare(models, "B", n_resamples=10)
     assert found.n_cells == 9 * 14
     assert any(
         "1 of 127 labels are not predicted by all models, and not scored." in note
@@ -256,9 +255,9 @@ def test_only_what_all_predict_is_scored():
 def test_nested_scores_stand_for_their_search():
     X, Y, T = make()
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
-    nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+    nested = nested_score(search, X, Y, T, cv=3, random_state=0)
     model = KroneckerRidge(20.0).fit(X, Y, T)
-    found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10, random_state=0)
+    found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10)
     assert_allclose(found.scores["nested"], nested.score)
     tuned = compare({"search": search.fit(X, Y, T), "fixed": model}, "B", n_resamples=10)
     assert any(note.endswith("compare the nested_score instead.") for note in tuned.notes)
@@ -271,7 +270,7 @@ def test_nested_scores_stand_for_their_search():
 
 def test_how_it_reads():
     X, Y, T = make()
-    found = compare(three(X, Y, T), "B", n_resamples=20, random_state=0, sides=("host", "parasite"))
+    found = compare(three(X, Y, T), "B", n_resamples=20, sides=("host", "parasite"))
     assert found.resampled == "hosts and parasites"
     assert repr(found).startswith(
         f"Comparison(neg_mean_squared_error in setting B: {found.best!r} -"

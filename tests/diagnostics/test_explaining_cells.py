@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, MultiwayRidge, explain
 from dyadlearn.diagnostics import CellExplanation
+from sweeps import lines, over
 
 N_LABELS = 30
 VARIANCES = {"mother": 0.7, "father": 0.4, "mother:father": 0.5, "residual": 0.6}
@@ -40,12 +41,12 @@ def the_model(**options):
     return MultiwayRidge(**params).fit(table, y, sample_weight=weights), table, y, weights
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
+@over(
+    lines(
+        "cell",
         {"mother": "a", "father": "w", "trial": "t2"},
         {"mother": "f", "father": "unknown", "trial": "t3"},
-    ],
+    )
 )
 def test_a_weight_is_the_increase_of_the_prediction_after_a_refit(cell):
     model, table, y, weights = the_model()
@@ -117,9 +118,9 @@ def test_the_setting_and_the_label_are_those_of_the_cell():
 def test_the_order_of_two_symmetric_sides_does_not_matter():
     table, y, weights = the_table()
     table["father"] = table["father"].str.translate(str.maketrans("vwxyz", "abcde"))
-    model = MultiwayRidge(
-        "mother + mother:father", symmetric=("mother", "father"), variances="likelihood"
-    ).fit(table, y, sample_weight=weights)
+    model = MultiwayRidge("mother + mother:father", symmetric=("mother", "father")).fit(
+        table, y, sample_weight=weights
+    )
     first = dict(table.iloc[0][["mother", "father"]])
     found = explain(model, first)
     turned = explain(model, {"mother": first["father"], "father": first["mother"]})
@@ -138,15 +139,15 @@ def test_a_table_of_cells_gives_a_list():
     assert len(explain(model, {name: [table[name][0]] for name in table})) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "sentence"),
-    [
+@over(
+    lines(
+        "arguments options sentence",
         (({"mother": "a"}, "w"), {}, "without task and sides"),
         (({"mother": "a"},), {"sides": ("m", "f")}, "without task and sides"),
         (({"mother": "a"},), {}, "no column"),
         (({"mother": "?", "father": "w", "trial": "t1"},), {}, "mother"),
         (({"mother": "a", "father": "w", "trial": "t9"},), {}, "not estimable"),
-    ],
+    )
 )
 def test_refusals(arguments, options, sentence):
     with pytest.raises((TypeError, ValueError, KeyError), match=sentence):

@@ -36,6 +36,10 @@ def make(m=9, q=7):
     return X, T, (Y > 0.4).astype(float)
 
 
+def ids_of(letter, n):
+    return [f"{letter}{place}" for place in range(n)]
+
+
 def cells_of(found):
     return list(zip(found.instances, found.tasks, strict=True))
 
@@ -158,6 +162,14 @@ def best_of(F, k):
     return [sorted(range(len(row)), key=lambda j, row=row: (-row[j], j))[:k] for row in F]
 
 
+def assert_best(ids, scores, F, k, names):
+    """Assert that lists have the k best of each row of predictions, NaN for those that may not be named."""
+    for own, values, row in zip(ids, scores, F, strict=True):
+        best = [j for j in np.argsort(-row, kind="stable")[:k] if not np.isnan(row[j])]
+        assert own == tuple(names[j] for j in best)
+        assert_allclose(values[: len(best)], row[best], rtol=1e-10)
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
@@ -203,9 +215,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     if sparse:
         given = {name: None if each is None else csr_array(each) for name, each in given.items()}
     found = recommend(model, **given, n=k)
-    expected = best_of(F, k)
-    assert found.ids == tuple(map(tuple, expected))
-    assert_allclose(found.scores, np.take_along_axis(F, np.array(expected), axis=1), rtol=1e-10)
+    assert_best(found.ids, found.scores, F, k, range(F.shape[1]))
     assert found.subjects == tuple(range(len(F)))
     assert found.setting == {"X": "B", "tasks": "C", "both": "D"}[new]
     assert (found.of, found.labels) == ("instances" if new == "tasks" else "tasks", None)
@@ -252,8 +262,8 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
 
 def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_call():
     X, T, Y = make()
-    users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
-    items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
+    users = pd.DataFrame(X, index=ids_of("u", 9))
+    items = pd.DataFrame(T, index=ids_of("i", 7))
     cells = [(i, j) for i in range(8) for j in range(6) if i != j]  # u8 and i6 are new
     pairs = [(f"u{i}", f"i{j}") for i, j in cells]
     model = PairRegressor(PairKernelRidge(per_instance=0.5), instances=users, tasks=items)
@@ -326,8 +336,8 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     Y = Y + X[:, :1]
     Y = problems.with_holes(Y, 0.6)
     Y[5] = np.nan if holes else 1.0
-    users = [f"u{i}" for i in range(13)]
-    items = [f"i{j}" for j in range(7)]
+    users = ids_of("u", 13)
+    items = ids_of("i", 7)
     X_, Y_ = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
     model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X_[:8], Y_[:8], T)
     model.partial_fit(X_[8:], Y_[8:])
@@ -341,10 +351,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     found = recommend(model, instance=asked, n=3, known=known)
     ids = found.ids if several else [found.ids]
     rows = F[[9, 5, 0, 9]] if several else F[[9]]
-    for row, own, scores in zip(rows, ids, np.atleast_2d(found.scores), strict=True):
-        best = [j for j in np.argsort(-row, kind="stable")[:3] if not np.isnan(row[j])]
-        assert own == tuple(items[j] for j in best)
-        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+    assert_best(ids, np.atleast_2d(found.scores), rows, 3, items)
     assert (found.setting, found.of) == ("A", "tasks")
     with pytest.raises(IdError, match="kept no instances with the ids 'z': pass their features by"):
         recommend(model, instance="z")
@@ -356,7 +363,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
 
 
 def test_a_growing_model_knows_instances_without_ids_by_their_positions():
-    X, T, Y = make(m=9)
+    X, T, Y = make()
     Y[:, :3] = np.nan
     model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], T)
     model.partial_fit(X[4:], Y[4:])
@@ -400,10 +407,7 @@ def test_a_growing_model_recommends_stored_instances_for_a_task(
     subject = [items[j] for j in asked] if several else items[2]
     found = recommend(model, task=subject, n=4, known=known)
     lists = (found.ids, found.scores) if several else ([found.ids], [found.scores])
-    for j, ids, scores in zip(asked, *lists, strict=True):
-        best = [i for i in np.argsort(-F[:, j], kind="stable")[:4] if not np.isnan(F[i, j])]
-        assert ids == tuple(users[i] for i in best)
-        assert_allclose(scores[: len(best)], F[best, j], rtol=1e-10)
+    assert_best(*lists, F[:, asked].T, 4, users)
     assert (found.setting, found.of) == ("A", "instances")
     with pytest.raises(IdError if named else ValueError, match="tasks"):
         recommend(model, task="z" if named else 7)
@@ -421,8 +425,8 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     if alone:  # fitted on observed pairs alone
         monkeypatch.setattr(_training, "prefers_pairs", lambda *given, **more: True)
     X, T, Y = make(m=13, q=11)
-    users = pd.DataFrame(X, index=[f"u{i}" for i in range(13)])
-    items = pd.DataFrame(T, index=[f"i{j}" for j in range(11)])
+    users = pd.DataFrame(X, index=ids_of("u", 13))
+    items = pd.DataFrame(T, index=ids_of("i", 11))
     rng = default_rng(2)
     Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
     pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
@@ -491,8 +495,8 @@ FORMS = ["grid", "array", "sparse", "pairs", "long"]
 def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     X, T, Y = make()
     rng = default_rng(5)
-    users = [f"u{i}" for i in range(9)]
-    items = [f"i{j}" for j in range(7)]
+    users = ids_of("u", 9)
+    items = ids_of("i", 7)
     model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), T)
     given = {}
     if new != "tasks":
@@ -508,10 +512,7 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     F = np.where(np.isnan(W), F, np.nan)
     subjects, others, F = (users, items, F) if new != "tasks" else (items, users, F.T)
     found = recommend(model, **given, n=k, known=in_form(form, W, users, items))
-    for row, own, scores in zip(F, found.ids, found.scores, strict=True):
-        best = [j for j in np.argsort(-row, kind="stable")[:k] if not np.isnan(row[j])]
-        assert own == tuple(others[j] for j in best)
-        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+    assert_best(found.ids, found.scores, F, k, others)
     assert found.subjects == tuple(subjects)
 
 

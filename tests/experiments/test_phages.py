@@ -21,9 +21,15 @@ def _data(script, m=40, q=6):
     return script.Data(lysis, strains, {"tree": np.eye(q)}, types, np.arange(m) % 5, np.arange(q))
 
 
-def test_the_kernel_that_predicts_a_phage_has_its_weight(script):
+@pytest.fixture
+def split(script):
+    """Return data, and the known and the new strains and phages of the first fold of setting B."""
     data = _data(script)
-    kept, new = next(script.splits(data, "B"))
+    return data, *next(script.splits(data, "B"))
+
+
+def test_the_kernel_that_predicts_a_phage_has_its_weight(script, split):
+    data, kept, new = split
     predictions = script.per_phage(data, "B", kept, new)
     tested = ~np.isnan(data.lysis[new[0]])
     errors = (predictions - data.lysis[new[0]])[tested]
@@ -33,9 +39,8 @@ def test_the_kernel_that_predicts_a_phage_has_its_weight(script):
     assert (errors**2).mean() < 0.2 * (alone[tested] ** 2).mean()
 
 
-def test_one_model_has_the_whole_weight(script, monkeypatch):
-    data = _data(script)
-    kept, new = next(script.splits(data, "B"))
+def test_one_model_has_the_whole_weight(script, split, monkeypatch):
+    data, kept, new = split
     kernel = data.strains["tree"]
     model = IndependentTaskRidge(1.0, kernel="precomputed")
     monkeypatch.setattr(script, "candidates", lambda data: [(model, kernel, {})])
@@ -43,18 +48,16 @@ def test_one_model_has_the_whole_weight(script, monkeypatch):
     assert_allclose(predictions, model.predict(kernel[np.ix_(new[0], kept[0])]))
 
 
-def test_labels_of_new_strains_have_no_influence(script):
-    data = _data(script)
-    kept, new = next(script.splits(data, "B"))
+def test_labels_of_new_strains_have_no_influence(script, split):
+    data, kept, new = split
     predictions = script.per_phage(data, "B", kept, new)
     data.lysis[new[0]] = 1.0 - data.lysis[new[0]]
     assert_allclose(script.per_phage(data, "B", kept, new), predictions)
 
 
-def test_a_phage_that_lyses_nothing_is_predicted_to_lyse_nothing(script):
-    data = _data(script)
+def test_a_phage_that_lyses_nothing_is_predicted_to_lyse_nothing(script, split):
+    data, kept, new = split
     data.lysis[:, 2] = 0.0
-    kept, new = next(script.splits(data, "B"))
     assert_allclose(script.per_phage(data, "B", kept, new)[:, 2], 0.0, atol=0.1)
 
 

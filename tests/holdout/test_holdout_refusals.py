@@ -90,8 +90,9 @@ def test_vertices_of_networks_with_missing_edges_are_refused(letter):
     problem = problems.problem("network")
     labels = problem.Y.copy()
     labels[0, 3] = labels[3, 0] = np.nan
-    message = f"^Setting {letter} of a network with missing labels is not supported"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(
+        ValueError, match=f"^Setting {letter} of a network with missing labels is not supported"
+    ):
         holdout(problem.with_grid(labels), letter)
 
 
@@ -121,8 +122,9 @@ def test_verify_holdout_is_for_complete_labels():
     def with_hole(Y):
         return np.where(np.arange(35).reshape(7, 5) == 3, np.nan, Y)
 
-    message = "^verify_holdout compares the formulas for complete labels with refitting"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(
+        ValueError, match="^verify_holdout compares the formulas for complete labels with refitting"
+    ):
         verify_holdout(fitted(with_hole), "B")
 
 

@@ -29,6 +29,7 @@ from dyadlearn.holdout.pairs_out import PairsOut
 from dyadlearn.metrics import pearson, roc_auc, scorer
 from fair import fold_numbers, held_out_in_folds, pairs_in_order, score_in_folds
 from listed import listed
+from sweeps import lines, over
 
 __all__ = ["listed"]
 
@@ -68,15 +69,15 @@ def mean_excess(model, X, T, setting, scoring, average):
     return np.nanmean(found) - level
 
 
-@pytest.mark.parametrize(
-    ("setting", "scoring", "average", "fit_intercept"),
-    [
+@over(
+    lines(
+        "setting scoring average fit_intercept",
         # Pooled rankings without an intercept are left as they are.
         ("A", "roc_auc", "pooled", True),
         ("B", "roc_auc", "task", True),
         ("C", "pearson", "instance", False),
         ("D", "pearson", "pooled", True),
-    ],
+    )
 )
 def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
     rng = np.random.default_rng(0)
@@ -93,15 +94,15 @@ def small(shape=(4, 3), missing=0.0, binary=True):
     return X, np.where(np.isnan(Y), np.nan, Y > 0) if binary else Y, T
 
 
-@pytest.mark.parametrize(
-    ("model", "missing"),
-    [
+@over(
+    lines(
+        "model missing",
         (TwoStepRidge(0.5, 0.5, **RBF), 0.0),
         (TwoStepRidge(1e4, 1e4, **RBF, fit_intercept=False), 0.2),
         (KroneckerRidge(1e-6, **RBF), 0.2),
         (KroneckerRidge(1e4, **RBF), 0.0),
         (PairKernelRidge(0.1, **RBF), 0.2),
-    ],
+    )
 )
 def test_pairs_are_those_of_models_fitted_again(model, missing):
     X, Y, T = small(missing=missing)
@@ -192,15 +193,15 @@ def test_a_landscape_of_a_sample_has_the_scores_of_single_models(Model, shape, m
 # --- within folds --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "setting", "average", "n_folds"),
-    [
+@over(
+    lines(
+        "model setting average n_folds",
         (TwoStepRidge(0.5, 0.5, **RBF), "A", "pooled", 10),
         (KroneckerRidge(0.5, **RBF), "B", "task", 2),
         (TwoStepRidge(0.5, 0.5, **RBF), "B", "pooled", 10),
         (KroneckerRidge(0.5, **RBF), "C", "instance", 2),
         (KroneckerRidge(0.5, **RBF), "D", "pooled", 4),
-    ],
+    )
 )
 def test_correlations_are_those_within_exact_folds(model, setting, average, n_folds):
     X, Y, T = problems.data(20, 20 if setting == "C" else 10, seed=1)
@@ -267,15 +268,15 @@ def test_a_sample_or_folds_where_pairs_cost_too_much(monkeypatch):
 # --- searches ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("Search", "setting", "scoring", "average"),
-    [
+@over(
+    lines(
+        "Search setting scoring average",
         (TwoStepRidgeCV, "A", "roc_auc", None),
         (KroneckerRidgeCV, "A", "concordance_index", "task"),
         (TwoStepRidgeCV, "B", "pearson", "task"),
         (KroneckerRidgeCV, "D", "roc_auc", None),
         (IndependentTaskRidgeCV, "B", "pearson", "fold"),
-    ],
+    )
 )
 def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
     X, Y, T = problems.data(14, 8, seed=4)
@@ -294,9 +295,14 @@ def test_searches_choose_by_the_same_scores(Search, setting, scoring, average):
 # --- averages ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("setting", "scoring"),
-    [("A", "pearson"), ("B", "neg_mean_squared_error"), ("C", "roc_auc"), ("D", "r2")],
+@over(
+    lines(
+        "setting scoring",
+        ("A", "pearson"),
+        ("B", "neg_mean_squared_error"),
+        ("C", "roc_auc"),
+        ("D", "r2"),
+    )
 )
 def test_the_mean_over_folds(setting, scoring):
     X, Y, T = problems.data(18, 12, seed=5)

@@ -20,7 +20,7 @@ from dyadlearn.pairing.inverses import routes
 from dyadlearn.pairing.without_units import models_cost
 from dyadlearn.selection import SettingKFold
 from dyadlearn.settings import Setting
-from sweeps import every, over
+from sweeps import every, lines, over
 
 
 def mean_of_the_rest(labels):
@@ -88,9 +88,9 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
         assert plan(problem, Setting.A, cv=3).method == "exact leave-fold-out"
 
 
-@pytest.mark.parametrize(
-    ("setting", "together", "cv", "n_folds"),
-    [
+@over(
+    lines(
+        "setting together cv n_folds",
         ("A", Units(), None, 5),
         ("B", Units(), None, 5),
         ("D", Units(), 2, 4),
@@ -98,7 +98,7 @@ def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
         ("B", GROUPED, None, 3),  # a fold is a group
         ("B", GROUPED, 2, 2),  # groups share folds
         ("D", GROUPED, None, 12),  # three groups, and folds of the other side
-    ],
+    )
 )
 def test_folds_of_fits(setting, together, cv, n_folds):
     how = planned(LABELS, setting, together, cv)

@@ -78,6 +78,8 @@ def test_what_is_told_is_an_upper_bound(each):
 
 def test_no_sequence_is_aligned_without_memory(monkeypatch):
     monkeypatch.setattr("dyadlearn.kernels.sequences._engine", lambda: None)
-    words = "A kernel of 500 × 500 entities needs about"
-    with with_free(MIB), pytest.raises(NotEnoughMemoryError, match=words):
+    with (
+        with_free(MIB),
+        pytest.raises(NotEnoughMemoryError, match="A kernel of 500 × 500 entities needs about"),
+    ):
         smith_waterman(SEQUENCES, progress=False)

@@ -384,8 +384,9 @@ def test_negative_entries_are_refused_in_every_library(library):
     good = library.asarray([[1.0, 2.0]])
     bad = library.asarray([[1.0, -2.0]])
     for kernel in (vectors.minmax, vectors.chi2):
-        message = f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(
+            ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"
+        ):
             kernel(bad)
         with pytest.raises(ValueError, match="B contains negative entries"):
             kernel(good, bad)

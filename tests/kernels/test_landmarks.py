@@ -385,7 +385,7 @@ def test_an_indefinite_kernel_is_told():
 # An estimator like others ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@over(lines("kind", "pandas", "polars"))
 def test_frames_go_in_and_out(kind):
     X = points()
     names = [f"r{n}" for n in range(60)]
@@ -425,15 +425,15 @@ def test_what_a_file_cannot_hold(tmp_path):
         save(Landmarks(3, kernel=shared_letters).fit(WORDS), tmp_path / "landmarks.dyad")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+@over(
+    lines(
+        "field value",
         ("factor", np.eye(2)),
         ("components", points(4)),
         ("component_indices", [0, 1]),
         ("component_indices_", [0, 1, -1]),
         ("component_indices_", [0, 1, 60]),
-    ],
+    )
 )
 def test_what_does_not_fit_together(field, value):
     found = Landmarks(3, kernel="precomputed").fit(gram(points(), kernel="rbf"))
@@ -481,8 +481,9 @@ def test_bad_requests_change_nothing(method, change, given, message):
 
 def test_vectors_where_texts_were():
     found = Landmarks(3, kernel=shared_letters).fit(WORDS)
-    words = "X holds vectors, but the landmarks are texts or other objects"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(
+        ValueError, match="X holds vectors, but the landmarks are texts or other objects"
+    ):
         found.transform(points())
 
 

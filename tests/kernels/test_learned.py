@@ -395,7 +395,7 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
         widen(kernel, few, train.places)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@over(lines("kind", "pandas", "polars"))
 def test_frames_with_ids_in_another_order(kind):
     names = [f"e{place}" for place in range(N + N_NEW)]
     features = ["one", "two", "three"]
@@ -424,8 +424,9 @@ def test_frames_with_ids_in_another_order(kind):
     new = {"similar": similar(TEST, [*order, N]), "x": frame(X[TEST], TEST, features)}
     check(TEST, widen(kernel, new), wide)
     assert_array_equal(widen(kernel, Descriptions(given)[[3, 1]]).values[:, 3], [3, 1])
-    lacking = r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
-    with pytest.raises(IdError, match=lacking):
+    with pytest.raises(
+        IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
+    ):
         widen(kernel, {**new, "similar": similar(TEST, TRAIN[1:])})
     odd = frame(SIMILAR[:N, :N], TRAIN, [f"other{place}" for place in TRAIN])
     with pytest.raises(IdError, match=r"X\['similar'\] has no column for 9 of its rows \('e0'"):
@@ -539,7 +540,7 @@ def test_forged_states_are_refused():
         Description.from_state({**state, "weight": "1"}, "kernel")
 
 
-@pytest.mark.parametrize(("kernel", "form"), [("rbf", np.asarray), ("linear", sparse.csr_array)])
+@over(lines("kernel form", ("rbf", np.asarray), ("linear", sparse.csr_array)))
 def test_rows_of_weight_two_are_as_good_as_two(kernel, form):
     weights = np.array([1, 2, 0, 3, 1, 1, 2, 1, 0])
     rows = X[TRAIN]

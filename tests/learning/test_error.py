@@ -293,8 +293,8 @@ def _check_the_error_and_its_gradient(library, setting, shape, constant):
 @over(lines("shape constant", ((7, 3), "task"), ((7, 3), None), ((5, 1), "task")))
 def test_the_error_without_tasks(shape, constant, library):
     """Each task has a constant of its own; single cells leave as rows do."""
-    error, at, Y = _exact_problem("B", shape, constant, tasks=False, put=library.asarray)
-    expected, gradient = _exact_reference("B", shape, constant, tasks=False)
+    error, at, Y = _exact_problem("B", shape, constant, False, put=library.asarray)
+    expected, gradient = _exact_reference("B", shape, constant, False)
     value, predicted = error.evaluate(at)
     close(library.to_numpy(predicted), expected, library.rtol)
     assert_allclose(value, np.mean((Y - expected) ** 2), rtol=library.rtol)

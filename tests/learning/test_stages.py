@@ -81,7 +81,7 @@ def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing)
 
 
 def test_a_judge_chooses_another_stage():
-    labels, rows, columns, masks = _problem(2, rank=2, noise=3.0, missing=0.5)
+    labels, rows, columns, masks = _problem(2, noise=3.0, missing=0.5)
     seen = []
 
     def judge(loss, held_out):

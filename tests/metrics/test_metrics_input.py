@@ -98,8 +98,9 @@ def test_undefined_everywhere(each):
 def test_undefined_for_equal_labels_altogether(each):
     cases = product(["concordance_index", "r2", "pearson", "spearman"], [np.ones((2, 3)), EMPTY])
     for name, labels in each(cases):
-        message = "two observed labels that differ, and Y does not have that"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(
+            ValueError, match="two observed labels that differ, and Y does not have that"
+        ):
             getattr(metrics, name)(labels, F)
 
 

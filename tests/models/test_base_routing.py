@@ -100,7 +100,7 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
     model = requesting(Model(0.2, kernel="rbf"), "fit", "predict", "score")
     pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, tasks=T)
     scaled = StandardScaler().fit_transform(X)
-    expected = Model(0.2, kernel="rbf").fit(scaled, Y, tasks=T)
+    expected = Model(0.2, kernel="rbf").fit(scaled, Y, T)
     predicted = pipeline.predict(X, tasks=T_NEW)
     assert_allclose(predicted, expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
     score = expected.score(scaled, Y[:, :4], tasks=T_NEW)
@@ -117,8 +117,8 @@ def test_tasks_that_nobody_requested_are_not_lost_silently():
 
 @over(every(**every_pair_model))
 def test_the_holder_stands_for_what_it_holds(Model):
-    model = Model().fit(X, Y, tasks=T)
-    held = Model().fit(X, Y, tasks=Tasks(T))
+    model = Model().fit(X, Y, T)
+    held = Model().fit(X, Y, Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
     assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
     assert_array_equal(

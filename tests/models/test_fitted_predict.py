@@ -44,14 +44,14 @@ PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two",
 BLOCKS = [1, 300]
 
 
-@over(covering(name=list(MODELS), block=BLOCKS, strength=1))
+@over(covering(name=MODELS, block=BLOCKS, strength=1))
 def test_blocks_of_instances(name, block, monkeypatch):
     new = rng.normal(size=(5, 5))
     for rows in (new, sparse.csr_array(new), new[:1]):
-        whole = MODELS[name].predict(rows)
+        whole = name.predict(rows)
         with monkeypatch.context() as patch:
             patch.setattr("dyadlearn._array.BLOCK", block)
-            assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
+            assert_allclose(name.predict(rows), whole, rtol=1e-12, atol=1e-13)
 
 
 @over(covering(name=PAIR_MODELS, sizes=[(31, 2), (2, 31), (7, 6)], block=BLOCKS))

@@ -312,8 +312,9 @@ def test_nothing_is_promised_where_no_label_is_known():
     Y = Y[:M, :Q].copy()
     Y[:, 3] = np.nan
     model = TwoStepRidge().fit(X[:M], Y, T[:Q])
-    words = r"because 0 held-out residuals .*: give more labels\.$"
-    with pytest.warns(UnboundedIntervalWarning, match=words):
+    with pytest.warns(
+        UnboundedIntervalWarning, match=r"because 0 held-out residuals .*: give more labels\.$"
+    ):
         lower, upper = model.predict_interval(X[M:], coverage=0.8)
     assert_array_equal(np.isinf(lower), np.isinf(upper))
     assert_array_equal(np.isneginf(lower).all(axis=0), np.arange(Q) == 3)
@@ -342,8 +343,9 @@ def test_new_vertices_beside_missing_edges_are_refused():
     Y = X @ X.T
     Y[1, 4] = Y[4, 1] = np.nan
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y)
-    words = "Setting B of a network with missing labels is not supported"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(
+        ValueError, match="Setting B of a network with missing labels is not supported"
+    ):
         model.predict_interval(X[:2] + 1)
     assert np.isfinite(model.predict_interval(coverage=0.8)).all()
 

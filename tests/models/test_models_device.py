@@ -81,11 +81,11 @@ def answers(model):
 )
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_answers_are_those_of_numpy(kind, options, labels):
-    tasks = {} if issubclass(kind, IndependentTaskRidge | IndependentTaskRidgeCV) else {"tasks": T}
+    tasks = None if issubclass(kind, IndependentTaskRidge | IndependentTaskRidgeCV) else T
     if labels is HOLES and kind in (TwoStepRidgeCV, PairKernelRidgeCV):  # others have a shortcut
         options = {**options, "cv": 2}
-    here = kind(**options).fit(X, labels, **tasks)
-    there = kind(**options, device="cpu").fit(X, labels, **tasks)
+    here = kind(**options).fit(X, labels, tasks)
+    there = kind(**options, device="cpu").fit(X, labels, tasks)
     assert array_module.library(there.fitted_.coefficients) == "torch"
     for (name, expected), found in zip(answers(here).items(), answers(there).values(), strict=True):
         assert isinstance(found, (float, np.ndarray)), name

@@ -148,8 +148,9 @@ def test_libraries_do_not_mix_in_predict(name):
     convert = foreign(name)
     plain = two_step("rbf").fit(X, Y, T)
     other = two_step("rbf").fit(convert(X), convert(Y), convert(T))
-    message = f"found tasks of {name}, the fitted model of numpy: convert"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(
+        TypeError, match=f"found tasks of {name}, the fitted model of numpy: convert"
+    ):
         plain.predict(X_NEW, convert(T_NEW))
     with pytest.raises(TypeError, match=f"found X of numpy, the fitted model of {name}: convert"):
         other.predict_pairs(X_NEW, convert(T_NEW), [(0, 0)])

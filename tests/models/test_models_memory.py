@@ -77,22 +77,18 @@ class TestMemory:
         ):
             on_kernels(Model).fit(np.eye(2), np.ones((2, LARGE)), np.eye(LARGE))
 
+    @over(
+        lines(
+            "d q message",
+            (300, 1, r"400 × 300 instance features needs about \d\.\d MiB"),
+            (2, 300, r"a grid of 400 × 300 needs about 1\.9 MiB .* 1\.0 MiB are free"),
+        )
+    )
     @over(every(**every_model))
-    def test_features_that_are_too_large(self, Model, free):
+    def test_features_and_grids_that_are_too_large(self, Model, d, q, message, free):
         free(MIB)
-        with pytest.raises(
-            NotEnoughMemoryError, match=r"400 × 300 instance features needs about \d\.\d MiB"
-        ):
-            Model().fit(np.ones((LARGE, 300)), np.ones((LARGE, 1)))
-
-    @over(every(**every_model))
-    def test_a_grid_that_is_too_large(self, Model, free):
-        free(MIB)
-        with pytest.raises(
-            NotEnoughMemoryError,
-            match=r"a grid of 400 × 300 needs about 1\.9 MiB .* 1\.0 MiB are free",
-        ):
-            Model().fit(np.ones((LARGE, 2)), np.ones((LARGE, 300)))
+        with pytest.raises(NotEnoughMemoryError, match=message):
+            Model().fit(np.ones((LARGE, d)), np.ones((LARGE, q)))
 
 
 def test_a_task_kernel_that_is_never_formed_needs_no_memory(free):

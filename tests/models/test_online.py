@@ -280,9 +280,7 @@ def test_what_lies_between_data_of_single_precision_is_in_double_precision(const
 # --- What is told before rows are learned is an upper bound, and no more than about twice what is taken ---
 
 
-@pytest.mark.parametrize(
-    ("kind", "keep_labels"), [("arrays", True), ("missing", False), ("frames", True)]
-)
+@over(lines("kind keep_labels", ("arrays", True), ("missing", False), ("frames", True)))
 def test_memory_of_fit(kind, keep_labels):
     X, Y, _ = problems.data(4000, 30, 40)
     if kind == "missing":

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dyadlearn import OnlineTwoStepRidge, load, save
 from dyadlearn.settings import Setting
 from sweeps import covering, lines, over
-from two_ridges import labels_with_holes, two_ridges
+from two_ridges import kept_beside, labels_with_holes, two_ridges
 
 ALPHA = 0.3
 TASK_ALPHA = 0.7
@@ -144,14 +144,7 @@ def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
     """Return hold-out predictions of every second cell, by refitting; infinity elsewhere."""
     found = np.full(Y.shape, np.inf)
     for i, j in np.argwhere(np.add.outer(np.arange(len(X)), np.arange(len(T))) % 2 == 0):
-        if 0 in setting.new:
-            rows = np.delete(np.arange(len(X)), i)
-        else:
-            rows = np.arange(len(X))
-        if 1 in setting.new:
-            columns = np.delete(np.arange(len(T)), j)
-        else:
-            columns = np.arange(len(T))
+        rows, columns = kept_beside(setting, Y.shape, (i, j))
         labels = Y.copy()
         labels[i, j] = np.nan
         own = np.full(len(T), np.nan) if 0 in setting.new else labels[i]

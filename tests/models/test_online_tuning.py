@@ -41,8 +41,9 @@ def test_a_value_without_a_score_is_not_chosen():
     )  # the last row has a feature of its own
     Y = np.random.default_rng(0).normal(size=(4, 3))
     model = OnlineTwoStepRidge().fit(X, Y, np.array([[1.0], [2.0], [0.5]]))
-    words = "setting B there is no score for alpha 0, where"
-    with pytest.warns(UndefinedScoreWarning, match=words):
+    with pytest.warns(
+        UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
+    ):
         model.tune(X, Y, [0.0, 0.1, 1.0], [0.1, 1.0])
     assert np.isnan(model.landscape_[0]).all()
     assert_allclose(model.landscape_[1:], model.landscape(X, Y, [0.1, 1.0], [0.1, 1.0]))

@@ -167,7 +167,7 @@ def test_weights_become_those_of_the_cells():
     assert_array_equal(regressor.model_.weights_.toarray().ravel(), expected)
     grid = Y.copy()
     grid[0, 0] += 3.0
-    expected = TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel()
+    expected = TwoStepRidge().fit(X, grid, T).predict(X).ravel()
     assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
 
 

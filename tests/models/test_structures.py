@@ -64,16 +64,15 @@ def test_the_model_is_that_of_features(kernel):
     model = fitted(sequence_kernel=kernel)
     X, _ = fingerprints([*DRUGS, NEW[0]])
     Y = table().y.to_numpy().reshape(7, 5)
+    proteins = [*PROTEINS, NEW[1]]
     if kernel == "spectrum":
-        T, _ = kmer_counts([*PROTEINS, NEW[1]])
-        plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="cosine")
-        by_hand = plain.fit(X[:7], Y, T[:5])
-        grid = by_hand.predict(X, T)
+        T, _ = kmer_counts(proteins)
+        task_kernel = "cosine"
     else:
-        K, _ = smith_waterman([*PROTEINS, NEW[1]])
-        plain = KroneckerRidge(0.5, kernel="tanimoto", task_kernel="precomputed")
-        by_hand = plain.fit(X[:7], Y, K[:5, :5])
-        grid = by_hand.predict(X, K[:, :5])
+        T = smith_waterman(proteins)[0][:, :5]
+        task_kernel = "precomputed"
+    by_hand = KroneckerRidge(0.5, kernel="tanimoto", task_kernel=task_kernel)
+    grid = by_hand.fit(X[:7], Y, T[:5]).predict(X, T)
     expected = [grid[0, 1], grid[7, 1], grid[1, 5], grid[7, 5]]
     assert_allclose(model.predict(mixed()), expected, rtol=1e-9)
     assert model.instance_ids_ == tuple(DRUGS)

@@ -88,7 +88,7 @@ class QuickRidge(Quick):
 @over(covering(first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
 def test_two_ridges_are_two_step_ridge(first, alphas):
     model = TwoStepRegressor(*map(Ridge, alphas), first_step=first).fit(X, Y, tasks=T)
-    ridge = TwoStepRidge(*alphas).fit(X, Y, tasks=T)
+    ridge = TwoStepRidge(*alphas).fit(X, Y, T)
     for given, task_given in product((None, X_NEW), (None, T_NEW)):
         found = model.predict(given, task_given)
         assert_allclose(found, ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
@@ -139,7 +139,7 @@ def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
     new = X_NEW[:2]
     labels = (np.where(HOLES, np.nan, Y) if holes else Y)[:m, :q]
     known = (X[:m], T[:q])
-    model = TwoStepRegressor(*learners, first_step=first).fit(known[0], labels, tasks=known[1])
+    model = TwoStepRegressor(*learners, first_step=first).fit(known[0], labels, known[1])
     estimators = tuple(map(single, learners))
     expected = by_hand(
         first, labels, known, (np.vstack([X[:m], new]), np.vstack([T[:q], T_NEW])), estimators
@@ -191,7 +191,7 @@ def test_missing_features_are_up_to_the_estimator():
     imputing = make_pipeline(SimpleImputer(), Ridge())
     boosted = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=2)
     assert np.isfinite(
-        TwoStepRegressor(boosted, imputing).fit(rows, Y, tasks=tasks).holdout("D", cv=2)
+        TwoStepRegressor(boosted, imputing).fit(rows, Y, tasks).holdout("D", cv=2)
     ).all()
     with pytest.raises(ValueError, match="NaN") as raised:
         TwoStepRegressor(boosted, Ridge()).fit(rows, Y, tasks=tasks)
@@ -267,13 +267,13 @@ def test_bad_input_is_refused_in_a_sentence(params, given, error, match):
     )
 )
 def test_hold_out_that_makes_no_sense_is_refused(setting, given, match):
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    model = TwoStepRegressor().fit(X, Y, T)
     with pytest.raises(ValueError, match=match):
         model.holdout(setting, **given)
 
 
 def test_new_rows_must_be_described_as_those_of_training():
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    model = TwoStepRegressor().fit(X, Y, T)
     with pytest.raises(ValueError, match="tasks has 4 columns, expected 3 features"):
         model.predict(X_NEW, X_NEW)
     model.fit(X, Y, tasks=pd.DataFrame(T, columns=list("uvw")))
@@ -285,7 +285,7 @@ def test_arrays_of_other_libraries_are_refused():
     xp = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match="X is an array of array_api_strict"):
         TwoStepRegressor().fit(xp.asarray(X), Y)
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    model = TwoStepRegressor().fit(X, Y, T)
     with pytest.raises(TypeError, match="tasks is an array of array_api_strict"):
         model.predict(X, xp.asarray(T))
 

@@ -23,22 +23,28 @@ FORMS = {
 }
 
 
+def two_step(form, task_form, others, other_tasks):
+    """Return a model, and other rows of both sides in the forms of its own."""
+    spectrum, rows = form(X, others)
+    task_spectrum, task_rows = task_form(T, other_tasks)
+    sides = (spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
+    return TwoStep(*sides), rows, task_rows
+
+
 def ridge(rows, other, alpha):
     return other @ rows.T @ np.linalg.inv(rows @ rows.T + alpha * np.eye(len(rows)))
 
 
 @over(
     covering(
-        form=list(FORMS),
-        task_form=list(FORMS),
+        form=FORMS,
+        task_form=FORMS,
         absorbed=[(True, True), (True, False), (False, True), (False, False)],
     )
 )
 def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, absorbed):
-    spectrum, rows = FORMS[form](X, X_NEW)
-    task_spectrum, task_rows = FORMS[task_form](T, T_NEW)
     monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
-    model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
+    model, rows, task_rows = two_step(form, task_form, X_NEW, T_NEW)
     values = model.coefficients(Y)
     part = model.expansion(values).instances
     task_part = model.expansion(values).tasks
@@ -56,11 +62,11 @@ def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_for
     covering(
         filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()],
         alpha=[0.0, 0.5],
-        form=list(FORMS),
+        form=FORMS,
     )
 )
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
-    spectrum, rows = FORMS[form](X, X)
+    spectrum, rows = form(X, X)
     smoother = spectrum.smoother(filter, alpha)
     side = Part(smoother.spectrum, smoother)
     product = rng.normal(size=(2, spectrum.values.shape[0]))
@@ -71,19 +77,17 @@ def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
 
 @over(
     covering(
-        form=list(FORMS),
-        task_form=list(FORMS),
+        form=FORMS,
+        task_form=FORMS,
         absorbed=[(True, True), (True, False), (False, True)],
     )
 )
 def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, absorbed):
-    spectrum, rows = FORMS[form](X, X)
-    task_spectrum, task_rows = FORMS[task_form](T, T)
     monkeypatch.setattr(TwoStep, "_absorbed", absorbed)
-    model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
+    model, *given = two_step(form, task_form, X, T)
     made = model.expansion(model.coefficients(Y))
     pairs = (np.array([8, 0, 3, 3]), np.array([0, 6, 2, 2]))
-    given = [NewRows(each, lambda block: block, 0) for each in (rows, task_rows)]
+    given = [NewRows(each, lambda block: block, 0) for each in given]
     expected = (ridge(X, X, 0.3) @ Y @ ridge(T, T, 0.1).T)[pairs]
     for spares in (False, True):
         monkeypatch.setattr(expansion, "SMALL_GRID", -1 if spares else 10**9)

@@ -73,14 +73,10 @@ def mean_of(pairing, Y):
 
 def solved(P, labels, alpha, free_mean):
     """Return dual parameters and mean of labels (n,)."""
-    n = labels.size
-    system = np.zeros((n + 1, n + 1))
-    system[:n, :n] = P + alpha * np.eye(n)
-    if not free_mean:
-        return np.linalg.solve(system[:n, :n], labels), 0.0
-    system[n, :n] = system[:n, n] = 1.0
-    found = np.linalg.solve(system, np.append(labels, 0.0))
-    return found[:-1], found[-1]
+    system = P + alpha * np.eye(labels.size)
+    if free_mean:
+        return grids.bordered(system, labels)
+    return np.linalg.solve(system, labels), 0.0
 
 
 def predicted(P, Y, seen, alpha, free_mean):

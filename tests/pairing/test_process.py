@@ -19,6 +19,12 @@ from sweeps import covering, every, over
 
 PRODUCT = SHARES[0]
 NAMES = ["alpha", "product", "per_task", "per_instance", "scale"]
+ANY = {
+    "shares": SHARES[1::2] + SHARES[:1],
+    "free_mean": [False, True],
+    "beyond": [True, False],
+    "where": lambda side, task_side, shares, **_: may_be((side, task_side), shares),
+}
 #: The closed form of complete labels, and the process of observed labels.
 CLOSED = covering(
     closed=[True],
@@ -26,11 +32,8 @@ CLOSED = covering(
     shape=[(6, 4), (4, 6)],
     side=[*KINDS, "spanning"],
     task_side=["full", "singular", "thin"],
-    shares=SHARES[1::2] + SHARES[:1],
-    free_mean=[False, True],
     alpha=[1e-8, 1e-2, 1e8],
-    beyond=[True, False],
-    where=lambda side, task_side, shares, **_: may_be((side, task_side), shares),
+    **ANY,
 )
 OBSERVED = covering(
     closed=[False],
@@ -38,11 +41,8 @@ OBSERVED = covering(
     shape=[(6, 5)],
     side=["full", "singular", "thin"],
     task_side=["full", "thin"],
-    shares=SHARES[1::2] + SHARES[:1],
-    free_mean=[False, True],
     alpha=[1e-3, 0.3, 1e4],
-    beyond=[True, False],
-    where=lambda side, task_side, shares, **_: may_be((side, task_side), shares),
+    **ANY,
 )
 BOTH = [{"kinds": (row.pop("side"), row.pop("task_side")), **row} for row in CLOSED + OBSERVED]
 
@@ -155,8 +155,10 @@ def test_what_is_negative_by_rounding_is_zero_and_by_more_is_told(setting, dtype
     assert (process.variance(**asked) >= 0).all()
     for word in {"diagonal", "task_diagonal"} & asked.keys():
         asked[word] = 0.5 * asked[word]
-    message = r"The variance of \d+ of \d+ pairs is negative by more than rounding"
-    with pytest.warns(PrecisionWarning, match=message):
+    with pytest.warns(
+        PrecisionWarning,
+        match=r"The variance of \d+ of \d+ pairs is negative by more than rounding",
+    ):
         assert (process.variance(**asked) >= 0).all()
 
 

@@ -56,11 +56,7 @@ def rows_of(kind, n, rng):
 
 def predicted(model, X, Y, T, asked, weights=None):
     """Fit and predict one pair; positions stand for rows of training."""
-    given = {} if weights is None else {"sample_weight": weights}
-    if T is not None:
-        model = clone(model).fit(X, Y, T, **given)
-    else:
-        model = clone(model).fit(X, Y, **given)
+    model = clone(model).fit(X, Y, T, weights)
     new = [None if isinstance(each, int) else each for each in asked]
     F = to_numpy(model.predict(*new))
     F = F.reshape(len(F), -1)
@@ -81,6 +77,12 @@ def unit_weights(model, X, Y, T, asked, cells, weights=None, sign=0):
             2 if sign and i != j else 1
         )
     return found
+
+
+def placed(asked, *new):
+    """Return the position of a row of training on each side that is known, and new rows for others."""
+    rows = zip(asked, (1, 3), new, strict=True)
+    return [place if each == "known" else row for each, place, row in rows]
 
 
 def asked_rows(model, asked):
@@ -186,10 +188,7 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     Y[[1, 1, 5, 11], [3, 4, 0, 8]] = np.nan
     model = name(alpha, constant).fit(X, Y, T)
     problem = model.fitted_.training_problem
-    places = asked_rows(
-        model,
-        [1 if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True)],
-    )
+    places = asked_rows(model, placed(asked, new, new_task))
     expected = label_weigher(problem.pairing, problem.labels).weights(*places)
     last_inverse.of(
         problem, inverse, lambda: inverse_of(problem.pairing, problem.labels, inverse), 0.0, Y
@@ -244,11 +243,7 @@ def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, 
         Y[~pattern("50%", (m, q), rng)] = np.nan
     if labels == "block":
         Y[:2, :3] = np.nan
-    places = tuple(
-        place if each == "known" else row
-        for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
-    )
-    found = check(model, X, Y, T, places, rtol=1e-9)
+    found = check(model, X, Y, T, placed(asked, new, new_task), rtol=1e-9)
     if constant:
         assert_allclose(found.sum(), 1.0, rtol=1e-9)
 
@@ -272,9 +267,7 @@ def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing
     Y = Y + sign * Y.T
     if missing:
         Y[[0, 3, 1, 4], [3, 0, 4, 1]] = np.nan
-    places = tuple(
-        place if each == "known" else new for each, place in zip(asked, (1, 3), strict=True)
-    )
+    places = placed(asked, new, new)
     made = TwoStepRidge(alpha, alpha, fit_intercept=constant, symmetry=word, kernel=kernel)
     found = check(made, X, Y, None, places, sign=sign, rtol=1e-9)
     assert_allclose(found, sign * found.T, rtol=0, atol=1e-14)
@@ -339,10 +332,7 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
     rng = default_rng(5)
     (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (6, 5))
     Y = np.where(pattern(missing, (6, 5), rng), rng.normal(size=(6, 5)), np.nan)
-    places = [
-        place if each == "known" else row
-        for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
-    ]
+    places = placed(asked, new, new_task)
     expected, _ = found_weights(name(0.5, constant).fit(X, Y, T), places)
     put = library.asarray
     model = name(0.5, constant).fit(put(X), put(Y), put(T))

@@ -9,6 +9,7 @@ from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.new_both import new_both
 from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
+from sweeps import lines, over
 
 array_api_strict = pytest.importorskip("array_api_strict")
 
@@ -35,7 +36,7 @@ def kernels(n):
     }
 
 
-@pytest.mark.parametrize("n", [2, 3, 11])
+@over(lines("n", 2, 3, 11))
 def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
     for name, gram in kernels(n).items():
         values, vectors = np.linalg.eigh(gram)
@@ -80,7 +81,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("name", "shape"), [*zip(CASES, [(5, 4), (5, 6)] * 3, strict=True)])
+@over(lines("name shape", *zip(CASES, [(5, 4), (5, 6)] * 3, strict=True)))
 def test_pairs_left_out_are_those_of_decompositions_of_each_rest(name, shape, monkeypatch):
     first, second, shares, free_mean = CASES[name]
     grams = kernels(shape[0])[first], kernels(shape[1])[second]

@@ -1,6 +1,5 @@
 """`better_of`: the search with the best exact hold-out, among those that are affordable."""
 
-import signal
 import warnings
 
 import numpy as np
@@ -31,6 +30,7 @@ from dyadlearn.models.spec import TwoStepSpec
 from dyadlearn.selection import choosing
 from dyadlearn.selection.landscape import _PointScore
 from dyadlearn.selection.searching import PosedSearch
+from interrupting import send_at
 from sweeps import every, over
 
 pytestmark = [
@@ -66,7 +66,7 @@ def twins(labels, setting="B", **options):
 
 @over(every(setting="AD"))
 def test_the_better_of_two_searches_of_complete_labels(setting):
-    found = better_of(searches(setting), X, Y, tasks=T)
+    found = better_of(searches(setting), X, Y, T)
     fitted = twins(Y, setting)
     scores = {name: each.best_score_ for name, each in fitted.items()}
     assert found.name == max(scores, key=scores.get)
@@ -87,7 +87,7 @@ def test_the_better_of_two_searches_of_complete_labels(setting):
 
 
 def test_where_two_step_has_no_formula_kronecker_is_kept():
-    found = better_of(searches("B"), X, HOLES, tasks=T)
+    found = better_of(searches("B"), X, HOLES, T)
     twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(X, HOLES, T)
     assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
     assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
@@ -103,7 +103,7 @@ def test_where_two_step_has_no_formula_kronecker_is_kept():
 def test_a_dear_search_is_left_out(monkeypatch):
     monkeypatch.setattr(choosing, "_SOME_SECONDS", 0.0)
     monkeypatch.setattr(choosing, "_LITTLE_MORE", 1.0)
-    found = better_of(searches("D"), X, Y, tasks=T)
+    found = better_of(searches("D"), X, Y, T)
     assert list(found.scores) == ["two-step"]
     assert (
         "kronecker was left out: exact leave-one-out by closed form of a complete grid; 12 points"
@@ -114,7 +114,7 @@ def test_a_dear_search_is_left_out(monkeypatch):
 def test_constants_are_multiples_of_the_mean_diagonal():
     given = {"kronecker": KroneckerRidgeCV(ALPHAS, kernel="precomputed", setting="B")}
     K = X @ X.T
-    found = better_of(given, K, Y, tasks=T)
+    found = better_of(given, K, Y, T)
     sizes = np.diagonal(K).mean(), (T**2).sum(axis=1).mean()
     expected = [(multiple * sizes[0], multiple * sizes[1]) for multiple in (0.1, 1.0, 10.0)]
     assert_allclose(found.model.constants, expected, rtol=1e-12)
@@ -124,7 +124,7 @@ def test_constants_are_multiples_of_the_mean_diagonal():
         ({"fit_intercept": False}, T, None),
         ({}, None, None),
     ):
-        own = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, **options)}, X, Y, tasks=tasks)
+        own = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, **options)}, X, Y, tasks)
         assert own.model.constants_ == constants
 
 
@@ -147,7 +147,7 @@ def test_pairs_of_ids_and_a_file(tmp_path):
         for name, each in searches("B").items()
     }
     found = better_of(models, pairs, HOLES[rows, columns])
-    expected = better_of(searches("B"), X, HOLES, tasks=T)
+    expected = better_of(searches("B"), X, HOLES, T)
     assert found.name == expected.name == "kronecker"
     assert_allclose(found.scores["kronecker"], expected.scores["kronecker"], rtol=1e-9)
     predicted = expected.model.predict(X)[[2, 13], [3, 0]]
@@ -171,7 +171,7 @@ def test_what_cannot_be_compared():
     ):
         models = {str(place): each for place, each in enumerate(given)}
         with pytest.raises(error, match=message):
-            better_of(models, X, Y, tasks=T)
+            better_of(models, X, Y, T)
 
 
 def test_a_search_without_any_score_is_told(monkeypatch):
@@ -186,11 +186,11 @@ def test_a_search_without_any_score_is_told(monkeypatch):
 
     monkeypatch.setattr(PosedSearch, "run", refuse)
     refused, kept = searches("A").values()
-    found = better_of({"two-step": refused, "kronecker": kept}, X, Y, tasks=T)
+    found = better_of({"two-step": refused, "kronecker": kept}, X, Y, T)
     assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
     assert found.reason.endswith("two-step has no score: a row has leverage 1.")
     with pytest.raises(LeverageError):
-        better_of({"two-step": refused}, X, Y, tasks=T)
+        better_of({"two-step": refused}, X, Y, T)
 
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.GridEdgeWarning")
@@ -201,10 +201,10 @@ def test_only_the_search_that_is_kept_warns():
     }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert better_of(models, X, Y, tasks=T).name == "good"
+        assert better_of(models, X, Y, T).name == "good"
     assert not [each for each in caught if issubclass(each.category, GridEdgeWarning)]
     with pytest.warns(GridEdgeWarning, match="The best alpha"):
-        better_of({"bad": models["bad"]}, X, Y, tasks=T)
+        better_of({"bad": models["bad"]}, X, Y, T)
 
 
 # Interrupts ---------------------------------------------------------------------------------------
@@ -212,15 +212,8 @@ def test_only_the_search_that_is_kept_warns():
 
 def interrupted(monkeypatch, owner, name, call, **options):
     """Return the result where the n-th call of a function is interrupted; the first interrupt is by Ctrl-C."""
-    own, count = getattr(owner, name), iter(range(10**6))
-
-    def stop(*given, **more):
-        if next(count) == call:
-            signal.raise_signal(signal.SIGINT)
-        return own(*given, **more)
-
-    monkeypatch.setattr(owner, name, stop)
-    return better_of(searches("A", progress=False, **options), X, HOLES, tasks=T)
+    send_at(monkeypatch, owner, name, call)
+    return better_of(searches("A", progress=False, **options), X, HOLES, T)
 
 
 # The kronecker search is the one with the least work, so it comes first: 12 points, then 16 of the

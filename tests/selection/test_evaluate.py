@@ -213,9 +213,9 @@ def row_of(table):
 )
 def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path):
     X, Y, T = make_data()
-    tasks = {} if search is IndependentTaskRidgeCV else {"tasks": T}
+    tasks = None if search is IndependentTaskRidgeCV else T
     params = {"scoring": "r2", "fit_intercept": False, **options}
-    model = search([0.1, 1.0, 10.0], **params).fit(X, Y, **tasks, **given)
+    model = search([0.1, 1.0, 10.0], **params).fit(X, Y, tasks, **given)
     setting = options["setting"]
     if units == "kept":  # folds that nobody could cut again
         units = model.fitted_.validation.units

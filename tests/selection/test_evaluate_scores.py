@@ -162,7 +162,7 @@ def test_other_results_have_a_table_in_notebooks_too(fitted):
     other = KroneckerRidge().fit(X, Y, T)
     for result in (
         screen(fitted, n=3),
-        compare({"<b>": fitted, "other": other}, "B", n_resamples=10, random_state=0),
+        compare({"<b>": fitted, "other": other}, "B", n_resamples=10),
     ):
         markup = result._repr_html_()
         assert markup.count("<tr>") == 1 + len(next(iter(result.columns().values())))

@@ -131,12 +131,12 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
     covering(
         scoring=["neg_mean_squared_error", "r2"],
         method=["two_step", "kronecker"],
-        shape=list(SHAPES),
+        shape=SHAPES,
         strength=1,
     )
 )
 def test_memory_changes_nothing(shape, method, scoring):
-    problem = make_problem(method, SHAPES[shape])
+    problem = make_problem(method, shape)
     given = {"alphas": MANY, "task_alphas": MANY[1:], "setting": "ABCD", "scoring": scoring}
     whole = landscape(problem, **given)
     for grids in (0, 3):
@@ -237,7 +237,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
 @over(
     covering(
         filter=[SpectralCutoff(), IteratedTikhonov(3), Landweber()],
-        shape=list(SHAPES),
+        shape=SHAPES,
         letters=["ABCD", "C"],
         scoring=["neg_mean_squared_error", "r2"],
         side=["filter", "task_filter"],
@@ -245,7 +245,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     )
 )
 def test_filters(shape, filter, letters, scoring, side):
-    problem = make_problem("two_step", SHAPES[shape], **{side: filter})
+    problem = make_problem("two_step", shape, **{side: filter})
     grids = [0.5, 1.0, 4.0], [0.01, 1.0]
     compare(problem, *(grids if side == "filter" else grids[::-1]), letters, scoring)
 

@@ -56,7 +56,7 @@ def test_nested_equals_a_loop(cls, letter, scoring, holes, grouped):
     }
     cv = 2 if holes and letter != "A" else None
     search = make_search(cls, setting=letter, scoring=scoring, cv=cv)
-    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7, **given)
+    found = nested_score(search, X, Y, T, cv=2, random_state=7, **given)
     F, fits = fitted_in_folds(search, (X, Y, T), letter, 7, **given)
     blocks = [test for _, test in fits]
     judge = scorer(scoring)
@@ -86,13 +86,11 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
     X, Y, T = make_data()
     grid = [{"gamma": 0.01}, {"gamma": 1.0}]
     search = make_search(TwoStepRidgeCV, kernel="rbf", kernel_grid=grid)
-    found = nested_score(search, X, Y, tasks=Tasks(T), cv=2, random_state=1)
+    found = nested_score(search, X, Y, Tasks(T), cv=2, random_state=1)
     assert_allclose(found.predictions, fitted_in_folds(search, (X, Y, T), "B", 1)[0])
     search = make_search(TwoStepRidgeCV, setting="D")
-    dense = nested_score(search, X, Y, tasks=T, cv=2, random_state=1)
-    cut = nested_score(
-        search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), cv=2, random_state=1
-    )
+    dense = nested_score(search, X, Y, T, cv=2, random_state=1)
+    cut = nested_score(search, sparse.csc_array(X), Y, sparse.csr_array(T), cv=2, random_state=1)
     assert_allclose(cut.predictions, dense.predictions, rtol=1e-6, atol=1e-8)
     vector = nested_score(IndependentTaskRidgeCV(GRID), X, Y[:, 0], cv=3, random_state=1)
     assert vector.predictions.shape == (13,)
@@ -110,12 +108,12 @@ def test_nested_frames_are_aligned_by_id():
     groups = pd.Series(np.arange(13) // 2, rows)
     rng = default_rng(0)
     search = make_search(TwoStepRidgeCV, setting="D", kernel="precomputed")
-    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), cv=2, random_state=3)
+    plain = nested_score(search, X, Y, T, groups=groups.to_numpy(), cv=2, random_state=3)
     found = nested_score(
         search,
         frames[0].iloc[rng.permutation(13)],
         labels,
-        tasks=frames[1].iloc[rng.permutation(10)],
+        frames[1].iloc[rng.permutation(10)],
         groups=groups.iloc[rng.permutation(13)],
         cv=2,
         random_state=3,
@@ -132,7 +130,7 @@ def test_nested_array_libraries():
     data = make_data(9, 7)
     X, Y, T = map(strict.asarray, data)
     search = TwoStepRidgeCV(GRID, [1.0], setting="B")
-    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=3)
+    found = nested_score(search, X, Y, T, cv=2, random_state=3)
     expected = nested_score(search, *data, cv=2, random_state=3)
     assert type(found.predictions) is type(Y)
     assert_array_equal(found.alphas, expected.alphas)
@@ -146,7 +144,7 @@ def test_folds_without_a_score():
     Y[:, :3] = 1.0
     search = make_search(TwoStepRidgeCV, setting="C", scoring="roc_auc")
     Y[0] = np.arange(10) % 2
-    found = nested_score(search, X, Y, tasks=T, cv=5, random_state=0)
+    found = nested_score(search, X, Y, T, random_state=0)
     assert_allclose(found.score, roc_auc(Y, found.predictions, setting="C"))
     defined = ~np.isnan(found.fold_scores)
     assert 0 < defined.sum() < 5
@@ -161,21 +159,21 @@ def test_edges_are_told_once():
             TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"),
             X,
             Y,
-            tasks=T,
+            T,
             cv=2,
             random_state=0,
         )
     assert [warning.filename for warning in seen] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, tasks=T, cv=2, random_state=0)
+        nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, T, cv=2, random_state=0)
 
 
 def test_nested_progress_is_one_bar(capfd):
     X, Y, T = make_data()
-    nested_score(TwoStepRidgeCV([1.0], [1.0]), X, Y, tasks=T, cv=2)
+    nested_score(TwoStepRidgeCV([1.0], [1.0]), X, Y, T, cv=2)
     assert capfd.readouterr().err == ""
-    nested_score(TwoStepRidgeCV([1.0], [1.0], progress=True), X, Y, tasks=T, cv=2)
+    nested_score(TwoStepRidgeCV([1.0], [1.0], progress=True), X, Y, T, cv=2)
     error = capfd.readouterr().err
     assert error.count("Nested folds") == 1
     assert "Landscape" not in error

@@ -174,7 +174,7 @@ def test_nested_score_is_that_of_the_same_folds():
     X, T, kernels = _sides("described")
     Y = _holes(_data()[3])
     model = _model(setting="A", stages=2, cv=2, **kernels)
-    found = nested_score(model, X, Y, tasks=T, cv=2, random_state=1)
+    found = nested_score(model, X, Y, T, cv=2, random_state=1)
     assert_allclose(found.predictions, fitted_in_folds(model, (X, Y, T), "A", 1)[0], atol=2e-4)
     assert_allclose(found.score, -np.nanmean((found.predictions - Y) ** 2))
     assert found.alphas.shape == found.fold_scores.shape == (2,)

@@ -271,8 +271,9 @@ def test_a_search_has_the_parameters_of_its_model(Search):
     assert own <= set(Search().get_params())
     X, Y, T = make_data(9, 7)
     search = Search(GRID).fit(X, Y, T)
-    message = f"is given, found {Search.__name__}, which .*: fit {model.__name__} with"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(
+        TypeError, match=f"is given, found {Search.__name__}, which .*: fit {model.__name__} with"
+    ):
         search.set_alpha(1.0)
 
 

@@ -73,7 +73,7 @@ def columns(model, labels, weights, alphas, **given):
 
 @over(
     covering(
-        form=list(FORMS),
+        form=FORMS,
         kernel=["linear", "rbf"],
         intercept=[True, False],
         filter=[None, IteratedTikhonov(2)],
@@ -81,7 +81,7 @@ def columns(model, labels, weights, alphas, **given):
     )
 )
 def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
-    labels, weights = FORMS[form]
+    labels, weights = form
     options = {"kernel": kernel, "fit_intercept": intercept, "filter": filter}
     model = IndependentTaskRidge(EACH, **options)
     close = {"rtol": 1e-7, "atol": 1e-8}
@@ -189,14 +189,14 @@ def test_models_without_a_row_are_those_of_each_task(groups):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
 @over(
     covering(
-        form=list(FORMS),
+        form=FORMS,
         scoring=["neg_mean_squared_error", "concordance_index"],
         groups=[None, GROUPS],
         strength=1,
     )
 )
 def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
-    labels, weights = FORMS[form]
+    labels, weights = form
     given = {"sample_weight": weights, "groups": groups}
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, cv=None).fit(
         X, labels, **given

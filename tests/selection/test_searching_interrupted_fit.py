@@ -17,6 +17,7 @@ from dyadlearn.models import decomposing
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection import learning_kernels, searching
 from dyadlearn.selection.landscape import _PointScore
+from interrupting import send_at
 from sweeps import lines, over
 
 # The package has a function of this name.
@@ -33,18 +34,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning"),
     pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.BaselineWarning"),
 ]
-
-
-def interrupt(patch, owner, name, call=0):
-    """Press Ctrl-C when a function is called for the n-th time, counted from 0."""
-    own, count = getattr(owner, name), iter(range(10**9))
-
-    def interrupted(*given, **more):
-        if next(count) == call:
-            signal.raise_signal(signal.SIGINT)
-        return own(*given, **more)
-
-    patch.setattr(owner, name, interrupted)
 
 
 def kronecker(**more):
@@ -94,7 +83,7 @@ PHASES = lines(
 def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
     tasks = None if isinstance(model, dl.IndependentTaskRidgeCV) else T
     with pytest.MonkeyPatch.context() as patch:
-        interrupt(patch, owner, name, call)
+        send_at(patch, owner, name, call)
         with pytest.warns(SearchStoppedWarning, match="was interrupted") as told:
             model.fit(X, y, tasks)
     assert np.isfinite(model.predict()).all()
@@ -118,7 +107,7 @@ def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
 def test_before_there_is_anything_to_keep_nothing_is_fitted(model, owner, name):
     tasks = None if isinstance(model, dl.IndependentTaskRidgeCV) else T
     with pytest.MonkeyPatch.context() as patch:
-        interrupt(patch, owner, name)
+        send_at(patch, owner, name)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, HOLES, tasks)
     with pytest.raises(NotFittedError):
@@ -129,8 +118,8 @@ def test_a_second_interrupt_leaves_the_model_as_it_was(monkeypatch):
     model = kronecker().fit(X, HOLES, T)
     before = model.predict()
     monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
-    interrupt(monkeypatch, FittedRidge, "solve")
-    interrupt(monkeypatch, searching, "_validated")
+    send_at(monkeypatch, FittedRidge, "solve")
+    send_at(monkeypatch, searching, "_validated")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, HOLES + 1.0, T)
     assert_array_equal(model.predict(), before)
@@ -140,7 +129,7 @@ def test_a_second_interrupt_leaves_the_model_as_it_was(monkeypatch):
 def test_a_search_within_a_nested_score_ends_all(fold):
     """A fold that was cut short would count as one that was searched."""
     with pytest.MonkeyPatch.context() as patch:
-        interrupt(patch, _PointScore, "__call__", 3 * fold + 2)
+        send_at(patch, _PointScore, "__call__", 3 * fold + 2)
         with pytest.raises(KeyboardInterrupt):
             dl.nested_score(kronecker(), X, HOLES, tasks=T, cv=2)
 
@@ -150,7 +139,7 @@ def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     monkeypatch.setattr(
         searching, "baselines_beside", lambda *given, **more: scored.append(given) or {}
     )
-    interrupt(monkeypatch, FittedRidge, "solve")
+    send_at(monkeypatch, FittedRidge, "solve")
     with pytest.warns(SearchStoppedWarning):
         kronecker().fit(X, HOLES, T)
     assert scored == []

@@ -122,13 +122,13 @@ def test_searches_with_other_averages_are_not_compared():
         for average in ("task", "instance")
     }
     with pytest.raises(ValueError, match="pearson, mean per task and pearson, mean per instance"):
-        better_of(searches, X, Y, tasks=T)
+        better_of(searches, X, Y, T)
 
 
 def test_nested_scores(each):
     for setting in each("ABD"):
         search = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, scoring=PER_TASK)
-        nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
+        nested = nested_score(search, X, Y, T, cv=3, random_state=0)
         expected = per_task(Y, nested.predictions)
         if setting in "AB":
             numbers = fold_numbers(setting, 3, Y.shape)
@@ -144,7 +144,6 @@ def test_comparison_and_bootstrap(each, model):
             setting,
             scoring=PER_TASK,
             n_resamples=20,
-            random_state=0,
         )
         held_out = {"weak": model.holdout(setting), "strong": other.holdout(setting)}
         for name, fitted in (("weak", model), ("strong", other)):

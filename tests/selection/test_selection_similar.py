@@ -103,7 +103,7 @@ def test_every_hold_out_leaves_similar_rows_out_together():
         other = model.holdout(setting, **{name: arrays[name] for name in names})
         assert_array_equal(one, other)
     assert evaluate(model, "BCD", **words) == evaluate(model, "BCD", **arrays)
-    assert verify_holdout(model, "D", random_state=0, **words) < 1e-10
+    assert verify_holdout(model, "D", **words) < 1e-10
     one = landscape(model, "B", groups="similar:0.5")
     other = landscape(model, "B", groups=codes)
     for name, values in one.items():
@@ -132,7 +132,7 @@ LEARNED = LearnedKernelRidge(kernel="tanimoto", setting="B", n_steps=1, random_s
         validated(KRONECKER),
         validated(LEARNED),
         lambda X, Y, T, groups: (
-            nested_score(TWO_STEP, X, Y, tasks=T, cv=3, groups=groups, random_state=0).predictions
+            nested_score(TWO_STEP, X, Y, T, cv=3, groups=groups, random_state=0).predictions
         ),
         lambda X, Y, T, groups: list(
             better_of({"a": TWO_STEP, "b": KRONECKER}, X, Y, T, groups=groups).scores.values()

@@ -61,8 +61,8 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
     K = gram(rng, 5, twins)
     G = gram(rng, 6, twins)
     Y = sparse_labels(rng, 5, 6)
-    tasks = {} if settings == "AB" else {"tasks": G}
-    model.fit(K, Y, **tasks)
+    tasks = None if settings == "AB" else G
+    model.fit(K, Y, tasks)
     found = {key: np.empty(len(ALPHAS)) for key in settings}
     for index, alpha in enumerate(ALPHAS):
         model.set_alpha(alpha, alpha) if isinstance(model, TwoStepRidge) else model.set_alpha(alpha)

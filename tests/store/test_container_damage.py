@@ -265,8 +265,9 @@ def test_a_file_larger_than_the_memory_is_told_before_it_is_read(content, tmp_pa
         os.truncate(path, path.stat().st_size + size)
     except OSError:
         pytest.skip("this file system has no files with holes")
-    words = r"Loading .*forged.dyad needs about 6144.0 GiB of memory"
-    with pytest.raises(NotEnoughMemoryError, match=words):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"Loading .*forged.dyad needs about 6144.0 GiB of memory"
+    ):
         load(path)
 
 

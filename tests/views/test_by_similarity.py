@@ -90,10 +90,10 @@ def test_pages_and_models_without_such_scores():
 def test_precomputed_kernels_have_the_similarities_of_their_features(Model, fit_intercept):
     X, Y, T = data()
     model = Model(0.1, kernel="precomputed", fit_intercept=fit_intercept)
-    tasks = {}
+    tasks = None
     if Model is not IndependentTaskRidge:
         model.set_params(task_kernel="precomputed")
-        tasks = {"tasks": T @ T.T}
-    model.fit(X @ X.T, Y, **tasks)
+        tasks = T @ T.T
+    model.fit(X @ X.T, Y, tasks)
     (table,) = summary_of(model, SummaryOptions(setting="B")).by_similarity
     check(table, Y - model.holdout("B"), X, np.arange(16))

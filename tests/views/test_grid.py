@@ -1,7 +1,6 @@
 """The grid of labels as numbers, means of its blocks, and curves of held-out predictions."""
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import (
@@ -122,7 +121,7 @@ def test_the_area_is_the_score_of_the_setting(setting):
         assert_allclose(points_of(kind, Y, F, setting).score, scorer(name)(Y, F, setting=setting))
 
 
-@pytest.mark.parametrize("setting", [Setting.A, Setting.D])
+@over(lines("setting", Setting.A, Setting.D))
 def test_the_drawn_curve_of_all_cells_has_that_area(setting):
     Y, F = cells((9, 11))
     observed = ~np.isnan(Y)
@@ -146,7 +145,7 @@ def test_a_thinned_curve_keeps_its_area_and_its_ends():
         assert_array_equal(x[[0, -1]], [0, 1])
 
 
-@pytest.mark.parametrize(("setting", "average"), [(Setting.B, "instance"), (Setting.C, "task")])
+@over(lines("setting average", (Setting.B, "instance"), (Setting.C, "task")))
 def test_curves_of_rows_are_averaged(setting, average):
     Y, F = cells((7, 9), missing=0.0)
     F = F.round(1)  # ties

@@ -1,7 +1,6 @@
 """Landscapes as numbers: the best point, what can be drawn of them, and steps of what is lost."""
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
@@ -33,8 +32,8 @@ def test_a_cell_ends_half_way_to_the_next():
     assert_allclose(drawn.edges[1], [-1.5, -0.5, 1, 3])
 
 
-@pytest.mark.parametrize(
-    ("alphas", "names"), [([[1.0], [1, 2, 3]], ("task_alpha",)), ([[1, 2, 3], [1.0]], ("alpha",))]
+@over(
+    lines("alphas names", ([[1.0], [1, 2, 3]], ("task_alpha",)), ([[1, 2, 3], [1.0]], ("alpha",)))
 )
 def test_one_value_of_one_regularisation_leaves_a_line_over_the_other(alphas, names):
     scores = np.arange(3.0)
