@@ -81,12 +81,13 @@ SLACKS = {
 def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, alpha):
     """A fit to labels that are 0 but for one is a column of the hat; an edge comes with its transpose."""
     X, T, Y = data()
-    X = X[:4]
-    T = T[:3]
+    # Linear kernels have fewer directions than rows.
+    X = X[:4, :2]
+    T = T[:3, :2]
     Y = Y[:4, :3]
     fitted = model(alpha, kernel=kernel, task_kernel=kernel, fit_intercept=intercept)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
-    Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(12.0).reshape(3, 4)
+    Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(8.0).reshape(2, 4)
     Y = Y - Y.T if sign < 0 else Y
     given = {} if sign else {"tasks": T}
     slack = cell_slack(fitted.fit(X, Y, **given).fitted_.training_problem.pairing)

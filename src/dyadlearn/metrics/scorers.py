@@ -641,8 +641,8 @@ class _Parts:
         axis = {"instance": 0, "task": 1}.get(average)
         rows = within if axis is None else labels.places[axis]
         n_folds = int(within.max(initial=0)) + 1
-        codes = np.unique(rows * n_folds + within, return_inverse=True)[1]
-        n_parts = int(codes.max(initial=-1)) + 1
+        parts, codes = np.unique(rows * n_folds + within, return_inverse=True)
+        n_parts = parts.size
         if axis is not None:
             n_parts += labels.shape[axis] - np.unique(rows).size
         by_place = np.zeros(math.prod(labels.values.shape), dtype=np.intp)
