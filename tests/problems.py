@@ -204,6 +204,12 @@ def with_holes(Y: np.ndarray, share: float, seed: int = 1) -> np.ndarray:
     return np.where(default_rng(seed).random(Y.shape) < share, np.nan, Y)
 
 
+def stored(Y: np.ndarray) -> sparse.csr_array:
+    """Return the observed labels as a sparse matrix, zeros too."""
+    cells = np.nonzero(~np.isnan(Y))
+    return sparse.csr_array((Y[cells], cells), shape=Y.shape)
+
+
 def some_cells(shape: tuple[int, int]) -> np.ndarray:
     """Return a third of the cells, in every row and every column."""
     return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0

@@ -1,13 +1,12 @@
 """``dyadlearn audit``: splits in tables, with descriptions, times and predictions; and hold-outs of a model."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from cli.conftest import read_csv
+from cli.conftest import read_csv, write_rows
 from dyadlearn import TwoStepRidgeCV, audit, save
 from dyadlearn.selection.nearness import BANDS, bands_of
 
@@ -16,9 +15,7 @@ TEST = [("bob", "cake", 1.5), ("eve", "tea", 2.5), ("ann", "tea", 1.0)]
 
 
 def write(path, rows, headings=("user", "item", "stars")):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([headings, *rows])
-    return path
+    return write_rows(path, [headings, *rows])
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """One table of structures: tune reads it, and predict takes a mixed table of known and new structures."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from cli.conftest import read_csv
+from cli.conftest import read_csv, write_rows
 from dyadlearn import KroneckerRidge, load
 from dyadlearn.cli.one_table import names_of_columns, sequence_id
 from dyadlearn.kernels.chemistry import canonical_smiles, fingerprints
@@ -36,9 +35,7 @@ def rows():
 
 
 def write_table(path, table=None, headings=HEADINGS):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([headings, *(table or rows())])
-    return path
+    return write_rows(path, [headings, *(table or rows())])
 
 
 BOTH = "--smiles drug_smiles --sequence target_seq --label y"

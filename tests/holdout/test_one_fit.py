@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 import problems
 from dyadlearn import (
@@ -121,18 +120,12 @@ def test_pairs_of_real_labels():
     assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)["pooled"]], rtol=1e-12)
 
 
-def stored(Y):
-    """Return the observed labels as a sparse matrix."""
-    observed = ~np.isnan(Y)
-    return sparse.csr_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
-
-
 @pytest.mark.usefixtures("listed")
 def test_weighted_labels_and_lists_leave_pairs_out():
     X, Y, T = small(missing=0.2)
     observed = ~np.isnan(Y)
     grid = KroneckerRidge(0.5, **RBF).fit(X, Y, T)
-    pairs = KroneckerRidge(0.5, **RBF).fit(X, stored(Y), T)
+    pairs = KroneckerRidge(0.5, **RBF).fit(X, problems.stored(Y), T)
     assert pairs.fitted_.labels.grid is None
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)

@@ -32,11 +32,13 @@ def _holes(Y):
     return problems.with_holes(Y, 0.15)
 
 
+# A bandwidth that is given does not depend on which rows there are.
+RBF = ("rbf", {"gamma": 0.5})
+
+
 def _model(**given):
-    # Bandwidths that are given do not depend on which rows there are.
-    rbf = ("rbf", {"gamma": 0.5})
     return LearnedKernelRidge(
-        **{"setting": "A", "kernel": rbf, "task_kernel": rbf, "n_steps": 1, **given}
+        **{"setting": "A", "kernel": RBF, "task_kernel": RBF, "n_steps": 1, **given}
     )
 
 
@@ -46,11 +48,10 @@ def _sides(name):
     if name == "plain":
         return X, T, {}
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
-    rbf = ("rbf", {"gamma": 0.5})
     return (
         Descriptions({"noise": N, "near": K}),
         T,
-        {"kernel": {"noise": rbf, "near": "precomputed"}},
+        {"kernel": {"noise": RBF, "near": "precomputed"}},
     )
 
 
