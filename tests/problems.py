@@ -33,6 +33,8 @@ MODELS = ["two-step", "kronecker"]
 WITH_MEAN = ["two-step + 1", "kronecker + 1"]
 ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
+# Similarities that are no kernel.
+INDEFINITE = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
 
 
 # --- long tables ---------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
 from dyadlearn.kernels.learned import Description, LearnedKernel
+from problems import INDEFINITE
 from sweeps import covering, every, lines, over
 
 N = 9
@@ -314,7 +315,7 @@ def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
 
 
 def test_kernels_are_repaired_first():
-    K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    K = INDEFINITE
     for psd, normalize in itertools.product(("clip", "shift"), (False, True)):
         with pytest.warns(KernelRepairWarning, match=r"X\['1'\] is indefinite"):
             kernel, wide = describe([K], "precomputed", normalize=normalize, repair=psd)
