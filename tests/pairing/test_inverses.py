@@ -93,18 +93,18 @@ CASES = {
     "few missing": ((9, 11), ("full", "full"), "5%"),
     "half missing": ((9, 6), ("full", "full"), "50%"),
     "long": ((5, 14), ("full", "singular"), "5%"),
-    "few features": ((12, 6), ("full", "thin"), "50%"),
+    "few features": ((12, 6), ("thin", "thin"), "50%"),
 }
 AXES = {"A": (), "B": (0,), "D": (0, 1)}
 
 
 def torch_labels(case, setting):
-    """Return a model, labels of torch, and the units that a setting leaves out."""
+    """Return a model, labels of torch, and the units that a setting leaves out, such as four rows for B4."""
     shape, kinds, missing = case
     given = problem("kronecker", shape, kinds, put=asarray)
     observed = pattern(missing, shape, np.random.default_rng(0))
     labels = Labels.of_grid(asarray(np.where(observed, given.Y, np.nan)))
-    units = [labels.places[axis] for axis in AXES[setting]]
+    units = [labels.places[axis] // int(setting[1:] or 1) for axis in AXES[setting[0]]]
     return given.pairing, labels, units or [np.arange(labels.size)]
 
 
@@ -116,25 +116,26 @@ def left_out(name, pairing, labels, units, cache=None):
     return inverse
 
 
-@over(every(case=CASES, setting="ABD"))
+@over(every(case=CASES, setting=["A", "B", "B4", "D4"]))
 def test_work_of_routes_is_what_is_multiplied(case, setting):
     given = torch_labels(case, setting)
     pairing, labels, units = given
-    for route in routes(pairing, labels, Setting(setting), units, n_alphas=9):
+    for route in routes(pairing, labels, Setting(setting[0]), units, n_alphas=9):
         cache = {}
         counted = multiplications(left_out, route.name, *given, cache)
         if route.name == "spectrum":
             counted += 8 * multiplications(left_out, route.name, *given, cache)
             counted /= 9
         # Small units that cross take longer by features, beside work that is little.
-        if (route.name, setting) != ("features", "D"):
-            assert 0.5 < route.work / counted < 1.5, route
+        if (route.name, setting[0]) != ("features", "D"):
+            assert 0.5 < route.work / counted < 1.7, route
         if setting == "B":
             inverse = left_out(route.name, *given)
             y = labels.listed().values
             left = UnitsLeftOut(labels, y, y, 0.0, np.arange(labels.shape[0]))
             work = models_cost(pairing, labels, left.n_units, route.name)[0]
-            assert 0.4 < work / multiplications(models_by_inverse, pairing, inverse, left) < 1.5
+            ratio = work / multiplications(models_by_inverse, pairing, inverse, left)
+            assert 0.4 < ratio < 3.0, (route, ratio)
 
 
 @over(every(case=CASES, setting="BD"))

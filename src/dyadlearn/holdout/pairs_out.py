@@ -49,11 +49,11 @@ _SAMPLED = 1024
 _RESAMPLED = 16384
 # Rows whose labels of the rarer value are compared with the labels of other rows at once.
 _ROWS_TOGETHER = 16
-_OTHER_ROWS = 2
+_OTHER_ROWS = 8
 # Most labels of these other rows that are compared, as a share and in number: the error of the
 # sample is that of rows, not of labels.
 _SHARE = 0.25
-_MOST_OTHERS = 16
+_MOST_OTHERS = 64
 # Most labels that are compared with them at once.
 _MOST_FIRST = 1024
 # Most comparisons that are kept for resampling.

@@ -122,7 +122,9 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
         solving = products((n_units, n, n))
         if operators.shares is not None:
             return solving, products((3, n_units, n))
-    expanding = products((2, n_units, m, q, min(k, r)), (2, n_units, k, r, max(m, q)))
+    expanding = products((2, n_units, k, r, max(m, q)))
+    if name != "features":
+        expanding += products((2, n_units, m, q, min(k, r)))
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
     return solving + expanding, products((3, n_units, size), (n_units, n_coefficients))
 
