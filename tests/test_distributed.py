@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
@@ -43,7 +44,7 @@ def threads():
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(M, P)) * (rng.random((M, P)) < 0.6)
     return X, rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
 
@@ -193,7 +194,7 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
 
 
 def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m = 4_000
     X = rng.normal(size=(m, P))
     Y = rng.normal(size=(m, Q))

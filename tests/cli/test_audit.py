@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from cli.conftest import read_csv, write_rows
@@ -61,7 +62,7 @@ def test_parts_of_one_table_in_the_order_of_use(run, tmp_path):
 
 
 def described(tmp_path):
-    X = (np.random.default_rng(0).random((12, 9)) < 0.5).astype(int)
+    X = (default_rng(0).random((12, 9)) < 0.5).astype(int)
     X[:, 0] = 1
     X[11] = X[2]
     ids = [f"d{place}" for place in range(12)]
@@ -145,7 +146,7 @@ def test_times(run, tmp_path):
 
 
 def test_hold_outs_of_a_model(run, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T = rng.normal(size=(12, 3)), rng.normal(size=(7, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 7))
     model = TwoStepRidgeCV(np.logspace(-3, 6, 5), setting="D").fit(X, Y, T)

@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import problems
@@ -79,7 +80,7 @@ def mean_excess(model, X, T, setting, scoring, average):
     )
 )
 def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
     model = model_of("two-step" if setting in "AB" else "kronecker", 10.0, fit_intercept)
     assert_allclose(mean_excess(model, X, T, setting, scoring, average), 0.0, atol=1e-9)
@@ -129,7 +130,7 @@ def test_weighted_labels_and_lists_leave_pairs_out():
     assert pairs.fitted_.labels.grid is None
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)
-    weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
+    weights = np.where(observed, default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
     weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, T, weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
     expected = pairs_in_order(weighted, Y, weights)["pooled"]

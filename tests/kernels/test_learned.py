@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -25,7 +26,7 @@ N = 9
 N_NEW = 4
 TRAIN = np.arange(N)
 TEST = np.arange(N, N + N_NEW)
-rng = np.random.default_rng(0)
+rng = default_rng(0)
 X = rng.normal(size=(N + N_NEW, 3))  # a linear kernel with negative entries
 BITS = (rng.random((N + N_NEW, 8)) < 0.4).astype(float)
 BITS[:, 0] = 1.0
@@ -308,7 +309,7 @@ def test_what_weighs_nothing_is_not_computed():
 
 
 def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
-    features = np.random.default_rng(1).normal(size=(700, 2))
+    features = default_rng(1).normal(size=(700, 2))
     for given, expected in ((features, False), (np.abs(features), True)):
         kernel, _ = describe([given], "linear")
         assert kernel.members[0].has_exponent is expected

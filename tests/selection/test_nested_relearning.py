@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
@@ -20,7 +21,7 @@ Q = 6
 
 
 def _data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(M, 2))
     N = rng.normal(size=(M, 3))
     T = rng.normal(size=(Q, 2))
@@ -73,7 +74,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     T = None if form == "no tasks" else T
     Y = _data()[3] if labels in ("complete", "grouped") else _holes(_data()[3])
     if labels == "weighted":
-        weights = np.random.default_rng(2).uniform(0.5, 2, size=Y.shape)
+        weights = default_rng(2).uniform(0.5, 2, size=Y.shape)
     else:
         weights = None
     groups = np.arange(M) // 2 if labels == "grouped" else None
