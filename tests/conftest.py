@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 # What collecting makes stays until the end: it is not searched for garbage, which would take a
 # tenth of the time.
@@ -187,7 +188,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def real():
     """Features of 24 instances and 16 tasks with real labels."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(24, 5))
     T = rng.normal(size=(16, 4))
     return X, X @ rng.normal(size=(5, 4)) @ T.T + 2 * rng.normal(size=(24, 16)), T
@@ -222,7 +223,7 @@ def binary_ridge(binary):
 def holes(real):
     """The same with a third of the labels missing."""
     X, Y, T = real
-    return X, np.where(np.random.default_rng(1).random(Y.shape) < 0.3, np.nan, Y), T
+    return X, np.where(default_rng(1).random(Y.shape) < 0.3, np.nan, Y), T
 
 
 @pytest.fixture(scope="session")

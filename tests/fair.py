@@ -51,20 +51,21 @@ def fitted_in_folds(
     axes = {"groups": 0, "task_groups": 1}
     groups = {name: np.asarray(codes) for name, codes in groups.items() if codes is not None}
     cut = {name: codes for name, codes in groups.items() if axes[name] in new}
-    for train, test in SettingKFold(setting, 2, random_state=seed).split_grid(*Y.shape, **cut):
-        kept = [
-            np.flatnonzero(train.any(axis=1 - axis)) if axis in new else np.arange(n)
+
+    def sides_of(mask: np.ndarray) -> list[np.ndarray]:
+        return [
+            np.flatnonzero(mask.any(axis=1 - axis)) if axis in new else np.arange(n)
             for axis, n in enumerate(Y.shape)
         ]
+
+    for train, test in SettingKFold(setting, 2, random_state=seed).split_grid(*Y.shape, **cut):
+        kept = sides_of(train)
         own = {name: codes[kept[axes[name]]] for name, codes in groups.items()}
         own["sample_weight"] = None if weights is None else weights[np.ix_(*kept)]
         labels = np.where(train, Y, np.nan)[np.ix_(*kept)]
         tasks = None if T is None else T[kept[1]]
         inner = clone(model).fit(X[kept[0]], labels, tasks, **own)
-        asked = [
-            np.flatnonzero(test.any(axis=1 - axis)) if axis in new else np.arange(n)
-            for axis, n in enumerate(Y.shape)
-        ]
+        asked = sides_of(test)
         rows = X[asked[0]] if 0 in new else None
         columns = T[asked[1]] if 1 in new else None
         grid = np.full(Y.shape, np.nan)

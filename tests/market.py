@@ -189,6 +189,12 @@ class GridOfPairs(RegressorMixin, BaseEstimator):
         return grid
 
 
+def not_stored(model: Any) -> list[str]:
+    """Return what was learnt that is in no state of a model."""
+    stored = {*model.state(), *model.get_params(deep=False)}
+    return [name for name in vars(model) if not {name, name.removeprefix("_")} & stored]
+
+
 def _network(sign: str, Model: Any = TwoStepRidge, **options: Any) -> Callable[[], Any]:
     if Model is TwoStepRidge:
         options |= {"alpha": 0.5, "task_alpha": 0.5}

@@ -33,6 +33,8 @@ MODELS = ["two-step", "kronecker"]
 WITH_MEAN = ["two-step + 1", "kronecker + 1"]
 ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
+# Similarities that are no kernel.
+INDEFINITE = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
 
 
 # --- long tables ---------------------------------------------------------------------------------------------
@@ -202,6 +204,12 @@ def pattern(name: str, shape: tuple[int, int], rng: np.random.Generator) -> np.n
 def with_holes(Y: np.ndarray, share: float, seed: int = 1) -> np.ndarray:
     """Return labels of which a share is missing."""
     return np.where(default_rng(seed).random(Y.shape) < share, np.nan, Y)
+
+
+def stored(Y: np.ndarray) -> sparse.csr_array:
+    """Return the observed labels as a sparse matrix, zeros too."""
+    cells = np.nonzero(~np.isnan(Y))
+    return sparse.csr_array((Y[cells], cells), shape=Y.shape)
 
 
 def some_cells(shape: tuple[int, int]) -> np.ndarray:

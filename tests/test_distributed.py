@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from sweeps import lines, over
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -42,7 +44,7 @@ def threads():
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(M, P)) * (rng.random((M, P)) < 0.6)
     return X, rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
 
@@ -157,7 +159,7 @@ def test_a_regularisation_that_interpolates_has_no_score(threads, data):
         distributed.tune(model, *blocks, [0.0], TASK_ALPHAS)
 
 
-@pytest.mark.parametrize(("kind", "is_vector"), [(as_csr, False), (dense, True)])
+@over(lines("kind is_vector", (as_csr, False), (dense, True)))
 def test_independent_tasks_and_a_vector_of_labels(threads, data, kind, is_vector):
     X, Y, _ = data
     Y = Y[:, 0] if is_vector else Y
@@ -192,7 +194,7 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
 
 
 def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m = 4_000
     X = rng.normal(size=(m, P))
     Y = rng.normal(size=(m, Q))
@@ -258,9 +260,9 @@ def with_nan(array, row, value=np.nan):
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize(
-    ("change", "error", "sentence"),
-    [
+@over(
+    lines(
+        "change error sentence",
         (lambda X, Y, T: {"X": X}, TypeError, "X must be a dask array, found ndarray"),
         (
             lambda X, Y, T: {"X": dense(X[:, 0], 40)},
@@ -308,7 +310,7 @@ def with_nan(array, row, value=np.nan):
             TypeError,
             "model must be an OnlineTwoStepRidge, found TwoStepRidgeCV",
         ),
-    ],
+    )
 )
 def test_what_is_refused(data, change, error, sentence):
     refused(data, sentence, error, **change(*data))
@@ -320,9 +322,9 @@ def masked(X, row, value):
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize(
-    ("ask", "sentence"),
-    [
+@over(
+    lines(
+        "ask sentence",
         (
             lambda model, X, Y, T: distributed.predict(model, X[:, :5]),
             "X has 5 features, but OnlineTwoStepRidge is expecting 6",
@@ -341,7 +343,7 @@ def masked(X, row, value):
             lambda model, X, Y, T: distributed.holdout(model, masked(X, 3, 100.0), Y).compute(),
             "X holds instances that the model has not learned, among them row 3",
         ),
-    ],
+    )
 )
 def test_a_fitted_model_refuses_what_does_not_fit_it(data, ask, sentence):
     X, Y, T = data

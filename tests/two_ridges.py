@@ -1,6 +1,7 @@
 """Two ridge regressions in a row on labels of which some are missing, one regression at a time."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -46,7 +47,7 @@ def labels_with_holes(shape=(20, 4, 7, 3), holes=0.4, seed=0, offset=0.0):
     """Return instances, labels with holes and tasks; the last task but one has one label, the last none."""
     m, d, q, r = shape
     X, Y, T = problems.data(m, q, d, r, seed=seed)
-    rng = np.random.default_rng([seed, 1])
+    rng = default_rng([seed, 1])
     Y[rng.random((m, q)) < holes] = np.nan
     Y[:, 1] = np.where(np.isnan(Y[:, 0]), np.nan, Y[:, 1])  # two that are observed together
     Y[:, 0] = np.where(np.isnan(Y[:, 1]), np.nan, Y[:, 0])
@@ -63,7 +64,7 @@ def predicted(model, new, new_tasks):
 
 
 def check(model, X, Y, T, **options):
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     new = rng.normal(size=(3, X.shape[1]))
     new_tasks = None if T is None else np.vstack([T, rng.normal(size=(2, T.shape[1]))])
     found = predicted(model, new, new_tasks)

@@ -83,14 +83,16 @@ def refusals(text: str) -> list[dict[str, str]]:
     return [{"command": command.strip(), "sentence": said.strip()} for command, said in parts]
 
 
-def write_csv(path: Path, rows: Any, columns: Any, values: Any, *, delimiter: str = ",") -> Path:
-    """Write a grid with ids."""
+def write_rows(path: Path, rows: Any) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(["", *columns])
-        for row, line in zip(rows, np.asarray(values).tolist(), strict=True):
-            writer.writerow([row, *line])
+        csv.writer(file).writerows(rows)
     return path
+
+
+def write_csv(path: Path, rows: Any, columns: Any, values: Any) -> Path:
+    """Write a grid with ids."""
+    lines = zip(rows, np.asarray(values).tolist(), strict=True)
+    return write_rows(path, [["", *columns], *([row, *line] for row, line in lines)])
 
 
 def read_csv(path: Path) -> list[list[str]]:

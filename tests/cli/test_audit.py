@@ -1,13 +1,13 @@
 """``dyadlearn audit``: splits in tables, with descriptions, times and predictions; and hold-outs of a model."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
-from cli.conftest import read_csv
+from cli.conftest import read_csv, write_rows
 from dyadlearn import TwoStepRidgeCV, audit, save
 from dyadlearn.selection.nearness import BANDS, bands_of
 
@@ -16,9 +16,7 @@ TEST = [("bob", "cake", 1.5), ("eve", "tea", 2.5), ("ann", "tea", 1.0)]
 
 
 def write(path, rows, headings=("user", "item", "stars")):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([headings, *rows])
-    return path
+    return write_rows(path, [headings, *rows])
 
 
 @pytest.fixture
@@ -64,7 +62,7 @@ def test_parts_of_one_table_in_the_order_of_use(run, tmp_path):
 
 
 def described(tmp_path):
-    X = (np.random.default_rng(0).random((12, 9)) < 0.5).astype(int)
+    X = (default_rng(0).random((12, 9)) < 0.5).astype(int)
     X[:, 0] = 1
     X[11] = X[2]
     ids = [f"d{place}" for place in range(12)]
@@ -148,7 +146,7 @@ def test_times(run, tmp_path):
 
 
 def test_hold_outs_of_a_model(run, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T = rng.normal(size=(12, 3)), rng.normal(size=(7, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 7))
     model = TwoStepRidgeCV(np.logspace(-3, 6, 5), setting="D").fit(X, Y, T)

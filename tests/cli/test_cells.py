@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from cli.conftest import read_csv, refusals
@@ -19,7 +20,7 @@ class Trial:
     """A table of a trial with markers of both parents, in files, and the same in memory."""
 
     def __init__(self, folder):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         self.markers = pd.DataFrame(rng.normal(size=(9, 5)), [f"m{i}" for i in range(9)])
         kernel = np.cov(rng.normal(size=(7, 30)))
         self.kernel = pd.DataFrame(kernel, list("abcdefg"), list("abcdefg"))
@@ -249,7 +250,7 @@ def test_a_model_that_was_saved_in_python(run, tmp_path):
 
 
 def test_symmetric_sides(run, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = pd.DataFrame(rng.choice(list("abcdef"), (40, 2)), columns=["first", "second"])
     path = tmp_path / "diallel.csv"
     table.assign(y=rng.normal(size=40)).to_csv(path, index=False)

@@ -69,6 +69,12 @@ def made(files, run, kept):
     return make
 
 
+def assert_sizes(figures):
+    """Assert that figures count what has labels."""
+    sizes = [figures[name] for name in ("instances", "tasks", "observed")]
+    assert sizes == [M - 1, Q - 1, ROWS.size]
+
+
 @over([{"kind": "kronecker"}, {"kind": "two-step"}])
 def test_tune_chooses_as_the_library_does(files, run, kind):
     ran = tuned(run, files, kind)
@@ -82,8 +88,7 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     for model in (found, twin):
         assert model.fitted_.training_problem.labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
-    sizes = [ran.json[name] for name in ("instances", "tasks", "observed")]
-    assert sizes == [M - 1, Q - 1, ROWS.size]
+    assert_sizes(ran.json)
     expected = "exact leave-fold-out" if kind == "kronecker" else "2×2 folds, refitted"
     assert ran.json["holdout"] == twin.holdout_method_ == expected
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same
@@ -126,8 +131,7 @@ def test_inspect_says_what_the_model_is(made, files, run):
     made("two-step")
     ran = run(f"inspect {files / 'model.dyad'} --json")
     assert ran.json["fitted_on"] == f"{ROWS.size:,} observed pairs alone, without a grid"
-    sizes = [ran.json[name] for name in ("instances", "tasks", "observed")]
-    assert sizes == [M - 1, Q - 1, ROWS.size]
+    assert_sizes(ran.json)
     assert_allclose(ran.json["mean_label"], VALUES.mean())
     assert "observed pairs alone" in run(f"inspect {files / 'model.dyad'}").out
 

@@ -1,13 +1,13 @@
 """One table of structures: tune reads it, and predict takes a mixed table of known and new structures."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
-from cli.conftest import read_csv
+from cli.conftest import read_csv, write_rows
 from dyadlearn import KroneckerRidge, load
 from dyadlearn.cli.one_table import names_of_columns, sequence_id
 from dyadlearn.kernels.chemistry import canonical_smiles, fingerprints
@@ -19,7 +19,7 @@ pytest.importorskip("rdkit", reason="rdkit is not installed: tables of SMILES ar
 DRUGS = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1", "CC(=O)O", "CCN", "CCCN", "CCCCN"]
 NEW_DRUGS = ["CCCCCO", "CCc1ccccc1"]
 ALPHABET = list("ACDEFGHIKLMNPQRSTVWY")
-_RNG = np.random.default_rng(0)
+_RNG = default_rng(0)
 PROTEINS = ["".join(_RNG.choice(ALPHABET, 40)) for _ in range(6)]
 # Relatives of two proteins, which are new.
 NEW_PROTEINS = [PROTEINS[0][:30] + "W" * 10, "A" * 10 + PROTEINS[3][10:]]
@@ -27,7 +27,7 @@ HEADINGS = ["drug_smiles", "target_seq", "y"]
 
 
 def label(drug, protein):
-    rng = np.random.default_rng([DRUGS.index(drug), PROTEINS.index(protein)])
+    rng = default_rng([DRUGS.index(drug), PROTEINS.index(protein)])
     return round(DRUGS.index(drug) + 3 * PROTEINS.index(protein) + rng.normal(), 3)
 
 
@@ -36,9 +36,7 @@ def rows():
 
 
 def write_table(path, table=None, headings=HEADINGS):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([headings, *(table or rows())])
-    return path
+    return write_rows(path, [headings, *(table or rows())])
 
 
 BOTH = "--smiles drug_smiles --sequence target_seq --label y"

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
@@ -29,7 +30,7 @@ from dyadlearn.models.base import Predictor
 @pytest.fixture
 def new(tables, put):
     """Three new users and two new items; the columns are in another order than in training."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = rng.normal(size=(3, 3))
     T = rng.normal(size=(2, 2))
     users = put(
@@ -109,7 +110,7 @@ def test_block_by_block(tables, model, new, run, ending, small_blocks):
 
 def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
     """With the instances of training, blocks are of tasks, whose rows are written in the end."""
-    T = np.random.default_rng(3).normal(size=(5, 2))
+    T = default_rng(3).normal(size=(5, 2))
     names = [f"m{i}" for i in range(5)]
     put(Path("m.csv"), names, ["price", "size"], T)
     assert run("predict model.dyad --tasks m.csv -o o.csv").code == 0

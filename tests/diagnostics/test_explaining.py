@@ -20,7 +20,7 @@ from dyadlearn import (
 )
 from dyadlearn.diagnostics import explaining
 from dyadlearn.exceptions import IdError, NoLabelWarning, NotEnoughMemoryError
-from problems import data
+from problems import data, stored
 from sweeps import covering, lines, over
 
 
@@ -140,8 +140,7 @@ def test_largest_weights_whatever_their_labels(kind, top):
         T = None
         model = TwoStepRidge(0.5, 0.5, symmetry="symmetric")
     elif kind == "list":
-        cells = np.nonzero(~np.isnan(Y))
-        labels = sparse.csr_array((Y[cells], cells), Y.shape)  # stores zeros
+        labels = stored(Y)
     model.fit(X, labels, T)
     found = explain(model, 2, 3, n=top, sort="weight")
     usual = explain(model, 2, 3, n=top)

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
@@ -22,7 +23,7 @@ def models(script):
 
 def make_data(seed, m=13, q=6, rank=None):
     """Return two kernels and labels that depend on both; with a rank the kernels are singular."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(m, rank or m))
     T = rng.normal(size=(q, rank or q))
     Y = X[:, :3] @ rng.normal(size=(3, 2)) @ T[:, :2].T + 0.5 * rng.normal(size=(m, q))
@@ -87,7 +88,7 @@ SIZES = [4, 8]
 @pytest.fixture(scope="module", params=[0, 1], ids=["full rank", "singular"])
 def case(request):
     K, G, Y = make_data(request.param, rank=4 if request.param else None)
-    order = np.random.default_rng(5).permutation(13)
+    order = default_rng(5).permutation(13)
     return K, G, Y, order[5:], order[:5]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -26,7 +27,7 @@ constants = {"constant": {"no constant": False, "constant": True}}
 
 def problem(shape):
     m, d, q, r = shape
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return (
         rng.normal(size=(m, d)),
         rng.normal(size=(m, q)) * (rng.random((m, q)) < 0.6),
@@ -146,7 +147,7 @@ def test_rows_that_were_not_learnt():
 def test_features_of_any_scales(constant, holes, alpha, library):
     if library.dtype == "float32":
         return  # which cannot hold the features to nine digits
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scales, Z, Y = (
         10.0 ** np.array([8, -8, 0, 4]),
         rng.normal(size=(20, 4)),

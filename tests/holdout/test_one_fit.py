@@ -9,8 +9,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 import problems
 from dyadlearn import (
@@ -80,7 +80,7 @@ def mean_excess(model, X, T, setting, scoring, average):
     )
 )
 def test_no_signal_has_no_score(setting, scoring, average, fit_intercept):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
     model = model_of("two-step" if setting in "AB" else "kronecker", 10.0, fit_intercept)
     assert_allclose(mean_excess(model, X, T, setting, scoring, average), 0.0, atol=1e-9)
@@ -121,22 +121,16 @@ def test_pairs_of_real_labels():
     assert_allclose(found["concordance_index"], [pairs_in_order(model, Y)["pooled"]], rtol=1e-12)
 
 
-def stored(Y):
-    """Return the observed labels as a sparse matrix."""
-    observed = ~np.isnan(Y)
-    return sparse.csr_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
-
-
 @pytest.mark.usefixtures("listed")
 def test_weighted_labels_and_lists_leave_pairs_out():
     X, Y, T = small(missing=0.2)
     observed = ~np.isnan(Y)
     grid = KroneckerRidge(0.5, **RBF).fit(X, Y, T)
-    pairs = KroneckerRidge(0.5, **RBF).fit(X, stored(Y), T)
+    pairs = KroneckerRidge(0.5, **RBF).fit(X, problems.stored(Y), T)
     assert pairs.fitted_.labels.grid is None
     areas = [evaluate(each, "A", scoring="roc_auc")["roc_auc"] for each in (grid, pairs)]
     assert_allclose(*areas)
-    weights = np.where(observed, np.random.default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
+    weights = np.where(observed, default_rng(0).uniform(0.5, 2, Y.shape), 1.0)
     weighted = KroneckerRidge(0.5, **RBF, tol=1e-12).fit(X, Y, T, weights)
     plan = PairsOut.of(weighted.fitted_.training_problem, scorer("roc_auc"))
     expected = pairs_in_order(weighted, Y, weights)["pooled"]

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -16,8 +17,8 @@ from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
 X, Y, T = problems.data(7, 5, 3, 2, missing=0.25, seed=3)
-WEIGHTS = np.random.default_rng(1).uniform(0.3, 2.0, size=Y.shape)
-CELLS = np.random.default_rng(2).integers(0, 3, size=Y.shape)
+WEIGHTS = default_rng(1).uniform(0.3, 2.0, size=Y.shape)
+CELLS = default_rng(2).integers(0, 3, size=Y.shape)
 MODELS = {
     "kronecker": KroneckerRidge(0.7),
     "no intercept": KroneckerRidge(0.7, fit_intercept=False),

@@ -17,6 +17,7 @@ from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, Mode
 from dyadlearn.kernels import Sum, gram, kernel_names
 from dyadlearn.kernels import landmarks as room
 from dyadlearn.kernels.landmarks import Source, pivoted
+from problems import INDEFINITE
 from sweeps import covering, lines, over
 
 METHODS = ("rpcholesky", "uniform")
@@ -365,7 +366,7 @@ def test_what_is_no_kernel_is_refused(K, message):
 
 
 def test_an_indefinite_kernel_is_told():
-    K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    K = INDEFINITE
     for seed in range(5):
         with pytest.warns(KernelRepairWarning, match="not positive semi-definite"):
             found = Landmarks(3, kernel="precomputed", random_state=seed).fit(K)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -18,13 +19,14 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
 from dyadlearn.kernels.learned import Description, LearnedKernel
+from problems import INDEFINITE
 from sweeps import covering, every, lines, over
 
 N = 9
 N_NEW = 4
 TRAIN = np.arange(N)
 TEST = np.arange(N, N + N_NEW)
-rng = np.random.default_rng(0)
+rng = default_rng(0)
 X = rng.normal(size=(N + N_NEW, 3))  # a linear kernel with negative entries
 BITS = (rng.random((N + N_NEW, 8)) < 0.4).astype(float)
 BITS[:, 0] = 1.0
@@ -307,14 +309,14 @@ def test_what_weighs_nothing_is_not_computed():
 
 
 def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
-    features = np.random.default_rng(1).normal(size=(700, 2))
+    features = default_rng(1).normal(size=(700, 2))
     for given, expected in ((features, False), (np.abs(features), True)):
         kernel, _ = describe([given], "linear")
         assert kernel.members[0].has_exponent is expected
 
 
 def test_kernels_are_repaired_first():
-    K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    K = INDEFINITE
     for psd, normalize in itertools.product(("clip", "shift"), (False, True)):
         with pytest.warns(KernelRepairWarning, match=r"X\['1'\] is indefinite"):
             kernel, wide = describe([K], "precomputed", normalize=normalize, repair=psd)

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -19,7 +20,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import KernelError, MarkerCodingWarning, MissingCallWarning
 from dyadlearn.kernels import Product, Sum, gram, gram_diagonal
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 FREQUENCIES = RNG.uniform(0.1, 0.9, size=40)
 M = RNG.binomial(2, FREQUENCIES, size=(12, 40)).astype(float)
 M_NEW = RNG.binomial(2, 0.5, size=(5, 40)).astype(float)
@@ -154,7 +155,7 @@ def test_markers_of_presence_are_reported(each):
 
 def with_gaps(markers, share, seed):
     """Return markers with missing calls, and the same with the means of the markers of training in their place."""
-    missing = np.random.default_rng(seed).random(markers.shape) < share
+    missing = default_rng(seed).random(markers.shape) < share
     gaps = np.where(missing, np.nan, markers)
     return gaps, int(missing.sum())
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._interrupts import keeping_best
@@ -27,7 +28,7 @@ BOTH = (True, True)
 
 def _problem(seed=0, shape=(14, 9), rank=2, noise=0.3, missing=0.2, kernels=(2, 1)):
     """Return labels of low rank, of which the first kernel of the instances tells something, the others nothing."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(shape[0], rank))
     Y = np.tanh(X) @ rng.normal(size=(rank, shape[1])) + noise * rng.normal(size=shape)
     squares = ((X[:, None] - X) ** 2).sum(axis=2)
@@ -261,7 +262,7 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, mon
 
 # --- descent: what holds parameters back, what stays, and what remains after an interrupt --------
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 SIDES = [mixture(8, RNG), mixture(4, RNG)]
 START = Parameters.start(SIDES)
 LABELS = targets(np.zeros((8, 4)))

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -17,7 +18,7 @@ from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
-rng = np.random.default_rng(0)
+rng = default_rng(0)
 M = 6
 Q = 4
 A = 3
@@ -141,7 +142,7 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
 
 HOLES = np.where(np.eye(M, Q) + np.eye(M, Q, 2) > 0, np.nan, Y)
 HOLES[4] = HOLES[:, 3] = np.nan
-WEIGHTS = np.random.default_rng(1).uniform(0.2, 30.0, size=(M, Q))
+WEIGHTS = default_rng(1).uniform(0.2, 30.0, size=(M, Q))
 # Labels and their weights.
 GIVEN = {
     "complete": (Y, None),

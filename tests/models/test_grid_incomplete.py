@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
@@ -31,7 +32,7 @@ def with_holes(Y, pattern):
     Y = Y.copy()
     if pattern.endswith("%"):
         share = int(pattern[:-1]) / 100
-        places = np.random.default_rng(1).permutation(Y.size)
+        places = default_rng(1).permutation(Y.size)
         Y.flat[places[: max(1, round(share * Y.size))]] = np.nan
     else:
         Y[[1, len(Y) - 2]] = np.nan
@@ -172,7 +173,7 @@ def test_the_score_of_some_labels():
 @over(covering(**every_model, pattern=["few missing", "half", "few observed"], strength=1))
 def test_few_features_never_make_a_kernel(Model, pattern):
     """With many more rows than features nothing of m × m numbers is formed, whatever is missing."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     m = 500
     q = 5
     X = rng.normal(size=(m, 8))

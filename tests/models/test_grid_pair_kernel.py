@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import problems
@@ -28,7 +29,7 @@ ALPHAS = [0.1, 10.0, 1000.0]
 def table():
     """Features of both sides, some of them new, and labels in which each task has a function of its own."""
     X, Y, T = data(10, 7, 5, 4, n_new=3, noise=3.0)
-    return X, Y + X[:10] @ np.random.default_rng(1).normal(size=(5, 7)) + 20.0, T
+    return X, Y + X[:10] @ default_rng(1).normal(size=(5, 7)) + 20.0, T
 
 
 @over(covering(shares=SHARES, fit_intercept=[True, False], strength=1))
@@ -96,7 +97,7 @@ def test_shares_that_are_none(table, shares, message):
 def test_null_directions_of_both_sides_do_not_multiply_rounding(shares, fit_intercept):
     """What neither features of instances nor of tasks can tell is divided by λ alone, and multiplied by zero."""
     X, Y, T = problems.data(40, 30, 5, 4)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     new = rng.normal(size=(6, 5)), rng.normal(size=(7, 4))
     found = []
     for dtype in (np.float32, np.float64):

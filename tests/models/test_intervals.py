@@ -89,8 +89,8 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
     Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(8.0).reshape(2, 4)
     Y = Y - Y.T if sign < 0 else Y
-    given = {} if sign else {"tasks": T}
-    slack = cell_slack(fitted.fit(X, Y, **given).fitted_.training_problem.pairing)
+    tasks = None if sign else T
+    slack = cell_slack(fitted.fit(X, Y, tasks).fitted_.training_problem.pairing)
     for i, j in np.ndindex(Y.shape):
         if (i + 2 * j) % 3:
             continue
@@ -100,7 +100,7 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
             unit[(j, i) if sign else (i, j)] = sign or 1.0
         elif sign < 0:
             continue  # a node has no antisymmetric edge with itself
-        left = 1.0 - fitted.fit(X, unit, **given).predict()[i, j]
+        left = 1.0 - fitted.fit(X, unit, tasks).predict()[i, j]
         assert_allclose(np.broadcast_to(slack, Y.shape)[i, j], left, rtol=0, atol=1e-9)
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -33,7 +34,7 @@ needs_torch = pytest.mark.skipif(
 )
 
 X, Y, T = problems.data(7, 5, 3, 2, noise=0.1)
-rng = np.random.default_rng(1)
+rng = default_rng(1)
 HOLES = problems.with_holes(Y, 0.3)
 GRIDS = {"alphas": [0.1, 10.0], "progress": False}
 
@@ -162,7 +163,7 @@ def test_a_device_without_double_precision_gets_one_sentence(Model):
         "array_api_strict", minversion="2.5", reason="no device without float64"
     )
     device = strict.Device("no_float64")
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, T, Y = (
         strict.asarray(
             rng.normal(size=shape).astype(np.float32), dtype=strict.float32, device=device

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, recommend
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
@@ -18,23 +17,12 @@ from dyadlearn.holdout.actual import actual_settings
 from dyadlearn.models import reading as training
 from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
 from dyadlearn.settings import Setting
-from listed import listed
+from listed import COLUMNS, FULL, ROWS, SPARSE, SPARSE_WEIGHTS, M, Q, T, X, Y, listed
 from sweeps import every, lines, over
 
 __all__ = ["listed"]
 
-M = 16
-Q = 11
-X, FULL, T = problems.data(M, Q, seed=16)
-FULL += 7.0
 RNG = default_rng(17)
-Y = problems.with_holes(FULL, 0.55)
-# A row and a column without labels: in two-step models they count all the same.
-Y[5], Y[:, 8] = np.nan, np.nan
-ROWS, COLUMNS = np.nonzero(~np.isnan(Y))
-SPARSE = sparse.csr_array((Y[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
-WEIGHTS = RNG.random((M, Q)) * 3.0
-SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 GROUPS = RNG.integers(0, 4, M)
 CELLS = RNG.integers(0, 4, (M, Q))
 
@@ -344,7 +332,7 @@ def test_attributes_of_a_grid_are_not_there(listed):
             getattr(model, name)
     # New instances need no labels.
     assert len(recommend(model, X=X[:2], n=3)) == 2
-    assert model.coef_.shape == (4, 3)
+    assert model.coef_.shape == (3, 4)
 
 
 # --- other libraries -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.linalg import hilbert
@@ -12,7 +13,7 @@ from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarn
 from sweeps import every, lines, over
 
 X, Y, T = problems.data(8, 5, 3, 2)
-RNG = np.random.default_rng(1)
+RNG = default_rng(1)
 K = X @ X.T + np.eye(8)
 
 
@@ -141,7 +142,7 @@ def test_forgetting_what_was_far_larger_is_warned_of():
 
 
 def test_ordinary_forgetting_is_not_warned_of():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     rows = rng.normal(size=(400, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
     labels = rng.normal(size=(400, 3))
     rows[:390, 3] = 0.0  # a feature that comes late, and one that goes early

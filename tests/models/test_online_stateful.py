@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -19,7 +20,7 @@ class Learner:
     """
 
     def __init__(self, seed, keep, constant, holes, has_tasks):
-        self.rng = np.random.default_rng(seed)
+        self.rng = default_rng(seed)
         self.keep = keep
         self.constant = constant
         self.holes = holes
@@ -98,7 +99,7 @@ class Learner:
         tasks = self.T if self.has_tasks else None
         fresh = OnlineTwoStepRidge(**params).fit(self.X, self.Y, tasks)
         assert (self.model.n_seen_, self.model.n_tasks_) == self.Y.shape
-        new = np.random.default_rng(0).normal(size=(3, self.X.shape[1]))
+        new = default_rng(0).normal(size=(3, self.X.shape[1]))
         assert_allclose(self.model.predict(new), fresh.predict(new), atol=1e-8)
         for name in ("coef_", "intercept_"):
             found, expected = (getattr(model, name) for model in (self.model, fresh))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -27,7 +28,7 @@ def test_parameters_that_are_set_count_from_the_next_batch(data, model):
 
 def test_the_most_regularised_of_equals_is_chosen():
     """Rows at right angles say nothing of each other, whatever the regularisation."""
-    Y = np.random.default_rng(0).normal(size=(4, 3))
+    Y = default_rng(0).normal(size=(4, 3))
     model = OnlineTwoStepRidge().fit(np.eye(4), Y)
     assert model.tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha == 10.0
     model = OnlineTwoStepRidge().fit(np.eye(4), Y, np.eye(3))
@@ -39,7 +40,7 @@ def test_a_value_without_a_score_is_not_chosen():
     X = np.array(
         [[1.0, 0.0], [2.0, 0.0], [1.5, 0.0], [0.0, 1.0]]
     )  # the last row has a feature of its own
-    Y = np.random.default_rng(0).normal(size=(4, 3))
+    Y = default_rng(0).normal(size=(4, 3))
     model = OnlineTwoStepRidge().fit(X, Y, np.array([[1.0], [2.0], [0.5]]))
     with pytest.warns(
         UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"

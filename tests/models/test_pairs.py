@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import problems
@@ -16,7 +17,7 @@ Q = 7
 A = 12
 B = 10
 X, Y, T = problems.data(M, Q)
-RNG = np.random.default_rng(1)
+RNG = default_rng(1)
 X_NEW = RNG.normal(size=(A, 4))
 T_NEW = RNG.normal(size=(B, 3))
 ROWS = [f"i{i}" for i in range(A)]
@@ -34,7 +35,7 @@ MANY = 50
 
 def pairs(n, n_tasks=B, seed=1):
     """Return random pairs with repeats, the first and the last of each side among them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     chosen = np.stack([rng.integers(0, A, size=n), rng.integers(0, n_tasks, size=n)], axis=1)
     chosen[0], chosen[-1] = (0, n_tasks - 1), (A - 1, 0)
     return chosen

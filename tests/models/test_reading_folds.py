@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -20,8 +21,8 @@ Q = 6
 X, Y, T = problems.data(M, Q)
 ROWS = [f"i{i}" for i in range(M)]
 COLUMNS = [f"t{j}" for j in range(Q)]
-FOLDS = np.random.default_rng(0).integers(2, size=(M, Q))
-OTHER = np.random.default_rng(1).permutation(M)
+FOLDS = default_rng(0).integers(2, size=(M, Q))
+OTHER = default_rng(1).permutation(M)
 
 # Values of folds 0 and 1.
 WORDS = {

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.metrics import r2_score
@@ -17,7 +18,7 @@ from sweeps import every, over
 M = 7
 Q = 5
 X, Y, T = problems.data(M, Q, 3, 2)
-RNG = np.random.default_rng(1)
+RNG = default_rng(1)
 X_NEW = RNG.normal(size=(4, 3))
 T_NEW = RNG.normal(size=(3, 2))
 # The products alone would be singular; the ridge keeps every dual parameter well determined.
@@ -253,7 +254,7 @@ def test_score_aligns_labels_on_both_sides(kind):
 
 @pytest.mark.parametrize("model", [TwoStepRidge(), OnlineTwoStepRidge()], ids=["grid", "online"])
 def test_a_table_of_the_library_is_read_as_a_frame_is(model):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     X = pd.DataFrame(rng.normal(size=(6, 2)), index=list("abcdef"), columns=["u", "v"])
     T = pd.DataFrame(rng.normal(size=(4, 3)), index=list("pqrs"), columns=["x", "y", "z"])
     Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("fedcba"), columns=list("sqrp"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -15,7 +16,7 @@ M = 8
 Q = 6
 D = 4
 R = 3
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 # Counts with zeros: features that every kernel takes.
 X = RNG.integers(0, 3, size=(M, D)).astype(float)
 T = RNG.integers(0, 3, size=(Q, R)).astype(float)
@@ -108,7 +109,7 @@ def decompositions(monkeypatch):
 
 @over(every(d=[1, M - 1, M, M + 1]))
 def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decompositions):
-    rows = np.random.default_rng(d).normal(size=(M, d))
+    rows = default_rng(d).normal(size=(M, d))
     for fit_intercept in (False, True):
         decompositions.clear()
         model = IndependentTaskRidge(ALPHA, fit_intercept=fit_intercept).fit(rows, Y)

@@ -5,7 +5,6 @@ import gc
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 import problems
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, _memory, evaluate, explain
@@ -82,8 +81,7 @@ def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(
     monkeypatch.setattr(missing, "ITERATIONS", 10**9)
     monkeypatch.setattr(reading, "SMALL_GRID", 0)
     monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
-    rows, columns = np.nonzero(~np.isnan(Y))
-    table = sparse.csr_array((Y[rows, columns], (rows, columns)), shape=Y.shape)
+    table = problems.stored(Y)
     if is_weighted:
         weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
     else:

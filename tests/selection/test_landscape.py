@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import landscape
@@ -206,7 +207,7 @@ def make_isolated(n, rng):
 )
 def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     """Some regularisations interpolate: they are NaN and named, and all others are scored as ever."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     sides = [make_isolated(n, rng) for n in shape]
     task_side = [] if method == "independent" else [sides[1], 1.0]
     problem = posed(method, rng.normal(size=shape), sides[0], 1.0, *task_side)
@@ -260,7 +261,7 @@ def test_filters(shape, filter, letters, scoring, side):
 )
 def test_squared_errors_near_zero(letter, noise, put, options):
     """Labels that the kernels explain all but completely: the closed form cancels, and is not believed."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(14, 3))
     T = rng.normal(size=(10, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(14, 10))

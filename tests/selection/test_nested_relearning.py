@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
@@ -20,7 +21,7 @@ Q = 6
 
 
 def _data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(M, 2))
     N = rng.normal(size=(M, 3))
     T = rng.normal(size=(Q, 2))
@@ -32,11 +33,13 @@ def _holes(Y):
     return problems.with_holes(Y, 0.15)
 
 
+# A bandwidth that is given does not depend on which rows there are.
+RBF = ("rbf", {"gamma": 0.5})
+
+
 def _model(**given):
-    # Bandwidths that are given do not depend on which rows there are.
-    rbf = ("rbf", {"gamma": 0.5})
     return LearnedKernelRidge(
-        **{"setting": "A", "kernel": rbf, "task_kernel": rbf, "n_steps": 1, **given}
+        **{"setting": "A", "kernel": RBF, "task_kernel": RBF, "n_steps": 1, **given}
     )
 
 
@@ -46,11 +49,10 @@ def _sides(name):
     if name == "plain":
         return X, T, {}
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
-    rbf = ("rbf", {"gamma": 0.5})
     return (
         Descriptions({"noise": N, "near": K}),
         T,
-        {"kernel": {"noise": rbf, "near": "precomputed"}},
+        {"kernel": {"noise": RBF, "near": "precomputed"}},
     )
 
 
@@ -72,7 +74,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(
     T = None if form == "no tasks" else T
     Y = _data()[3] if labels in ("complete", "grouped") else _holes(_data()[3])
     if labels == "weighted":
-        weights = np.random.default_rng(2).uniform(0.5, 2, size=Y.shape)
+        weights = default_rng(2).uniform(0.5, 2, size=Y.shape)
     else:
         weights = None
     groups = np.arange(M) // 2 if labels == "grouped" else None

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -174,7 +175,7 @@ FLAT = [0.1, 1.0, 100.0, 10.0]
 @over(every(scoring=["neg_mean_squared_error", "concordance_index"]))
 def test_the_most_regularised_of_equals_is_chosen(scoring):
     """With kernels that tell nothing of one row to another, every regularisation predicts alike."""
-    Y = np.random.default_rng(0).normal(size=(8, 5))
+    Y = default_rng(0).normal(size=(8, 5))
     alike = {"kernel": "precomputed", "scoring": scoring}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)
@@ -216,7 +217,7 @@ def test_what_can_be_read_but_once_is_refused():
 
 
 def test_a_search_that_loses_to_its_baselines_warns():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(12, 3))
     Y = 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))
     with pytest.warns(

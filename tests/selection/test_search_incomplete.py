@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -115,7 +116,7 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
 
 def test_a_word_of_one_text_only_does_not_stop_the_default_search():
     """Its leverage is as good as 1 at the small end of the grid, where nothing is interpolated all the same."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     counts = rng.poisson(0.3, size=(40, 12)).astype(float)
     counts[:, 7] = 0.0
     counts[5, 7] = 3.0
@@ -133,7 +134,7 @@ def test_a_word_of_one_text_only_does_not_stop_the_default_search():
 def test_many_regularisations_have_the_scores_of_few(weighted, setting):
     """One decomposition serves many regularisations, an inverse each of a few."""
     X, Y, T = make_data(share=0.6)
-    weights = np.random.default_rng(1).uniform(0.1, 10.0, Y.shape) if weighted else None
+    weights = default_rng(1).uniform(0.1, 10.0, Y.shape) if weighted else None
     many = np.logspace(-3, 3, 13)
     few = many[[1, 6, 10]]
     scores = [

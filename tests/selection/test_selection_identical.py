@@ -1,6 +1,7 @@
 """Identical rows across the split: they are counted, and groups="identical" keeps them together."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -23,7 +24,7 @@ TASK_COPIES = np.array([0, 1, 2, 1, 4])
 
 
 def data():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(9, 3))[COPIES]
     T = rng.normal(size=(5, 2))[TASK_COPIES]
     return X, X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(9, 5)), T
@@ -45,7 +46,7 @@ def same_partition(first, second):
 
 @over(covering(n=[1, 2, 40], d=[0, 1, 3], kind=["dense", "sparse", "kernel"]))
 def test_codes_of_equal_rows(n, d, kind):
-    rng = np.random.default_rng(n + d)
+    rng = default_rng(n + d)
     rows = rng.integers(0, 2, size=(n, d)) * 0.1
     if kind == "kernel":
         noise = 1.0 + 1e-15 * rng.normal(size=(n, n))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +21,7 @@ from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
-RNG = np.random.default_rng(8)
+RNG = default_rng(8)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -86,7 +87,7 @@ def test_rows_with_labels_of_one_value_are_scored(name, setting):
     """Rows with a single positive label have a score, also if no row of their length has both labels."""
     grid = np.array([[1, np.nan, np.nan, np.nan, np.nan], [1, 0, 1, 0, np.nan], [0, 1, 1, 0, 1.0]])
     labels = Labels.of_grid(grid if setting == "B" else grid.T)
-    F = np.random.default_rng(0).normal(size=labels.shape)
+    F = default_rng(0).normal(size=labels.shape)
     expected = prepared_score(labels, name, Setting(setting))
     found = prepared_score(labels.listed(), name, Setting(setting))
     assert_allclose(found(F[labels.places]), expected(F), rtol=1e-12)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -35,14 +36,14 @@ MODELS = {
 
 
 def grid(X):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     T = rng.normal(size=(5, 2))
     dense = X.toarray() if sparse.issparse(X) else X
     return dense @ rng.normal(size=(dense.shape[1], 2)) @ T.T + rng.normal(size=(len(dense), 5)), T
 
 
 def features(form):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     if form == "tall":
         return rng.normal(size=(14, 3)) + 2.0
     if form == "wide":

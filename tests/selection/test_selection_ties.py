@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, evaluate, landscape
@@ -57,7 +58,7 @@ def refitted(model, setting):
     )
 )
 def test_areas_are_those_of_models_fitted_again(model, settings, twins):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     K = gram(rng, 5, twins)
     G = gram(rng, 6, twins)
     Y = sparse_labels(rng, 5, 6)
@@ -90,7 +91,7 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
 
 def test_what_is_zero_when_fitted_again_is_zero():
     """The only one of its task, left out, leaves zeros; a row that is like no other is predicted to be zero."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     K = gram(rng, 12, False)
     Y = sparse_labels(rng, 12, 20)
     kernels = {"kernel": "precomputed", "fit_intercept": False}

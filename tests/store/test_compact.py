@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import LearnedKernelRidge, load, save
@@ -15,7 +16,7 @@ from dyadlearn.store.container import Reader, Writer, read_container, write_cont
 from problems import data
 from sweeps import every, lines, over
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 SHAPE = (90, 80)
 SQUARE = RNG.normal(size=(90, 90))
 WHOLE = {
@@ -119,7 +120,7 @@ def test_memory_is_checked_before_bits_become_numbers(monkeypatch):
 
 def learned(form="full", setting="B", stages=1, frames=False):
     X, Y, T = data(30, 18)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     bits = (rng.random((30, 80)) < 0.2).astype(float)
     K = np.exp(-((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
     Y = np.where(rng.random(Y.shape) < 0.3, np.nan, Y) if form == "holes" else Y

@@ -241,26 +241,33 @@ def test_a_forged_sparse_matrix_cannot_point_outside(apart, forge):
         )
 
 
+def parts(content):
+    """Return the header of a file and what follows it."""
+    stop = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:stop]), content[stop:]
+
+
+def joined(head, rest):
+    header = json.dumps(head, separators=(",", ":")).encode()
+    return len(header).to_bytes(8, "little") + header + rest
+
+
 def test_a_header_of_huge_arrays_takes_no_memory(content, refused):
-    length = int.from_bytes(content[:8], "little")
-    head = json.loads(content[8 : 8 + length])
+    head, rest = parts(content)
     place = head["fitted_.coefficients"]
     for shape in ([2**40], [0, 2**60], [0, *[2**47] * 7], [-1], [2.0], ["a"], [True], [1] * 40):
         place["shape"] = shape
         place["data_offsets"][1] = 2**43 if shape == [2**40] else place["data_offsets"][0]
-        forged = json.dumps(head, separators=(",", ":")).encode()
-        refused(len(forged).to_bytes(8, "little") + forged + content[8 + length :])
+        refused(joined(head, rest))
 
 
 def test_a_file_larger_than_the_memory_is_told_before_it_is_read(content, tmp_path):
-    length = int.from_bytes(content[:8], "little")
-    head = json.loads(content[8 : 8 + length])
+    head, rest = parts(content)
     end = max(table["data_offsets"][1] for name, table in head.items() if name[0] != "_")
     size = 2**42
     head["more"] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
-    forged = json.dumps(head, separators=(",", ":")).encode()
     path = tmp_path / "forged.dyad"
-    path.write_bytes(len(forged).to_bytes(8, "little") + forged + content[8 + length :])
+    path.write_bytes(joined(head, rest))
     try:
         os.truncate(path, path.stat().st_size + size)
     except OSError:

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 
 from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV, evaluate
 from dyadlearn.report.page import render
 from dyadlearn.settings import Setting
 from dyadlearn.views.by_task import correlations_by_task, folds_by_task, within_parts
 from dyadlearn.views.summary import SummaryOptions, summary_of
-from problems import data
+from problems import data, stored
 from sweeps import covering, every, over
 
 
@@ -55,8 +54,7 @@ def test_correlations_are_those_of_held_out_predictions(setting, form):
     X, Y, T = data(45, 4, missing=0.0 if form == "full" else 0.2)
     labels = Y
     if form == "list":
-        cells = np.nonzero(~np.isnan(Y))
-        labels = sparse.csr_array((Y[cells], cells), Y.shape)
+        labels = stored(Y)
     fitted = KroneckerRidge(2.0).fit(X, labels, T).fitted_
     setting = Setting(setting)
     cv = folds_by_task(fitted.labels, setting)

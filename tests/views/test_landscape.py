@@ -1,6 +1,7 @@
 """Landscapes as numbers: the best point, what can be drawn of them, and steps of what is lost."""
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
@@ -48,7 +49,7 @@ def test_less_than_a_line_is_not_drawn(alphas):
 
 
 def test_levels_are_few_round_and_ascending():
-    losses = np.random.default_rng(0).lognormal(-5, 3, size=500)
+    losses = default_rng(0).lognormal(-5, 3, size=500)
     losses[0] = np.nan
     first, *inside, last = loss_levels(losses)
     assert first == 0
@@ -66,7 +67,7 @@ def test_levels_of_a_flat_map():
 
 @over(lines("scale", 1e-9, 1.0, 1e12))
 def test_one_wild_loss_does_not_hide_the_others(scale):
-    loss = scale * 10 ** np.random.default_rng(0).uniform(-6, 0, size=200)
+    loss = scale * 10 ** default_rng(0).uniform(-6, 0, size=200)
     loss[0] = 1e6 * scale
     levels = loss_levels(loss)
     assert loss.max() <= levels[-1] < 11 * loss.max()
