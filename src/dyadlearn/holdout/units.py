@@ -251,6 +251,10 @@ class Problem:
         solution = solve_crossed(operators, self.labels, **stopping)
         if solution is None:
             solution = self.system().solve(start, **stopping)
+        if not solution.converged:
+            factor = partial(self._factor, operators)
+            dense = solve_pairs(operators, self.labels, factor, n_tried=solution.n_iter)
+            solution = dense or solution
         warn_unless_converged(solution, self.tol)
         return solution
 

@@ -132,8 +132,9 @@ def complete(
         Labels; NaN where missing.
     weights : array of shape (m, q), default=None
         Positive weight of each observed cell in the squared loss.
-    route : {"missing", "observed"}, default=None
-        System to solve; None is the one with less work.
+    route : {"missing", "observed", "direct"}, default=None
+        System to solve, "direct" for a dense one of the observed cells; None is the one with less
+        work.
     rank : int, default=None
         Number of leading directions to deflate; None minimises the estimated work.
     start : Completion, default=None
@@ -229,6 +230,8 @@ def _method_for(holes: _Holes, route: str | None, rank: int | None, max_direct: 
     """
     operators = holes.operators
     n_observed = holes.n_observed
+    if route == "direct":
+        return "direct"
     is_free = route is None and rank is None
     if is_free and suit_directions(operators, n_observed, holes.largest_weight):
         return "directions"

@@ -480,6 +480,8 @@ def _features(
 # Normal equations that take more iterations than this are left to the other systems, which keep
 # more digits.
 _MOST_CROSSED = 200
+# Multiplications of a dense system that take as long as one of an iteration.
+_DENSE = 10.0
 # Grids of fewer cells are completed by their cells.
 _LITTLE_WORK = 2**16
 # For a product kernel, the system of the pairs with rotated features takes about a third of the
@@ -495,9 +497,17 @@ def complete_grid(
     """Complete a grid of labels by the way that takes the least work.
 
     The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol`
-    and `max_iter`.
+    and `max_iter`. If iterations do not converge, a dense system that takes about as long is solved.
     """
-    return _COMPLETING[quickest(operators, Y, weights)](operators, Y, weights, **options)
+    completion = _COMPLETING[quickest(operators, Y, weights)](operators, Y, weights, **options)
+    solution = completion.solution
+    if solution.converged:
+        return completion
+    tried = _tried(operators.kernel_cost, solution.n_iter)
+    if not suits_direct(operators, Labels.of_grid(Y).size, tried, Y):
+        return completion
+    options["start"] = completion
+    return complete(operators, Y, weights, route="direct", **options)
 
 
 def quickest(operators: GridOperators, Y: Array, weights: Array | None) -> str:
@@ -533,8 +543,16 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
 
 
+def _tried(iteration: float, n_iter: int) -> float:
+    """Return the work of an iteration for which `suits_direct` allows as much time as some that did not converge."""
+    return _DENSE * iteration * n_iter / ITERATIONS
+
+
 def solve_pairs(
-    operators: GridOperators, labels: Labels, factor: Callable[[], CellsFactor] | None = None
+    operators: GridOperators,
+    labels: Labels,
+    factor: Callable[[], CellsFactor] | None = None,
+    n_tried: int | None = None,
 ) -> ObservedSolution | None:
     """Return the solution of a list of pairs by one dense system of the pairs; None if iterations take less work.
 
@@ -545,9 +563,13 @@ def solve_pairs(
     factor : callable, default=None
         Function that returns the factor of the system, which the caller keeps; None computes it
         here.
+    n_tried : int, default=None
+        Number of iterations that have not converged; None if none was tried.
     """
     y = labels.values
     iteration = min(product_costs(labels.shape, labels.size, operators.n_directions, y))
+    if n_tried is not None:
+        iteration = _tried(iteration, n_tried)
     if not suits_direct(operators, labels.size, iteration, y):
         return None
     shift = operators.shift_of(y, labels.weights)
