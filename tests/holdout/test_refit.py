@@ -10,7 +10,13 @@ from sklearn.base import clone
 
 import dyadlearn.pairing.dense as dense_module
 import problems
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    TwoStepRidge,
+    verify_holdout,
+)
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout.refit import refit
 from dyadlearn.models.fitted import FittedRidge
@@ -116,6 +122,14 @@ def test_large_grids_are_fitted_as_small_ones(method, setting, monkeypatch):
     small = refit(problem, setting, **labels)
     monkeypatch.setattr(dense_module, "_DENSE_CELLS", 0)
     assert_allclose(refit(problem, setting, **labels), small, rtol=1e-8, atol=1e-9)
+
+
+def test_large_grids_of_all_kernels_of_pairs_are_fitted_as_small_ones(monkeypatch):
+    model = PairKernelRidge(0.5, per_task=0.3, per_instance=0.2).fit(*problems.data(5, 4))
+    posed = model.fitted_.training_problem
+    small = refit(posed, "B")
+    monkeypatch.setattr(dense_module, "_DENSE_CELLS", 0)
+    assert_allclose(refit(posed, "B"), small, rtol=1e-9)
 
 
 def test_a_refit_that_does_not_converge_says_so(monkeypatch):

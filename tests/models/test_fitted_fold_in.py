@@ -291,12 +291,17 @@ def test_long_tables():
         asked = [(new[i], known[j]) for i in range(few.shape[0]) for j in range(few.shape[1])]
         assert_allclose(model.predict(asked, labels=labels), expected.ravel(), rtol=1e-9)
     message = "labels= needs pairs of new instances with training tasks, or of training"
-    for other in (rows[0], items[1]), (rows[M], items[Q]):
+    new = (rows[M], items[0])
+    for one, other in (
+        (new, (rows[0], items[1])),
+        (new, (rows[M], items[Q])),
+        ((rows[0], items[Q]), (rows[0], items[0])),
+    ):
         with pytest.raises(ValueError, match=message):
-            model.predict([(rows[M], items[0]), other], labels=([(rows[M], items[2])], [1.0]))
+            model.predict([one, other], labels=([(rows[M], items[2])], [1.0]))
     with pytest.raises(
         TypeError, match=r"labels must be a tuple \(pairs, y\) of known pairs, found"
     ):
-        model.predict([(rows[M], items[0])], labels={(rows[M], items[2]): 1.0})
+        model.predict([new], labels={(rows[M], items[2]): 1.0})
     with pytest.raises(IdError, match="u10"):
-        model.predict([(rows[M], items[0])], labels=([(rows[M + 1], items[2])], [1.0]))
+        model.predict([new], labels=([(rows[M + 1], items[2])], [1.0]))
