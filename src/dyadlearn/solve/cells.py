@@ -495,7 +495,8 @@ class CellSystem:
         mean_part = self._proportional(
             slope, self.train if self.weights is None else self.weights * self.train
         )
-        right = self.operator(slope - mean_part) - self._ridge(mean_part)
+        # The ridge of the first part is a constant at training cells, which is centred away.
+        right = self.operator(slope - mean_part)
         return mean_part + self.solve("adjoint", self.centred(right), tol).values
 
 
