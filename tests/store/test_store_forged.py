@@ -119,6 +119,7 @@ def parameter(value):
         parameter("1.0"),
         parameter(-1.0),
         lambda header, arrays: header.update(model=["$array"]),
+        lambda header, arrays: side(header)["spec"]["$KernelSpec"].update(kernel="precomputed"),
     )
 )
 def test_what_would_cost_memory_or_raise_something_else_is_refused(change, apart, forge):
