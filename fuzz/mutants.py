@@ -354,12 +354,22 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
-    """Return the tests that call the mutant's function, its package's and the quickest first, for a minute of time."""
+    """Return the tests that call the mutant's function, its package's and the quickest first, for a minute of time.
+
+    What runs when a module is imported is called by no test: then they are the tests of its package.
+    """
     chosen = sorted(
         (not test.startswith(mutant["tests"] + "/"), entry["seconds"], test)
         for test, entry in calls.items()
         if mutant["function"] in entry["functions"]
     )
+    if not chosen:
+        folder = mutant["tests"] + "/"
+        chosen = sorted(
+            (False, entry["seconds"], test)
+            for test, entry in calls.items()
+            if test.startswith(folder)
+        )
     total = itertools.accumulate(seconds for _, seconds, _ in chosen)
     return [
         test for (*_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST

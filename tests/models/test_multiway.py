@@ -271,6 +271,7 @@ def test_intervals_come_from_models_without_each_unit():
 
 def test_scores_are_those_of_held_out_predictions_beside_means():
     cells = some_cells(3, 13, n=40)
+    cells = cells._replace(weights=cells.weights / 100.0)
     model = cells.model()
     scores = evaluate(model, new=[(), "mother", ("mother", "trial")], scoring=["r2", "pearson"])
     assert scores["setting"] == ["cell", "cell", "mother", "mother", *["mother + trial"] * 2]
