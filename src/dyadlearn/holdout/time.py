@@ -156,16 +156,14 @@ def read_times(time: Any, name: str, n_rows: int | None = None) -> np.ndarray:
     values = label_array(time).reshape(-1)
     if n_rows is not None and len(values) != n_rows:
         raise ValueError(f"{name} must have a time for each of {n_rows} rows, found {len(values)}.")
-    if values.dtype.kind == "M":
-        times = values.astype("datetime64[us]")
-        is_missing = np.isnat(times)
-    else:
-        is_missing = missing(values)
-        times = values if is_missing.any() else _converted(values, name)
+    are_dates = values.dtype.kind == "M"
+    is_missing = np.isnat(values) if are_dates else missing(values)
     if is_missing.any():
         row = int(np.argmax(is_missing))
         raise ValueError(f"{name} has a missing value in row {row}: drop the row, or fill it in.")
-    return times
+    if are_dates:
+        return values.astype("datetime64[us]")
+    return _converted(values, name)
 
 
 def _converted(values: np.ndarray, name: str) -> np.ndarray:

@@ -370,19 +370,18 @@ class FittedMultiway(Stored):
         """Return the effects of a term, as `MultiwayRidge.effects` does."""
         place = self.term_at(term)
         sides = self.terms[place]
-        alone = []
-        if self.alike is not None:
-            alone = [side for side in sides if side in self.alike]
+        alike = self.alike or ()
+        alone = [side for side in sides if side in alike]
         columns, at = self._levels(sides, table)
         # Sides outside of the term do not matter.
         every = [np.zeros(len(at[0]), dtype=np.intp)] * len(self.sides)
         for side, levels in zip(sides, at, strict=True):
             every[side] = levels
         share = 1.0
-        if self.alike is not None and len(alone) == 1:
+        if len(alone) == 1:
             # A pair of a level with itself has its effect twice.
             share = 0.5
-            for side in self.alike:
+            for side in alike:
                 every[side] = every[alone[0]]
         asked = CellsAsked(every, np.zeros((len(at[0]), 0)))
         prior = self.priors(asked)[place]
