@@ -135,7 +135,7 @@ class PairsOut:
     def _of_grid(cls, problem: Problem, judge: Scorer, n_alphas: int) -> Self | None:
         """Return the plan for complete labels, which compares a sample if all pairs cost too much.
 
-        The sample takes about as long as the leave-one-out predictions, whatever the labels.
+        A sample has at most about half a million comparisons, so that it is always affordable.
         """
         labels = problem.labels
         m, q = labels.shape

@@ -254,7 +254,8 @@ class Problem:
         if not solution.converged:
             factor = partial(self._factor, operators)
             dense = solve_pairs(operators, self.labels, factor, n_tried=solution.n_iter)
-            solution = dense or solution
+            if dense is not None:
+                return dense
         warn_unless_converged(solution, self.tol)
         return solution
 
