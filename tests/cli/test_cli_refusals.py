@@ -95,7 +95,6 @@ TUNE --format wide | --format is grid or long
 TUNE --columns a,b,c | no column 'a'
 TUNE --fill 0 | --fill is for pairs that a long table lacks, but
 TUNE --fingerprint radius=3 | --fingerprint goes with --instances-smiles, --tasks-smiles or --smiles
-TUNE --device gpu | torch cannot compute on --device gpu here: use 'cpu' or 'cuda'.
 tune labels.csv --tasks items.csv -o never.dyad | Give the instances by --instances, or name columns
 tune labels.csv --instances users.csv -o never.dyad | give them by --tasks, or use --model independent
 tune nonesuch.csv -o . | This is a folder
@@ -261,3 +260,11 @@ def test_words_that_are_refused(folder, run, each, monkeypatch, table):
         said = [line for line in ran.err.splitlines() if not line.startswith("note: ")]
         assert len(said) == 1 or said[0].startswith("Usage: ")
         assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_device_that_torch_does_not_know(folder, run, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(folder)
+    ran = run(replaced("TUNE --device gpu"))
+    assert ran.code == 2
+    assert "torch cannot compute on --device gpu here: use 'cpu' or 'cuda'." in ran.err
